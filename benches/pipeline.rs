@@ -4,6 +4,7 @@
 //! cargo bench --bench pipeline                                        # 10,000 and 100,000 documents
 //! cargo bench --bench pipeline -- --documents 10000,100000,1000000 --repeat 3
 //! cargo bench --bench pipeline -- --corpus boilerplate,identical --set engine.memory=512MiB
+//! cargo bench --bench pipeline -- --corpus boilerplate --without output.max_expand=0
 //! ```
 //!
 //! Each run is a process of its own; of the repeats the one with the least seconds counts, and for memory the one that took
@@ -55,6 +56,9 @@ struct Arguments {
     /// Set a key of the job: `--set engine.memory=512MiB`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// Measure each corpus again with this key, which turns a mechanism off, and compare what both runs wrote
+    #[arg(long, value_name = "KEY=VALUE")]
+    without: Vec<String>,
     /// The flag that `cargo bench` passes; without it, as under `cargo test`, only a small job is run
     #[arg(long, hide = true)]
     bench: bool,
@@ -74,6 +78,8 @@ enum Kind {
 struct Measured {
     kind: Kind,
     documents: u64,
+    /// The key that turned a mechanism off.
+    without: Option<String>,
     manifest: Run,
     /// Wall-clock seconds of the whole process.
     seconds: f64,
@@ -89,21 +95,24 @@ fn main() {
     let mut measured: Vec<Measured> = Vec::new();
     for &kind in &arguments.corpus {
         for &documents in &arguments.documents {
-            measured.push(measure(kind, documents, &arguments));
+            measured.extend(measure(kind, documents, &arguments));
         }
         let name = name(kind);
-        let of_kind: Vec<_> = measured.iter().filter(|m| m.kind == kind).collect();
+        let of_kind: Vec<_> = measured.iter().filter(|m| m.kind == kind && m.without.is_none()).collect();
         println!("\n## {name}, by stage\n\n{}", by_stage(&of_kind));
     }
     println!("\n## Whole processes\n\n{}", wholes(&measured));
+    if !arguments.without.is_empty() {
+        println!("\n## With and without\n\n{}", with_and_without(&measured));
+    }
 }
 
 fn name(kind: Kind) -> String {
     clap::ValueEnum::to_possible_value(&kind).map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Writes a corpus and runs the job over it.
-fn measure(kind: Kind, documents: u64, by: &Arguments) -> Measured {
+/// Writes a corpus and runs the job over it, first with all mechanisms.
+fn measure(kind: Kind, documents: u64, by: &Arguments) -> Vec<Measured> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let even = Settings { documents, words: by.words, ..Settings::default() };
     let settings = match kind {
@@ -126,17 +135,22 @@ fn measure(kind: Kind, documents: u64, by: &Arguments) -> Measured {
         folder.path().join("out"),
     );
     std::fs::write(&job, text).unwrap();
-    let runs = (0..by.repeat.max(1)).map(|_| run(&job, &folder.path().join("out"), &by.sets));
-    let (mut best, mut most): (Option<(Run, f64)>, Option<u64>) = (None, None);
-    for (manifest, seconds, peak) in runs {
-        eprintln!("  {seconds:.2} s");
-        most = most.max(peak);
-        if best.as_ref().is_none_or(|(_, least)| seconds < *least) {
-            best = Some((manifest, seconds));
+    let settings = std::iter::once(None).chain(by.without.iter().cloned().map(Some));
+    let measured = settings.map(|without| {
+        let sets: Vec<_> = by.sets.iter().chain(&without).cloned().collect();
+        let runs = (0..by.repeat.max(1)).map(|_| run(&job, &folder.path().join("out"), &sets));
+        let (mut best, mut most): (Option<(Run, f64)>, Option<u64>) = (None, None);
+        for (manifest, seconds, peak) in runs {
+            eprintln!("  {seconds:.2} s");
+            most = most.max(peak);
+            if best.as_ref().is_none_or(|(_, least)| seconds < *least) {
+                best = Some((manifest, seconds));
+            }
         }
-    }
-    let (manifest, seconds) = best.unwrap();
-    Measured { kind, documents, manifest, seconds, peak: most }
+        let (manifest, seconds) = best.unwrap();
+        Measured { kind, documents, without, manifest, seconds, peak: most }
+    });
+    measured.collect()
 }
 
 /// One process: its record, its seconds and its peak.
@@ -208,8 +222,10 @@ fn wholes(measured: &[Measured]) -> String {
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     let each = |m: &Measured| 1e6 * m.seconds / (m.documents + m.manifest.counts.pairs) as f64;
-    for m in measured {
-        let even = measured.iter().find(|e| e.kind == Kind::Even && e.documents == m.documents);
+    for m in measured.iter().filter(|m| m.without.is_none()) {
+        let even = measured
+            .iter()
+            .find(|e| e.kind == Kind::Even && e.documents == m.documents && e.without.is_none());
         let times = even.map_or_else(String::new, |even| format!("{:.2}", each(m) / each(even)));
         let peak = m.peak.map_or_else(|| "-".to_owned(), |bytes| (bytes >> 20).to_string());
         let _ = writeln!(
@@ -221,6 +237,34 @@ fn wholes(measured: &[Measured]) -> String {
             m.manifest.counts.pairs,
             m.seconds,
             each(m),
+        );
+    }
+    table
+}
+
+/// A row for each run, and for those without a mechanism how many times as much they write as the run with all.
+fn with_and_without(measured: &[Measured]) -> String {
+    let mut table = String::from(
+        "| corpus | documents | without | candidates | times | pairs | times | MiB of tables | times |\n\
+         |---|---:|---|---:|---:|---:|---:|---:|---:|\n",
+    );
+    let numbers = |m: &Measured| {
+        let bytes: u64 = m.manifest.files().map(|file| file.bytes).sum();
+        let counts = &m.manifest.counts;
+        [counts.candidates.unwrap_or(0) as f64, counts.pairs as f64, bytes as f64 / f64::from(1 << 20)]
+    };
+    let mut with = [0.0; 3];
+    for m in measured {
+        let numbers = numbers(m);
+        if m.without.is_none() {
+            with = numbers;
+        }
+        let [candidates, pairs, bytes] = numbers;
+        let [c, p, b] = [0, 1, 2].map(|at| numbers[at] / with[at].max(1.0));
+        let (corpus, documents, without) = (name(m.kind), m.documents, m.without.as_deref().unwrap_or("-"));
+        let _ = writeln!(
+            table,
+            "| {corpus} | {documents} | {without} | {candidates} | {c:.2} | {pairs} | {p:.2} | {bytes:.2} | {b:.2} |"
         );
     }
     table

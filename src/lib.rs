@@ -28,6 +28,7 @@
 //! | [`pipeline`] | runs a job, stage by stage |
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`apply`] | the source of a finished output, written without the documents that go |
+//! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
 //! | `lineage` | the OpenLineage events of a run |
 //! | [`cli`] | one file per command |
@@ -59,6 +60,7 @@ mod delta;
 pub mod engine;
 mod environment;
 pub mod error;
+pub mod evaluate;
 mod inspect;
 pub mod job;
 pub mod kernel;

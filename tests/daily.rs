@@ -300,7 +300,7 @@ fn a_merged_output_is_applied_to_the_sources_of_all_days() {
     let mut annotate = resemblance();
     annotate.arg("apply").arg(lake.path("all")).arg("--annotate").arg("--to").arg(lake.path("marked"));
     annotate.assert().success();
-    assert_eq!(ids(&lake.path("marked/kept")).len(), 90);
+    assert_eq!(ids(&lake.path("marked")).len(), 90);
 }
 
 /// Rows of files with one name are no documents with one id.

@@ -181,6 +181,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
             "source.duplicate_ids=reject",
             "source.limit=10",
             "clusters.thresholds=[0.9]",
+            "clusters.contained=0.98",
         ]),
         job(&[
             "candidates.method=prefix",

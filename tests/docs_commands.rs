@@ -9,12 +9,12 @@ use tempfile::tempdir;
 
 use crate::support::*;
 
-/// Pages whose commands run on the data of [`reviews`]. `daily.md` has a test of its own, in `daily.rs`; the other pages need a
-/// bucket, a cluster or a scheduler, which the tests of those start.
-const PAGES: [&str; 4] = ["README.md", "docs/choosing.md", "docs/apply.md", "docs/commands.md"];
+/// Pages whose commands run on the data of [`prepare`]. `daily.md` has a test of its own, in `daily.rs`; the other pages need a
+/// bucket, a cluster or a scheduler, or name files of many kinds.
+const PAGES: [&str; 3] = ["README.md", "docs/choosing.md", "docs/apply.md"];
 
-/// Sixty reviews of which each third one is a copy of the one before with another last word.
-fn reviews(path: &Path) {
+/// Sixty reviews: each third one has the body of the one before, with another last word.
+fn reviews(path: &Path, columns: &[&str]) {
     let numbers = 0..60i64;
     let body = |n: i64| {
         let of = if n % 3 == 2 { n - 1 } else { n };
@@ -22,11 +22,12 @@ fn reviews(path: &Path) {
         format!("{} {n}", words.join(" "))
     };
     let title = |n: i64| format!("Review of product {}", n / 3);
-    let columns: Vec<(&str, ArrayRef)> = vec![
+    let all: [(&str, ArrayRef); 3] = [
         ("review_id", Arc::new(Int64Array::from_iter_values(numbers.clone()))),
         ("title", Arc::new(StringArray::from_iter_values(numbers.clone().map(title)))),
         ("body", Arc::new(StringArray::from_iter_values(numbers.map(body)))),
     ];
+    let columns = all.into_iter().filter(|(name, _)| columns.contains(name));
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 20);
 }
 
@@ -43,28 +44,36 @@ fn readme_job() -> String {
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
-/// A folder with all that the commands name.
-fn stage_set(folder: &Path) {
+/// Puts all that the commands name into a folder.
+fn prepare(folder: &Path, page: &str) {
     let path = |name: &str| folder.join(name);
     let copied = Command::new("cp").arg("-r").arg(repository("jobs")).arg(path("jobs")).status().unwrap();
     assert!(copied.success());
-    for day in ["2026-11-19", "2026-11-20"] {
-        std::fs::create_dir_all(path(&format!("data/day={day}"))).unwrap();
+    for day in ["data/day=2026-11-19", "data/day=2026-11-20", "data/reviews"] {
+        std::fs::create_dir_all(path(day)).unwrap();
     }
-    std::fs::create_dir_all(path("data/reviews")).unwrap();
-    for file in ["reviews.parquet", "data/reviews/part-0.parquet", "data/day=2026-11-19/part-0.parquet"] {
-        reviews(&path(file));
-    }
-    let second = "review_id,title,body\n1000,Another,one two three four five six seven eight nine ten\n";
-    std::fs::write(path("data/day=2026-11-20/part-0.csv"), second).unwrap();
-    let job = readme_job();
-    std::fs::write(path("my.toml"), &job).unwrap();
-    std::fs::write(path("reviews.toml"), job).unwrap();
+    reviews(&path("reviews.parquet"), &["review_id", "body"]);
+    reviews(&path("data/reviews/part-0.parquet"), &["review_id", "title", "body"]);
+    reviews(&path("data/day=2026-11-19/part-0.parquet"), &["review_id", "title", "body"]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("review_id", Arc::new(Int64Array::from(vec![1000]))),
+        ("title", Arc::new(StringArray::from(vec!["Another product"]))),
+        ("body", Arc::new(StringArray::from(vec!["one two three four five six seven eight nine ten"]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    write_batch(&path("data/day=2026-11-20/part-0.parquet"), &batch, 20);
+    // The table `spared`, which this page queries, is written if documents must be contained.
+    let contained = if page == "docs/apply.md" { "\n[clusters]\ncontained = 0.98\n" } else { "" };
+    std::fs::write(path("my.toml"), readme_job() + contained).unwrap();
 }
+
+/// What has been run before the daily commands of the README.
+const YESTERDAY: &str =
+    "resemblance run my.toml --set source.url=data/day=$yesterday/ --set output.url=out/until=$yesterday/";
 
 fn run_page(page: &str) {
     let folder = tempdir().unwrap();
-    stage_set(folder.path());
+    prepare(folder.path(), page);
     let program = assert_cmd::cargo::cargo_bin("resemblance");
     let paths = std::env::var_os("PATH").unwrap();
     let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
@@ -72,9 +81,12 @@ fn run_page(page: &str) {
     let mut ran = 0;
     for block in blocks(&std::fs::read_to_string(repository(page)).unwrap()) {
         // The program is compiled, and its tests are this test.
-        let block = block.replace("cargo run --release -- ", "resemblance ");
+        let mut block = block.replace("cargo run --release -- ", "resemblance ");
         if block.lines().all(|line| line.starts_with("cargo ")) {
             continue;
+        }
+        if block.contains("$yesterday") {
+            block = format!("{YESTERDAY}\n{block}");
         }
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", &block]).current_dir(folder.path()).env("PATH", &paths);

@@ -125,7 +125,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
     for (set, hints) in [
         // Keys and types.
         ("shingle.sise=5", &["`shingle.sise`", "unknown key", "`size`", "did you mean `size`?"] as &[_]),
-        ("shingel.size=5", &["`shingel`", "did you mean `shingle`?"]),
+        ("shingel.size=5", &["`shingel`", "did you mean `shingle.size`?"]),
         ("shingle.size=five", &["`shingle.size`", "\"five\"", "a whole number"]),
         ("shingle.size=-1", &["`shingle.size`", "-1", "0 or more"]),
         ("shingle.normalize=lowercase", &["`shingle.normalize`", "a list"]),

@@ -298,8 +298,8 @@ fn linked_pairs_are_shown_and_applied() {
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-    assert_eq!(strings(&rows_of(&path("clean/kept")), "id"), ["2", "3"]);
-    let removed = rows_of(&path("clean/removed"));
+    assert_eq!(strings(&rows_of(&path("clean")), "id"), ["2", "3"]);
+    let removed = rows_of(&path("clean/_resemblance/removed"));
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
 }
 
@@ -342,7 +342,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-    let removed = rows_of(&path("clean/removed"));
+    let removed = rows_of(&path("clean/_resemblance/removed"));
     let ids = strings(&removed, "id").into_iter().zip(strings(&removed, "kept_id"));
     let shares = floats(&removed, "jaccard").into_iter().zip(floats(&removed, "containment"));
     let rows: BTreeMap<_, _> = ids.zip(shares).collect();
@@ -387,7 +387,11 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
 fn rows_of(folder: &Path) -> RecordBatch {
     let mut batches = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
-        let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let file = std::fs::File::open(path).unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
         batches.push(RecordBatch::new_empty(reader.schema()));
         batches.extend(reader.map(Result::unwrap));

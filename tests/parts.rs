@@ -11,16 +11,17 @@ use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::support::process::killed_at;
+use crate::support::s3::S3;
 use crate::support::*;
 
 const WRITTEN: &str = "part written";
 
 /// A command that runs `job` into `output` on so many threads, and logs as JSON.
-fn command(job: &Path, output: &Path, threads: usize, sets: &[&str]) -> Command {
+fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     command.arg("run").arg(job).args(["--log-format", "json"]);
     let engine = format!("engine.threads={threads}");
-    for set in [format!("output.url={}", output.display()), engine]
+    for set in [format!("output.url={}", output.as_ref().display()), engine]
         .iter()
         .map(String::as_str)
         .chain(sets.iter().copied())
@@ -131,6 +132,25 @@ fn a_killed_run_reads_only_the_other_parts_again() {
     let files = |output: &Path| manifest(output).inputs;
     assert!(files(&output) == files(&undisturbed), "checksums of files that an earlier attempt read");
     assert!(files(&output).iter().all(|file| file.crc32.is_some()));
+}
+
+#[test]
+fn parts_are_recorded_in_an_object_store_too() {
+    let s3 = S3::start();
+    let folder = tempdir().unwrap();
+    let job = text_files(folder.path());
+    let run = |threads| {
+        let mut command = command(&job, s3.url("out"), threads, &[]);
+        command.envs(s3.env());
+        command
+    };
+    let parts = killed(run(1), &s3.file("out"), "sketches", 2);
+    assert!((2..11).contains(&parts), "{parts}");
+    assert_eq!(log(run(2), WRITTEN).len(), 11 - parts);
+    let undisturbed = folder.path().join("undisturbed");
+    log(command(&job, &undisturbed, 2, &[]), WRITTEN);
+    assert_eq!(tables(&s3.file("out")), tables(&undisturbed));
+    assert!(s3.keys("out/_work").is_empty());
 }
 
 #[test]

@@ -39,7 +39,8 @@ fn every_stage_has_a_line_and_quiet_commands_have_none() {
         let stage = |line: &str| {
             line.split("stage=\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned)
         };
-        let lines: Vec<&str> = said.lines().filter(|line| line.contains("stage=")).collect();
+        let lines: Vec<&str> =
+            said.lines().filter(|line| line.contains("stage=") && line.contains("number=")).collect();
         for (at, line) in lines.iter().enumerate() {
             let number = format!("number={} ", at + 1);
             assert!(line.contains(" done ") && line.contains(&number) && line.contains("stages="), "{line}");

@@ -144,7 +144,7 @@ fn a_run_says_which_road_it_takes() {
     let (file, record) = (scene.folder.path().join("job.toml"), scene.folder.path().join("record.json"));
     std::fs::write(&file, job_text(scene.input(), scene.folder.path().join("out"))).unwrap();
     let mut command = resemblance();
-    let assert = command.arg("run").arg(&file).arg("-v").arg("--record").arg(&record).assert().success();
+    let assert = command.arg("run").arg(&file).arg("-vv").arg("--record").arg(&record).assert().success();
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains("the road of sketches to candidates") && said.contains("road=Held"), "{said}");
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! `source.where` and `source.limit`, partition columns and nested fields: which rows and columns of a source are documents, held
-//! against plain code over the same rows.
+//! `source.where` and `source.limit`, partition columns and nested fields: which rows and columns of a source are documents,
+//! compared with plain code over the same rows.
 
 mod after;
 mod conditions;

@@ -19,12 +19,15 @@ fn spill_folders(parent: &Path) -> Vec<PathBuf> {
     ours.map(|entry| entry.path()).collect()
 }
 
-/// Whether something was spilled there.
+/// Whether something was spilled there. The lock alone is nothing: a process may be killed before it has locked its folder.
 fn holds_spills(folder: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| match entry.path().is_dir() {
         true => holds_spills(&entry.path()),
-        false => entry.metadata().is_ok_and(|file| file.len() > 0),
+        false => {
+            let is_lock = entry.file_name().to_string_lossy().ends_with("lock");
+            !is_lock && entry.metadata().is_ok_and(|file| file.len() > 0)
+        }
     })
 }
 

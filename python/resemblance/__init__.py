@@ -29,7 +29,7 @@ from .lookups import find, neighbors, show, sql
 from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
-from .upkeep import Applied, Cleaned, Generated, Verified, Written, apply, clean, generate, merge, verify
+from .upkeep import Applied, Cleaned, Generated, Losses, Verified, Written, apply, clean, generate, merge, verify
 
 try:
     #: The version of this package.
@@ -49,6 +49,7 @@ __all__ = [
     "InputError",
     "Interrupted",
     "JobError",
+    "Losses",
     "Neighbor",
     "Output",
     "Pair",

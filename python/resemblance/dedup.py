@@ -59,8 +59,7 @@ def dedup(
     options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
     options += ["--dry-run"] if dry_run else [f"--to={os.fspath(to)}"]  # type: ignore[arg-type]
     record = json.loads(call(["dedup", "--json", *options, "--", os.fspath(cast(Any, data))], progress=progress))
-    known = ("read", "kept", "removed", "rejected", "files", "already_finished")
-    return Applied(**{name: record.get(name) for name in known})
+    return Applied.of_record(record)
 
 
 def _in_memory(data: Any, table: pyarrow.Table, options: list[str], progress: bool) -> Any:

@@ -14,6 +14,18 @@ from .source import Places, source_options
 
 
 @dataclass(frozen=True)
+class Losses:
+    """What is lost with the documents that go. A number that the output does not have is None."""
+
+    #: Documents that stay although another one represents their cluster.
+    spared: int
+    #: Documents that go and lose more than 2 % of their shingles.
+    lossy_removals: Optional[int]
+    #: Shingles that no document of their cluster has any more.
+    lost_shingles: Optional[int]
+
+
+@dataclass(frozen=True)
 class Applied:
     """The counts of a source's documents: kept + removed + rejected = read."""
 
@@ -26,6 +38,14 @@ class Applied:
     files: Optional[int]
     #: Whether the result already existed.
     already_finished: bool
+    losses: Losses
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any]) -> Applied:
+        """The counts in the JSON object of a command."""
+        names = ("read", "kept", "removed", "rejected", "files", "already_finished")
+        counts: dict[str, Any] = {name: record.get(name) for name in names}
+        return cls(**counts, losses=Losses(**record["losses"]))
 
 
 def apply(
@@ -35,6 +55,7 @@ def apply(
     rejects: Optional[str] = None,
     annotate: bool = False,
     tables: Optional[str] = None,
+    contained: Optional[float] = None,
     removed_share: Optional[float] = None,
     largest_cluster: Optional[int] = None,
     scheduler: Optional[str] = None,
@@ -51,6 +72,8 @@ def apply(
         rejects: what happens to documents that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
         tables: the format of the kept and the removed documents: "parquet", or "delta" for Delta tables.
+        contained: the least share of its shingles that the representative of a removed document has, such as 0.98, instead of
+            clusters.contained of the job.
         removed_share: the largest share of documents that may be removed, instead of alarms.removed_share of the job.
         largest_cluster: the largest number of documents of a cluster, instead of alarms.largest_cluster of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
@@ -68,6 +91,7 @@ def apply(
         "to": None if to is None else os.fspath(to),
         "rejects": rejects,
         "tables": tables,
+        "contained": contained,
         "removed-share": removed_share,
         "largest-cluster": largest_cluster,
         "scheduler": scheduler,
@@ -78,8 +102,7 @@ def apply(
     options += ["--dry-run"] if dry_run else []
     options += source_options(source)
     applied = json.loads(call(["apply", "--json", *options, "--", location_of(output)], progress=progress))
-    counts = [applied[name] for name in ("read", "kept", "removed", "rejected", "files", "already_finished")]
-    return Applied(*counts)
+    return Applied.of_record(applied)
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,9 @@ def test_spark_reads_what_stays_of_its_legacy_form(spark: Any, tmp_path: Path) -
 
     rows = read(source)
     assert "9999-12-31 23:59:59.999999" in rows[0]["shown"] and "0001-01-01 00:00:00" in rows[0]["shown"]
-    assert read(tmp_path / "to/kept") == [row for row in rows if row["id"] not in gone]
+    assert read(tmp_path / "to") == [row for row in rows if row["id"] not in gone]
     columns = spark.read.parquet(str(source)).columns
-    marked = spark.read.parquet(str(tmp_path / "marked/kept"))
+    marked = spark.read.parquet(str(tmp_path / "marked"))
     assert marked.columns == [*columns, "cluster_id", "representative", "kept_id"]
     assert {row["id"] for row in marked.where("NOT representative").select("id").collect()} == gone
     shown = marked.selectExpr(f"CAST(struct({', '.join(columns)}) AS string) AS shown").collect()

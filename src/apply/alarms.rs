@@ -8,6 +8,7 @@ use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
 use serde::Serialize;
 
+use super::decisions::removed_ids;
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
@@ -27,20 +28,25 @@ pub struct Verdict {
     pub alarms: Vec<String>,
 }
 
-/// Holds the finished output of `job` against `alarms`: logs a warning for each bound that is passed. Where they say that the
-/// command fails then, and `may_fail`, ends with an error.
+/// The bounds that an output is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// The alarms.
+    pub alarms: Alarms,
+    /// Whether a bound that is passed may be an error.
+    pub may_fail: bool,
+    /// [`Settings::contained`](super::Settings::contained).
+    pub contained: Option<f64>,
+}
+
+/// Holds the finished output of `job` against `bounds`: logs a warning for each one that is passed. Where the alarms say that the
+/// command fails then, and it may, ends with an error.
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
-pub async fn check(
-    session: &SessionContext,
-    stored: &Stored,
-    job: &Job,
-    alarms: Alarms,
-    may_fail: bool,
-) -> Result<()> {
-    let verdicts = verdicts(session, stored, job, alarms).await?;
-    raise(&verdicts, alarms.fail && may_fail, stored.layout().shown())
+pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
+    let verdicts = verdicts(session, stored, job, bounds).await?;
+    raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
 }
 
 /// Logs a warning for each bound that the output at `url` passes, or with `fail` ends with an error.
@@ -70,9 +76,9 @@ pub async fn verdicts(
     session: &SessionContext,
     stored: &Stored,
     job: &Job,
-    alarms: Alarms,
+    bounds: Bounds,
 ) -> Result<Vec<Verdict>> {
-    let Alarms { removed_share, largest_cluster, per, fail: _ } = alarms;
+    let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
     let verdict = |bound, allowed| Verdict { bound, allowed, found: 0.0, alarms: Vec::new() };
     let mut share = removed_share.map(|most| verdict("removed_share", most));
     let mut size = largest_cluster.map(|most| verdict("largest_cluster", most as f64));
@@ -80,7 +86,7 @@ pub async fn verdicts(
         return Ok(Vec::new());
     }
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
-    for batch in figures(session, stored, group)?.collect().await? {
+    for batch in figures(session, stored, group, bounds.contained)?.collect().await? {
         let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
         let text = |column: usize| as_string_array(batch.column(column));
         let (groups, largest) = (text(0)?, text(4)?);
@@ -123,14 +129,25 @@ pub async fn verdicts(
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn figures(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
+pub(super) fn figures(
+    session: &SessionContext,
+    stored: &Stored,
+    group: Option<&str>,
+    contained: Option<f64>,
+) -> Result<DataFrame> {
     let documents = stored.table(session, Table::Documents)?;
     let documents = documents.select(vec![col("id"), by_group::group(group)])?;
     let clusters = stored.table(session, Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
         col("size"),
-        when(col("representative"), lit(0_u64)).otherwise(lit(1_u64))?.alias("goes"),
+    ])?;
+    let gone = removed_ids(session, stored, contained)?;
+    let clusters = gone.join(clusters, JoinType::Right, &["gone_id"], &["member"], None)?.select(vec![
+        col("member"),
+        col("cluster_id"),
+        col("size"),
+        when(col("gone_id").is_null(), lit(0_u64)).otherwise(lit(1_u64))?.alias("goes"),
     ])?;
     let all = clusters.join(documents, JoinType::Right, &["member"], &["id"], None)?;
     let largest = vec![col("size").sort(false, false), col("cluster_id").sort(true, false)];

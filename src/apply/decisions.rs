@@ -1,6 +1,7 @@
 //! Which documents stay and which go, as the tables of an output say.
 //!
-//! A document goes if it is in a cluster and does not represent it. All others stay, those that were rejected too.
+//! A document goes if it is in a cluster, does not represent it, and is not spared ([`super::spared`]). All others stay, those that were
+//! rejected too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,34 +15,60 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
+use super::spared;
 use crate::error::Result;
 use crate::output::Stored;
 use crate::pipeline::frames::by_group;
-use crate::rewrite::{Counts, id_type};
+use crate::rewrite::Counts;
 use crate::schema::{IdType, Table};
 
 /// The columns of the table of documents that go.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
-        Field::new("id", id_type(id), false),
+        Field::new("id", id.arrow(), false),
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
-        Field::new("kept_id", id_type(id), false),
+        Field::new("kept_id", id.arrow(), false),
         Field::new("kept_source", DataType::Utf8, true),
         Field::new("kept_position", DataType::Int64, true),
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
-        Field::new("cluster_id", id_type(id), false),
+        Field::new("cluster_id", id.arrow(), false),
         Field::new("group", DataType::Utf8, true),
     ]))
 }
 
-/// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
+/// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
+/// `contained` says which documents are spared, instead of the job.
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
-    let gone = clustered(session, stored, group)?.filter(!col("representative"))?;
+pub(super) fn removed(
+    session: &SessionContext,
+    stored: &Stored,
+    group: Option<&str>,
+    contained: Option<f64>,
+) -> Result<DataFrame> {
+    match contained {
+        None => represented(session, stored, group, spared::by_job(session, stored)?),
+        Some(contained) => spared::without(represented(session, stored, group, None)?, contained),
+    }
+}
+
+/// The documents that do not represent their clusters and are not among the `spared` (spared_id), in the columns of [`removed_schema`].
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn represented(
+    session: &SessionContext,
+    stored: &Stored,
+    group: Option<&str>,
+    spared: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let mut gone = clustered(session, stored, group)?.filter(!col("representative"))?;
+    if let Some(spared) = spared {
+        gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
+    }
     // Beside a known document, a is the new one; of two new ones, a has the smaller id. A known document may have any id of a new
     // one, so ids alone do not tell which pair it is.
     let is_first = || col("kept_known").or(col("member").lt(col("kept_id")));
@@ -163,14 +190,25 @@ pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<
     Ok(files)
 }
 
-/// Documents that go, in all.
+/// The ids (gone_id) of the documents that go, in all.
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(super) async fn count_removed(session: &SessionContext, stored: &Stored) -> Result<u64> {
+pub(super) fn removed_ids(
+    session: &SessionContext,
+    stored: &Stored,
+    contained: Option<f64>,
+) -> Result<DataFrame> {
+    if contained.is_some() {
+        return Ok(removed(session, stored, None, contained)?.select(vec![col("id").alias("gone_id")])?);
+    }
     let gone =
         stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
-    Ok(gone.count().await? as u64)
+    let gone = gone.select(vec![col("id").alias("gone_id")])?;
+    match spared::by_job(session, stored)? {
+        None => Ok(gone),
+        Some(spared) => Ok(spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?),
+    }
 }
 
 async fn by_source(table: DataFrame) -> Result<Vec<(String, u64)>> {

@@ -5,6 +5,7 @@ use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
 use super::alarms::figures;
+use super::settings::Settings;
 use crate::error::Result;
 use crate::output::Stored;
 
@@ -21,7 +22,7 @@ pub struct GroupCounts {
     pub kept: u64,
 }
 
-/// The documents of each group by the column `group`, in the order of their names, null last. Where `all_stay`, none goes.
+/// The documents of each group by the column `group`, in the order of their names, null last. Where `settings` annotate, none goes.
 ///
 /// # Errors
 /// When a table cannot be read.
@@ -29,15 +30,15 @@ pub(super) async fn counts(
     session: &SessionContext,
     stored: &Stored,
     group: &str,
-    all_stay: bool,
+    settings: Settings,
 ) -> Result<Vec<GroupCounts>> {
     let mut counts = Vec::new();
-    for batch in figures(session, stored, Some(group))?.collect().await? {
+    for batch in figures(session, stored, Some(group), settings.contained)?.collect().await? {
         let names = as_string_array(batch.column(0))?.iter();
         let (documents, removed) = (as_uint64_array(batch.column(1))?, as_uint64_array(batch.column(2))?);
         let figures = documents.values().iter().zip(removed.values());
         counts.extend(names.zip(figures).map(|(name, (documents, removed))| {
-            let removed = if all_stay { 0 } else { *removed };
+            let removed = if settings.annotate { 0 } else { *removed };
             let group = name.map(str::to_owned);
             GroupCounts { group, documents: *documents, removed, kept: documents - removed }
         }));

@@ -22,11 +22,13 @@ pub mod alarms;
 mod decisions;
 mod delta;
 mod groups;
+mod losses;
 mod manifest;
 mod names;
 mod parts;
 pub mod result;
 mod settings;
+mod spared;
 mod tables;
 mod taken;
 mod target;
@@ -51,6 +53,7 @@ use crate::schema::Table;
 use crate::source::{Listed, Rewriting, SourceFile, format_of};
 use decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
 pub use groups::GroupCounts;
+pub use losses::Losses;
 pub use manifest::Manifest;
 use parts::SourceToWrite;
 pub use settings::Settings;
@@ -95,6 +98,9 @@ impl Opened {
         for (job, listed) in &sources {
             refuse(&job.source, listed, settings)?;
         }
+        if let Some(contained) = settings.contained {
+            losses::refuse(session, &stored, contained).await?;
+        }
         Ok(Self { stored, sources })
     }
 
@@ -128,8 +134,23 @@ impl Opened {
     ///
     /// # Errors
     /// As [`alarms::check`].
-    pub async fn check_alarms(&self, session: &SessionContext, alarms: Alarms, may_fail: bool) -> Result<()> {
-        alarms::check(session, &self.stored, self.stored.job(), alarms, may_fail).await
+    pub async fn check_alarms(
+        &self,
+        session: &SessionContext,
+        settings: Settings,
+        alarms: Alarms,
+        may_fail: bool,
+    ) -> Result<()> {
+        let bounds = alarms::Bounds { alarms, may_fail, contained: settings.contained };
+        alarms::check(session, &self.stored, self.stored.job(), bounds).await
+    }
+
+    /// What is lost with the documents that go.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub async fn losses(&self, session: &SessionContext, settings: Settings) -> Result<Losses> {
+        losses::losses(session, &self.stored, settings.contained).await
     }
 
     /// What would stay and go. Reads the tables of the output, and writes nothing.
@@ -143,7 +164,8 @@ impl Opened {
         all.read += left_out;
         all.kept += left_out;
         if !settings.annotate {
-            all.removed = decisions::count_removed(session, &self.stored).await?;
+            let removed = decisions::removed_ids(session, &self.stored, settings.contained)?;
+            all.removed = removed.count().await? as u64;
             all.kept -= all.removed;
         }
         Ok(all)
@@ -153,10 +175,16 @@ impl Opened {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn first_removed(&self, session: &SessionContext, most: usize) -> Result<Vec<RecordBatch>> {
+    pub async fn first_removed(
+        &self,
+        session: &SessionContext,
+        settings: Settings,
+        most: usize,
+    ) -> Result<Vec<RecordBatch>> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
-        let first = removed(session, &self.stored, group)?.sort(by_place)?.limit(0, Some(most))?;
+        let removed = removed(session, &self.stored, group, settings.contained)?;
+        let first = removed.sort(by_place)?.limit(0, Some(most))?;
         Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
     }
 
@@ -171,7 +199,7 @@ impl Opened {
     ) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
-        groups::counts(session, &self.stored, group, settings.annotate).await.map(Some)
+        groups::counts(session, &self.stored, group, settings).await.map(Some)
     }
 }
 
@@ -411,7 +439,12 @@ impl Attempted<'_> {
                     name: "clustered",
                     folder: "_work/clustered".into(),
                     schema: clustered_schema(id),
-                    rows: clustered(session, stored, group)?,
+                    rows: losses::annotated(
+                        clustered(session, stored, group)?,
+                        session,
+                        stored,
+                        self.settings,
+                    )?,
                 };
                 (Vec::new(), Some(tables::table(wanted, runner).await?))
             }
@@ -420,7 +453,7 @@ impl Attempted<'_> {
                     name: REMOVED,
                     folder: REMOVED.into(),
                     schema: removed_schema(id),
-                    rows: removed(session, stored, group)?,
+                    rows: removed(session, stored, group, self.settings.contained)?,
                 };
                 (tables::table(wanted, runner).await?, None)
             }

@@ -10,7 +10,7 @@ use crate::rewrite::Rejects;
 pub(super) const FORMAT_VERSION: u64 = 4;
 
 /// What is done with the documents of an output.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Settings {
     /// Where documents go that the job rejected.
     pub rejects: Rejects,
@@ -18,14 +18,19 @@ pub struct Settings {
     pub annotate: bool,
     /// What the folders of the result are besides Parquet files.
     pub tables: Tables,
+    /// The least share of its shingles that the representative of a removed document has, instead of what the job says.
+    pub contained: Option<f64>,
 }
 
 impl Settings {
     /// A hash in 32 hexadecimal digits of everything that can change a file of the result.
     pub(super) fn fingerprint(self, stored: &Stored) -> String {
-        let Self { rejects, annotate, tables } = self;
+        let Self { rejects, annotate, tables, contained } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
-        let text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate} {tables:?}");
+        let mut text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate} {tables:?}");
+        if let Some(contained) = contained {
+            text.push_str(&format!(" {contained:?}"));
+        }
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 }

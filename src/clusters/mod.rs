@@ -4,11 +4,13 @@
 //! - `representatives`: the interface of a cluster method, and what it finds.
 //! - `connected`, `strongest`: a component as one cluster, with the strongest path from each node to the first.
 //! - `greedy`: representatives, each with the nodes that are paired with it.
+//! - `losses`: the shingles that are lost when the duplicates of a cluster are removed.
 //! - `parts`: the parts of a component that stronger edges alone connect.
 
 mod components;
 mod connected;
 mod greedy;
+mod losses;
 mod parts;
 mod representatives;
 mod strongest;
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::ClusterMethod;
 pub use components::Components;
 pub use greedy::Greedy;
+pub(crate) use losses::Losses;
 pub(crate) use representatives::{Edge, EdgeOrder, Representatives, Represented};
 pub use strongest::StrongestPaths;
 

@@ -4,7 +4,7 @@
 //! their memory would depend on the input and not on the budget.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use arrow::array::RecordBatch;
@@ -16,6 +16,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use futures::{StreamExt, stream};
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
@@ -68,7 +69,7 @@ struct Waiting(Mutex<Vec<Waker>>);
 
 impl Waiting {
     fn add(&self, waker: &Waker) {
-        let mut wakers = lock(&self.0);
+        let mut wakers = self.0.lock();
         if !wakers.iter().any(|waiting| waiting.will_wake(waker)) {
             wakers.push(waker.clone());
         }
@@ -77,7 +78,7 @@ impl Waiting {
 
 impl Wake for Waiting {
     fn wake(self: Arc<Self>) {
-        let wakers = std::mem::take(&mut *lock(&self.0));
+        let wakers = std::mem::take(&mut *self.0.lock());
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -85,15 +86,11 @@ impl Wake for Waiting {
 impl Queue {
     /// The next batch; `None` after the last one.
     fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        let mut batches = lock(&self.batches);
+        let mut batches = self.batches.lock();
         // Before the channel is polled: a batch that comes right after that wakes every waker that is there.
         self.waiting.add(context.waker());
         batches.poll_recv(&mut Context::from_waker(&Waker::from(Arc::clone(&self.waiting))))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Display for BatchQueue {
@@ -114,7 +111,7 @@ impl Description for BatchQueue {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
-        let mut state = lock(task.shared);
+        let mut state = task.shared.lock();
         if state.asked == self.partitions {
             return internal_err!("all partitions of the batch queue were started already");
         }
@@ -276,7 +273,7 @@ mod tests {
         }
 
         fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-            let mut batches = lock(&self.1).take().unwrap();
+            let mut batches = self.1.lock().take().unwrap();
             let batches =
                 stream::poll_fn(move |context| batches.poll_recv(context).map(|batch| batch.map(Ok)));
             Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), batches))

@@ -6,7 +6,7 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::control::{Reached, Unit};
-use crate::plan::{Description, OperatorExec};
+use crate::plan::OperatorExec;
 use crate::rewrite::Rewrite;
 use crate::source::{NumberRows, ParseFiles, READ_BYTES, file_scan};
 
@@ -34,11 +34,11 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<Reached>) -> bool {
         let metric = plan.metrics().and_then(|metrics| metrics.sum_by_name(READ_BYTES));
         metric.map_or(0, |read| read.as_usize()) as u64
     };
-    let input = if let Some(numbered) = operator::<NumberRows>(plan) {
+    let input = if let Some(numbered) = OperatorExec::<NumberRows>::described(plan.as_ref()) {
         numbered.rows().map(|all| Reached { done: rows(), all, unit: Unit::Rows })
-    } else if let Some(parsed) = operator::<ParseFiles>(plan) {
+    } else if let Some(parsed) = OperatorExec::<ParseFiles>::described(plan.as_ref()) {
         Some(Reached { done: bytes(), all: parsed.bytes(), unit: Unit::Bytes })
-    } else if let Some(rewrite) = operator::<Rewrite>(plan) {
+    } else if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan.as_ref()) {
         Some(Reached { done: bytes(), all: rewrite.bytes(), unit: Unit::Bytes })
     } else if let Some(scan) = file_scan(plan) {
         scanned_rows(scan).map(|all| Reached { done: rows(), all, unit: Unit::Rows })
@@ -48,10 +48,6 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<Reached>) -> bool {
     let is_known = input.is_some();
     inputs.extend(input);
     is_known
-}
-
-fn operator<D: Description>(plan: &Arc<dyn ExecutionPlan>) -> Option<&D> {
-    Some(plan.downcast_ref::<OperatorExec<D>>()?.description())
 }
 
 /// The rows of the files of a scan, if all of them are known.

@@ -14,11 +14,12 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::{SpillFile, TempFileFactory};
+use parking_lot::Mutex;
 
 use crate::error::{Context, Error};
 use crate::output::ours;
@@ -75,7 +76,7 @@ impl Drop for SpillFolder {
 }
 
 fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
-    change(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
+    change(&mut LIVE.lock())
 }
 
 /// Locks a new folder. On a file system without locks no process can lock it, so the folder never counts as dead.
@@ -192,7 +193,7 @@ impl Spills {
 impl TempFileFactory for Spills {
     fn create_temp_file(&self, description: &str) -> DfResult<Arc<dyn SpillFile>> {
         let manager = {
-            let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.current.lock();
             // The system may remove old folders for temporary files.
             match current.as_ref().filter(|current| current.folder.path().is_dir()) {
                 Some(current) => Arc::clone(&current.manager),

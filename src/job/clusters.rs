@@ -18,6 +18,10 @@ pub struct Clusters {
     /// that table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<f64>,
+    /// The least share of its shingles, in (0, 1\], that the representative of a removed document has, which it also has to be paired
+    /// with; other documents stay. `None`: all but the representative are removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contained: Option<f64>,
 }
 
 impl Clusters {

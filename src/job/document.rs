@@ -1,6 +1,8 @@
 //! A job file with the place of each of its keys, so that messages can name the line.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
@@ -44,8 +46,9 @@ impl<'a> Document<'a> {
     }
 
     /// The document as the sections and keys of `T`.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        T::deserialize(toml::de::Deserializer::from(self.table.clone())).map_err(|e| self.explain(&e))
+    pub(super) fn read<T: DeserializeOwned + JsonSchema>(&self) -> Result<T> {
+        T::deserialize(toml::de::Deserializer::from(self.table.clone()))
+            .map_err(|e| self.explain(&e, || schemars::schema_for!(T).into()))
     }
 
     /// An error about `key` with its line, or with the file if it lacks the key.
@@ -115,7 +118,7 @@ impl<'a> Document<'a> {
     }
 
     /// Serde's message with the place, the key and the nearest allowed word.
-    fn explain(&self, error: &toml::de::Error) -> Error {
+    fn explain(&self, error: &toml::de::Error, schema: impl Fn() -> Value) -> Error {
         let fault = plain_toml(error.message());
         let mut quoted = fault.split('`').skip(1).step_by(2);
         let first = quoted.next().unwrap_or_default();
@@ -130,8 +133,9 @@ impl<'a> Document<'a> {
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = match is_unknown_word(&fault) {
-            true => near(&key, first, quoted, &said),
-            false => hints::rewritten(&said).map(|hint| format!(": {hint}")),
+            true if is_unknown_key(&fault) => near(first, quoted, hints::meant(&key, &schema())),
+            true => near(first, quoted, Vec::new()),
+            false => hints::rewritten(&fault).map(|hint| format!(": {hint}")),
         };
         let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
         let near = near.unwrap_or_default();
@@ -165,12 +169,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The word that an unknown one may be meant for. `key` is the dotted key, and `word` its last part or its value.
-fn near<'w>(key: &str, word: &str, allowed: impl Iterator<Item = &'w str>, said: &str) -> Option<String> {
-    let meant = match is_unknown_key(said) {
-        true => hints::meant(key),
-        false => Vec::new(),
-    };
+/// The word that an unknown one may be meant for: one of the keys that are `meant`, or else one that is spelled alike.
+fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<String>) -> Option<String> {
     let shown = match (nearest(word, allowed), meant.as_slice()) {
         // A key of the same name, or one that other programs call so, is surer than one that is spelled alike.
         (_, [first, others @ ..]) => {

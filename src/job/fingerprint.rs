@@ -45,7 +45,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         output,
         engine: _,
     } = job;
-    let Clusters { method: cluster_method, keep: kept, thresholds } = clusters;
+    let Clusters { method: cluster_method, keep: kept, thresholds, contained } = clusters;
     let Source {
         format,
         encoding,
@@ -108,6 +108,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
+        (contained.is_some(), format!("contained {contained:?}")),
         (group.is_some(), format!("group {group:?}")),
         (condition.is_some(), format!("where {:?}", condition.as_ref().map(Condition::text))),
         (limit.is_some(), format!("limit {limit:?}")),
@@ -214,6 +215,7 @@ mod tests {
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),
             ("cluster_thresholds", |j| j.clusters.thresholds.push(0.9)),
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
+            ("contained", |j| j.clusters.contained = Some(0.98)),
             ("passages", |j| j.output.passages = true),
             ("merge", |j| j.input = Input::Merge(vec!["out/before/".into()])),
             ("reuse", |j| {

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::file::File;
-
 /// Keys that other programs or sections have, and ours, both by their dotted names.
 const SYNONYMS: &[(&str, &[&str])] = &[
     ("source", &["input", "inputs", "sources", "data"]),
@@ -100,14 +98,15 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("engine.scheduler", &["engine.url", "engine.master", "engine.address"]),
 ];
 
-/// The keys that the unknown dotted `key` may be meant for: the one of that meaning, or those of that name in other sections.
-pub(super) fn meant(key: &str) -> Vec<String> {
+/// The keys that the unknown dotted `key` may be meant for: the one of that meaning, or those of that name in other sections. `schema` is
+/// the JSON Schema of a job file.
+pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let synonym = SYNONYMS.iter().find(|(_, others)| others.contains(&key));
     if let Some((ours, _)) = synonym {
         return vec![(*ours).to_owned()];
     }
     let last = key.rsplit('.').next().unwrap_or(key);
-    let of_name = keys().into_iter().filter(|(_, keys)| keys.iter().any(|name| name == last));
+    let of_name = keys(schema).into_iter().filter(|(_, keys)| keys.iter().any(|name| name == last));
     let found: Vec<String> = of_name.map(|(section, _)| format!("{section}.{last}")).collect();
     if !found.is_empty() {
         return found;
@@ -118,9 +117,8 @@ pub(super) fn meant(key: &str) -> Vec<String> {
     ours.map(|(ours, _)| (*ours).to_owned()).collect()
 }
 
-/// The sections of a job file with their keys.
-fn keys() -> BTreeMap<String, Vec<String>> {
-    let schema = Value::from(schemars::schema_for!(File));
+/// The sections of a job file with their keys, by its JSON Schema.
+fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     let mut keys = BTreeMap::new();
     for (name, section) in schema["properties"].as_object().into_iter().flatten() {
         let reference = section["$ref"].as_str().or_else(|| section["anyOf"][0]["$ref"].as_str());
@@ -172,6 +170,10 @@ pub(super) fn quoted_list(items: &str) -> String {
 pub(super) fn rewritten(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("invalid type: string \"")?;
     let (value, expected) = rest.rsplit_once("\", expected ")?;
+    // A secret in a URL is masked only as it was written.
+    if value.contains("://") {
+        return None;
+    }
     match expected {
         "a list of strings" => Some(format!("write {}", quoted_list(value))),
         "a number" if value.parse::<f64>().is_ok() => Some(format!("write {value} without quotes")),
@@ -186,10 +188,15 @@ pub(super) fn rewritten(said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::file::File;
+
+    fn schema() -> Value {
+        Value::from(schemars::schema_for!(File))
+    }
 
     #[test]
     fn every_synonym_is_of_a_key_that_exists_and_is_none_itself() {
-        let keys = keys();
+        let keys = keys(&schema());
         let exists = |key: &str| match key.split_once('.') {
             None => keys.contains_key(key),
             Some((section, name)) => keys.get(section).is_some_and(|keys| keys.iter().any(|key| key == name)),
@@ -216,7 +223,7 @@ mod tests {
             ("cluster", &["clusters"]),
             ("nonsense", &[]),
         ] {
-            assert_eq!(meant(key), expected, "{key}");
+            assert_eq!(meant(key, &schema()), expected, "{key}");
         }
     }
 

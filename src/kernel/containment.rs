@@ -18,6 +18,16 @@ pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     can_reach.then(|| shared_or_less(a, b, least)).flatten()
 }
 
+/// The elements of `of` that are not in `set`, both sorted and without repeats.
+pub(crate) fn missing(of: &[u64], set: &[u64]) -> Vec<u64> {
+    let mut rest = set.iter().copied().peekable();
+    let is_missing = |element: &u64| {
+        while rest.next_if(|other| other < element).is_some() {}
+        rest.peek() != Some(element)
+    };
+    of.iter().copied().filter(is_missing).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -34,6 +44,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_missing_is_the_difference(
+            a in proptest::collection::btree_set(0u64..40, 0..30),
+            b in proptest::collection::btree_set(0u64..40, 0..30),
+        ) {
+            let list = |set: &BTreeSet<u64>| set.iter().copied().collect::<Vec<_>>();
+            let expected: Vec<u64> = a.difference(&b).copied().collect();
+            prop_assert_eq!(missing(&list(&a), &list(&b)), expected);
+        }
+
         #[test]
         fn the_threshold_is_exact(
             a in proptest::collection::btree_set(0u64..40, 0..30),

@@ -100,33 +100,34 @@ pub(super) struct Searched {
     pub(super) candidates: Option<u64>,
 }
 
-impl Searched {
-    /// The number of pairs.
-    pub(super) fn pairs(&self) -> u64 {
-        self.scores.iter().map(|batch| batch.num_rows() as u64).sum()
-    }
-}
-
 /// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) that are compared and reach the threshold,
-/// by the job's method. Copies are compared like every document.
+/// by the job's method. Copies are compared like every document. Returns the pairs with their number.
 pub(super) async fn search(
     session: &SessionContext,
     sketches: DataFrame,
     compared: &Compared,
     job: &Job,
-) -> Result<Searched> {
-    let candidates = match job.candidates.method {
+) -> Result<(Searched, u64)> {
+    let (scores, candidates) = match job.candidates.method {
         Method::All => {
             let (sketches, slices) = (compared.marked(sketches)?, tables::slices(session)?);
-            let scores = frames::scores::scores_of_all(sketches, slices, whole(), &job.score, &job.lsh)?;
-            return Ok(Searched { scores: compared.only(scores)?.collect().await?, candidates: None });
+            let whole = Block { left: 0, right: 0, segments: 1 };
+            let scores = frames::scores::scores_of_all(sketches, slices, whole, &job.score, &job.lsh)?;
+            (compared.only(scores)?, None)
         }
-        Method::Lsh => by_buckets(session, &sketches, compared, job).await?,
-        Method::Prefix => by_prefix(&sketches, None, compared, job).await?,
+        method => {
+            let candidates = match method {
+                Method::Prefix => by_prefix(&sketches, None, compared, job).await?,
+                _ => by_buckets(session, &sketches, compared, job).await?,
+            };
+            let (candidates, count) = in_memory(session, compared.only(candidates)?).await?;
+            let road = (Road::Held, 1);
+            (frames::scores::scores(sketches, candidates, road, &job.score, &job.lsh)?, Some(count))
+        }
     };
-    let (candidates, count) = in_memory(session, compared.only(candidates)?).await?;
-    let scores = frames::scores::scores(sketches, candidates, (Road::Held, 1), &job.score, &job.lsh)?;
-    Ok(Searched { scores: scores.collect().await?, candidates: Some(count) })
+    let scores = scores.collect().await?;
+    let pairs = scores.iter().map(|batch| batch.num_rows() as u64).sum();
+    Ok((Searched { scores, candidates }, pairs))
 }
 
 /// The documents that share a bucket; documents of hot buckets by their rarest shingles.
@@ -168,8 +169,4 @@ async fn by_prefix(
 fn no_copies(session: &SessionContext) -> Result<DataFrame> {
     let groups = tables::WorkTable::COPIES.schema(&SourceTypes::default());
     Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
-}
-
-fn whole() -> Block {
-    Block { left: 0, right: 0, segments: 1 }
 }

@@ -92,7 +92,7 @@ pub enum Field {
     Text(String),
 }
 
-/// CSV as of [`csv`] from fields.
+/// CSV as of [`csv()`] from fields.
 ///
 /// # Errors
 /// None that fields can cause.

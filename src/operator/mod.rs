@@ -4,6 +4,7 @@
 //! - [`dense_pairs`]: the same for shingles that too many documents share to compare all of them. Both read rows through
 //!   `bucket_reader`.
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
+//! - `losses`: what is lost when the duplicates of clusters are removed.
 //! - `may_match`: the reference documents that may match new documents.
 //! - `represent`: the representative of each document of a component.
 //! - `score`: the scores of pairs, from their sketches; `sketches`, `scorer`, `score_home` and `score_segment` for candidates,
@@ -19,6 +20,7 @@ pub mod by_bucket;
 pub mod dense_pairs;
 #[cfg(test)]
 mod fixtures;
+pub(crate) mod losses;
 pub(crate) mod may_match;
 mod node;
 mod pair_builder;

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::PairRule;
 use super::dense_pairs::Pass;
+use super::losses::CountLosses;
 use super::may_match::MayMatch;
 use super::prefixes::Prefixes;
 use super::represent::Represent;
@@ -89,6 +90,8 @@ operators! {
     },
     /// Input: (root, high, low, jaccard). See [`super::represent`].
     Represent(Represent) => |_| super::represent::schema(),
+    /// Input: (root, place, role, set, documents, shingles). See [`super::losses`].
+    Losses(CountLosses) => |_| super::losses::schema(),
     /// Inputs: sketches and probes. See [`super::score`].
     Score(Scoring) => |_| super::score::schema(),
 }

@@ -170,9 +170,6 @@ impl Description for Scoring {
 /// The sketches of a plan of one partition.
 async fn read_whole(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Sketches> {
     let mut sketches = Sketches::new(MemoryConsumer::new("Score").register(context.memory_pool()));
-    let mut input = plan.execute(0, context)?;
-    while let Some(batch) = input.next().await.transpose()? {
-        sketches.add(&batch)?;
-    }
+    sketches.add_all(plan.execute(0, context)?).await?;
     Ok(sketches)
 }

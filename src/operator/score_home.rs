@@ -155,23 +155,15 @@ impl Blocks {
                     return Ok::<_, DataFusionError>(stream::empty().boxed());
                 }
                 let mut sketches = Sketches::new(held.new_empty());
-                read_into(&this.sketches, one, &mut sketches).await?;
+                sketches.add_all(this.sketches.read(one)?).await?;
                 if one != other {
-                    read_into(&this.sketches, other, &mut sketches).await?;
+                    sketches.add_all(this.sketches.read(other)?).await?;
                 }
                 Ok(score_all(Arc::new(sketches), this.pairs.read(block(one, other))?, scorer))
             }
         });
         scored.try_flatten().boxed()
     }
-}
-
-async fn read_into(store: &PartitionStore, segment: usize, sketches: &mut Sketches) -> Result<()> {
-    let mut rows = store.read(segment)?;
-    while let Some(batch) = rows.next().await.transpose()? {
-        sketches.add(&batch)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -93,7 +93,8 @@ impl Passes {
                     return Ok(false);
                 }
                 if self.held.is_empty() {
-                    self.hold().await?;
+                    let own = self.sketches.execute(self.segment, Arc::clone(&self.context))?;
+                    self.held.add_all(own).await?;
                 }
                 self.waiting.fill(self.held.bytes()).await?;
                 self.found = 0;
@@ -117,15 +118,6 @@ impl Passes {
             }
         }
         Ok(true)
-    }
-
-    /// Reads the sketches of the segment.
-    async fn hold(&mut self) -> Result<()> {
-        let mut own = self.sketches.execute(self.segment, Arc::clone(&self.context))?;
-        while let Some(batch) = own.next().await.transpose()? {
-            self.held.add(&batch)?;
-        }
-        Ok(())
     }
 
     /// Scores the pairs whose greater documents are in a batch.

@@ -7,8 +7,10 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use datafusion::common::cast::{as_boolean_array, as_list_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use futures::StreamExt;
 
 /// Document keys are hashes already: hashing them again would only cost time.
 #[derive(Default)]
@@ -137,6 +139,17 @@ impl Sketches {
         }
         self.sketches.push(Sketch::try_new(batch)?);
         self.rows.push(batch.clone());
+        Ok(())
+    }
+
+    /// Adds all batches of a stream.
+    ///
+    /// # Errors
+    /// As [`Self::add`], and those of the stream.
+    pub(super) async fn add_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
+        while let Some(batch) = rows.next().await.transpose()? {
+            self.add(&batch)?;
+        }
         Ok(())
     }
 

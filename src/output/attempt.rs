@@ -26,9 +26,6 @@ pub(crate) struct Record {
 
 impl Record {
     /// Puts the record.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(crate) async fn put(&self, output: &Layout) -> Result<()> {
         output.create(&path(&self.attempt), self).await?;
         Ok(())
@@ -36,9 +33,6 @@ impl Record {
 }
 
 /// The ids of the attempts that have records, sorted.
-///
-/// # Errors
-/// When the store does not answer.
 pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     let listed = output.list(ATTEMPTS).await?;
     let inside = listed.iter().filter_map(|meta| output.inside(&meta.location));
@@ -47,9 +41,6 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
 
 /// Whether the store refuses a put that must not replace anything. Some servers ignore that condition and replace.
 /// `record` exists, so a put of other content to its path must be refused.
-///
-/// # Errors
-/// When the store does not answer.
 pub(crate) async fn keeps_conditions(output: &Layout, record: &Record) -> Result<bool> {
     if output.folder().is_some() {
         return Ok(true);

@@ -57,12 +57,20 @@ pub struct Counts {
     /// Clusters of earlier runs whose id changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id_changes: Option<u64>,
+    /// Documents whose removal loses more than 2 % of their shingles, because their representative lacks them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lossy_removals: Option<u64>,
+    /// Shingles of removed documents that no kept document of their cluster has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_shingles: Option<u64>,
     /// Pairs of similar documents.
     pub pairs: u64,
     /// Pairs within large groups of identical documents that were not written.
     pub pairs_left_out: u64,
     /// Documents that were read and rejected.
     pub rejects: u64,
+    /// Documents that `apply` removes.
+    pub removed_documents: u64,
     /// Documents of earlier runs that were replaced, of a merged output by any of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_documents: Option<u64>,
@@ -73,6 +81,9 @@ pub struct Counts {
     pub single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     pub shingle_sets: u64,
+    /// Documents that stay although another one represents their cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spared: Option<u64>,
     /// Documents that the reference outputs kept and that are duplicates of other documents now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_reference_documents: Option<u64>,

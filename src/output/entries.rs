@@ -39,9 +39,6 @@ impl Entry {
 
 impl Layout {
     /// A file anywhere in the output that is not one of `ours`; `None` if there are no others.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn holds_beside(&self, ours: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
         if self.folder().is_some() {
             return Ok(self.entries("").await?.into_iter().find(|entry| !ours(entry)));
@@ -58,9 +55,6 @@ impl Layout {
     }
 
     /// The files under a folder of the output, or in all of it.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn entries(&self, folder: &str) -> Result<Vec<Entry>> {
         let Some(root) = self.folder() else {
             let listed = self.list(folder).await?.into_iter();
@@ -80,9 +74,6 @@ impl Layout {
     }
 
     /// Removes files. It is no error if one is gone already.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(crate) async fn remove_entries(&self, entries: Vec<Entry>) -> Result<()> {
         let mut objects = Vec::new();
         for entry in entries {

@@ -76,9 +76,6 @@ pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
 }
 
 /// Removes the dead files that [`survey`] found.
-///
-/// # Errors
-/// When the store refuses.
 pub(crate) async fn remove(output: &Layout, garbage: &Garbage) -> Result<()> {
     output.remove_entries(garbage.dead.clone()).await
 }

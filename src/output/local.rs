@@ -15,9 +15,6 @@ pub(super) async fn create(folder: &Path, inside: &str, bytes: &Bytes) -> object
 }
 
 /// Writes a file, and replaces an existing one.
-///
-/// # Errors
-/// The error of the system.
 pub(super) async fn replace(folder: &Path, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(folder, inside, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
 }
@@ -74,9 +71,6 @@ pub(super) struct Staged {
 }
 
 /// Creates a file that will be renamed to `path`. Until then its name contains `writer`.
-///
-/// # Errors
-/// The error of the system.
 pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, Staged)> {
     blocking(move || {
         let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")), &writer)?.into_parts();
@@ -145,9 +139,6 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
 }
 
 /// Removes a file. It is no error if it is gone already.
-///
-/// # Errors
-/// The error of the system.
 pub(super) fn remove(file: &Path) -> io::Result<()> {
     match std::fs::remove_file(file) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

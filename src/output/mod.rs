@@ -1,4 +1,5 @@
 //! An output: its paths, its store, its manifests, its tables, the claim of the process that writes to it, and its clean-up.
+//! If a function here does not say more, it fails only where the store refuses or does not answer.
 //!
 //! ```text
 //! OUTPUT/manifest.json            written last, in one put: its readers see a whole result

@@ -302,9 +302,6 @@ async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
 
 impl Layout {
     /// Whether we wrote the JSON file at `inside`.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn wrote(&self, inside: &str) -> Result<bool> {
         Ok(marked(self, inside).await?.is_some())
     }

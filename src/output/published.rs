@@ -13,9 +13,6 @@ use crate::schema::Table;
 
 impl Layout {
     /// Whether there is a manifest or any file in our folders.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn exists(&self) -> Result<bool> {
         let folders = Table::ALL.map(Table::name).into_iter().chain([WORK]);
         if let Some(root) = self.folder() {
@@ -30,17 +27,11 @@ impl Layout {
     }
 
     /// The bytes of `manifest.json` and the store's version of it; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await
     }
 
     /// The bytes of `manifest.json`, and when it was put, in milliseconds since 1970; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(super) async fn published_manifest(&self) -> Result<Option<(Bytes, i64)>> {
         let found = self.read_object(MANIFEST).await?;
         Ok(found.map(|(bytes, meta)| (bytes, meta.last_modified.timestamp_millis())))
@@ -89,9 +80,6 @@ impl Layout {
     }
 
     /// The names of the stages whose manifests have `key`, sorted.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn stages(&self, key: &str) -> Result<Vec<String>> {
         let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
@@ -104,9 +92,6 @@ impl Layout {
     }
 
     /// Removes a stage: its manifest first, so that no run reuses a half-removed stage, then its `files`.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(crate) async fn remove_stage(&self, stage: &str, key: &str, files: &[File]) -> Result<()> {
         self.discard(&Self::stage(stage, key)).await?;
         self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await

@@ -13,18 +13,12 @@ use crate::error::{Context, Error, Result};
 
 impl Layout {
     /// The bytes of a file of the output and the store's version of it; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
         Ok(Some((bytes, UpdateVersion { e_tag: meta.e_tag, version: meta.version })))
     }
 
     /// The bytes of a file of the output and the store's metadata; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
         let got = match self.store().get(&self.path(inside)).await {
             Ok(got) => got,
@@ -65,9 +59,6 @@ impl Layout {
 
     /// Writes a JSON file of the output atomically, unless one exists. Returns whether the file now has this content. On this
     /// machine, a run's manifest is synced to the disk; files under `_work` may be lost in a power cut.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
         let bytes = json(value)?;
         if inside == MANIFEST {
@@ -79,9 +70,6 @@ impl Layout {
 
     /// Writes a file of the output atomically, unless one exists, and syncs it to a local disk. Returns whether the file now has
     /// this content.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
         let put = match self.folder() {
             Some(folder) => local::create(folder, inside, &bytes).await,
@@ -114,9 +102,6 @@ impl Layout {
 
     /// Replaces `found`, a JSON file of the output, atomically. Returns whether the file now has this content. If the store
     /// detects that the file is no longer `found`, it stays.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,

@@ -107,9 +107,6 @@ impl Layout {
     }
 
     /// The size of a file; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the store does not answer.
     pub(crate) async fn size(&self, inside: &str) -> Result<Option<u64>> {
         if self.folder().is_some() {
             return Ok(tokio::fs::metadata(self.place(inside)?).await.ok().map(|meta| meta.len()));
@@ -143,9 +140,6 @@ fn outside(inside: &str) -> Error {
 
 impl Upload {
     /// Puts the next bytes.
-    ///
-    /// # Errors
-    /// When the store refuses.
     pub(crate) async fn put(&mut self, bytes: Bytes) -> Result<()> {
         self.digest.update(&bytes);
         let failed = || format!("cannot write {}/{}", self.output.shown(), self.inside);

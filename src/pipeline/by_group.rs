@@ -55,9 +55,6 @@ pub(super) fn copies(job: &Job) -> Vec<Expr> {
 }
 
 /// The same columns of the run's own documents, for any columns that the table `documents` keeps.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) fn own_copies(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
     let keys = run.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
     match job.candidates.compare {
@@ -69,9 +66,6 @@ pub(super) fn own_copies(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
 }
 
 /// (doc, group_key) of all documents, if the job compares by groups.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) fn keys(run: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> {
     if job.candidates.compare == Compare::All {
         return Ok(None);
@@ -84,9 +78,6 @@ pub(super) fn keys(run: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> 
 }
 
 /// The rows of (a, b, ..) whose documents the job compares, and the rows without b.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) fn compared(run: &RunTables<'_>, job: &Job, pairs: DataFrame) -> Result<DataFrame> {
     match keys(run, job)? {
         Some(keys) => frames::by_group::compared(pairs, keys, job.candidates.compare),

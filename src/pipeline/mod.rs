@@ -2,6 +2,8 @@
 //!
 //! A stage is published by its manifest, which is written after its files, and a run that resumes does not repeat it. A
 //! run is published by `manifest.json`.
+//!
+//! If a function does not say more, it fails only where a table cannot be read or a frame lacks its columns.
 
 mod all_sketches;
 mod by_group;
@@ -13,10 +15,10 @@ mod input;
 pub(crate) mod numbers;
 mod outcome;
 pub(crate) mod overlap;
-mod pair_limit;
 mod parts;
 mod previous_result;
 mod publish;
+mod read_files;
 mod reference;
 mod road;
 pub(crate) mod run_tables;

@@ -67,6 +67,9 @@ pub(super) async fn publish(
         spawn(reasons(cx.table(schema::Table::Rejects)?)),
     )?;
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
+    let removed = clusters_with_spared(&cx)?.filter((!col("representative")).and(!col("reference")))?;
+    let removed_documents = rows_of(removed).await?;
+    let lost = stage::losses::lost(&cx).await?;
     let mut counts = Counts {
         documents: cx.rows(schema::Table::Documents),
         rejects: cx.rows(schema::Table::Rejects),
@@ -77,6 +80,10 @@ pub(super) async fn publish(
         reference_rejects: written(schema::Table::ReferenceRejects),
         dictionary: written(schema::Table::Dictionary),
         cluster_id_changes: written(schema::Table::ClusterIdChanges),
+        removed_documents,
+        lossy_removals: lost.as_ref().map(|lost| lost.lossy_removals),
+        lost_shingles: lost.as_ref().map(|lost| lost.shingles),
+        spared: written(schema::Table::Spared),
         scores: cx.rows(WorkTable::SCORES),
         shingle_sets: cx.rows(schema::Table::Documents) - repeated,
         pairs_left_out: left_out,
@@ -109,7 +116,7 @@ pub(super) async fn publish(
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, job, outputs.names(cx.session())?).await?;
         counts.replaced_documents = Some(replaced);
-        let superseded = outputs.superseded(cx.session(), cx.table(schema::Table::Clusters)?).await?;
+        let superseded = outputs.superseded(cx.session(), clusters_with_spared(&cx)?).await?;
         counts.superseded_reference_documents = Some(superseded);
         warnings.extend(same_ids::not_replaced(&cx, job, outputs.names(cx.session())?).await?);
     }
@@ -290,6 +297,15 @@ fn repeated_sets(cx: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
+}
+
+/// The table clusters, in which the documents that the table spared has count as representatives too: they stay.
+fn clusters_with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
+    let clusters = cx.table(schema::Table::Clusters)?;
+    match cx.job.clusters.contained {
+        None => Ok(clusters),
+        Some(_) => frames::merged::with_spared(clusters, cx.table(schema::Table::Spared)?),
+    }
 }
 
 /// The number of documents that represent only themselves because the job's method divides chains of pairs.

@@ -1,9 +1,9 @@
 //! Runs a stage: plans its frames, executes them and publishes their files by one manifest, or takes over an earlier
 //! attempt's.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::physical_expr::expressions::col as column;
@@ -12,10 +12,11 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use datafusion::prelude::{DataFrame, SessionConfig};
+use parking_lot::Mutex;
 
 use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
-use crate::job::{InputFile, ReadFile, ReadRanges};
+use crate::job::ReadRanges;
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
@@ -23,7 +24,7 @@ use crate::output::write::{Target, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
-use crate::source::{Checksums, checksum_of};
+use crate::source::Checksums;
 
 /// Runs stages on an engine and publishes each of them by a manifest of its own.
 pub(crate) struct Runner<'a> {
@@ -95,7 +96,7 @@ impl<'a> Runner<'a> {
 
     /// Adds this many stages to the total.
     pub(crate) fn expect(&self, more: usize) {
-        self.reached().total += more;
+        self.reached.lock().total += more;
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -104,12 +105,12 @@ impl<'a> Runner<'a> {
 
     /// Stages that an earlier run had finished.
     pub(super) fn reused(&self) -> usize {
-        self.reached().reused
+        self.reached.lock().reused
     }
 
     /// The time and the rows of every stage so far.
     pub(super) fn times(&self) -> impl Iterator<Item = StageTime> {
-        let reached = self.reached();
+        let reached = self.reached.lock();
         let times = reached.done.values().map(|finished| StageTime {
             name: finished.stage.clone(),
             seconds: finished.seconds,
@@ -121,7 +122,7 @@ impl<'a> Runner<'a> {
 
     /// Whether this run has finished the stage.
     pub(super) fn is_taken(&self, name: &str) -> bool {
-        self.reached().done.values().any(|done| done.stage == name)
+        self.reached.lock().done.values().any(|done| done.stage == name)
     }
 
     /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
@@ -131,7 +132,7 @@ impl<'a> Runner<'a> {
 
     /// The stage of an earlier attempt; `None` if it has to run, or if its files are damaged.
     pub(super) async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
-        if let Some(finished) = self.earlier().get(name) {
+        if let Some(finished) = self.earlier.lock().get(name) {
             return Ok(Some(finished.clone()));
         }
         let inside = Layout::stage(name, &self.key);
@@ -147,7 +148,7 @@ impl<'a> Runner<'a> {
                         .await?;
                 match damage.first() {
                     None => {
-                        self.earlier().insert(name.to_owned(), finished.clone());
+                        self.earlier.lock().insert(name.to_owned(), finished.clone());
                         return Ok(Some(finished));
                     }
                     Some(first) => first.to_string(),
@@ -171,21 +172,18 @@ impl<'a> Runner<'a> {
 
     /// Removes the files of a stage that no later stage reads. If that fails, they are removed at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
-        self.earlier().remove(name);
-        let written =
-            self.reached().done.values().find(|finished| finished.stage == name).map(|s| s.files.clone());
+        self.earlier.lock().remove(name);
+        let written = self
+            .reached
+            .lock()
+            .done
+            .values()
+            .find(|finished| finished.stage == name)
+            .map(|s| s.files.clone());
         let Some(files) = written else { return };
         if let Err(error) = self.output.remove_stage(name, &self.key, &files).await {
             tracing::debug!(%error, stage = name, "what an earlier stage wrote could not be removed");
         }
-    }
-
-    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, FinishedStage>> {
-        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn reached(&self) -> MutexGuard<'_, Reached> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `frames` one after the other, each into all tables of the stage, and publishes the files; or takes over
@@ -207,14 +205,14 @@ impl<'a> Runner<'a> {
         let name = work.name;
         let progress = &self.control.progress;
         let (number, total) = {
-            let mut reached = self.reached();
+            let mut reached = self.reached.lock();
             reached.begun += 1;
             (reached.begun, reached.total)
         };
         progress.stage_begins(name, number, total);
         if let Some(finished) = self.find(name).await? {
             progress.stage_ends(name, rows_of(&finished), finished.seconds, true);
-            let mut reached = self.reached();
+            let mut reached = self.reached.lock();
             reached.reused += 1;
             reached.done.insert(number, finished);
             return Ok(());
@@ -234,7 +232,7 @@ impl<'a> Runner<'a> {
         };
         let finished = self.publish(finished).await?;
         progress.stage_ends(name, rows_of(&finished), seconds, false);
-        self.reached().done.insert(number, finished);
+        self.reached.lock().done.insert(number, finished);
         Ok(())
     }
 
@@ -378,37 +376,9 @@ impl<'a> Runner<'a> {
         ))
     }
 
-    /// The records of `inputs`, with the checksums of those that a stage read.
-    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<ReadFile> {
-        let reached = self.reached();
-        let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
-        for file in reached.done.values().flat_map(|done| &done.read) {
-            let ranges = file.ranges.iter().map(|(start, length, crc32)| (*start, (*length, *crc32)));
-            read.entry((&file.path, file.bytes, file.modified)).or_default().extend(ranges);
-        }
-        let record = |input: &InputFile| {
-            let ranges = read.get(&(&input.path, input.bytes, input.nanoseconds()));
-            ReadFile::new(input, ranges.map(checksum_of))
-        };
-        inputs.iter().map(record).collect()
-    }
-
-    /// Those of the ranges that no stage of this run has read before.
-    fn not_read_before(&self, mut read: Vec<ReadRanges>) -> Vec<ReadRanges> {
-        let reached = self.reached();
-        let files = reached.done.values().flat_map(|done| &done.read);
-        let before: HashSet<_> =
-            files.flat_map(|file| file.ranges.iter().map(|range| (file.path.as_str(), *range))).collect();
-        for ReadRanges { path, ranges, .. } in &mut read {
-            ranges.retain(|range| !before.contains(&(path.as_str(), *range)));
-        }
-        read.retain(|file| !file.ranges.is_empty());
-        read
-    }
-
     /// The files of a table that a stage wrote.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
-        let reached = self.reached();
+        let reached = self.reached.lock();
         reached
             .done
             .values()
@@ -418,9 +388,14 @@ impl<'a> Runner<'a> {
             .collect()
     }
 
+    /// What the stages so far read of the source.
+    pub(super) fn read_so_far(&self) -> Vec<ReadRanges> {
+        self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
+    }
+
     /// The rows of a table that a stage wrote.
     pub(super) fn rows(&self, table: &str) -> u64 {
-        self.reached().done.values().map(|done| done.rows(table)).sum()
+        self.reached.lock().done.values().map(|done| done.rows(table)).sum()
     }
 }
 

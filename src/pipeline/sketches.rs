@@ -199,6 +199,46 @@ impl StageContext<'_> {
         self.find_among(self.reference_documents()?, stage, needed, bytes).await
     }
 
+    /// Finds where the texts of the documents `needed` (needed) are, which may be any that clusters have, as far as their shingles are
+    /// not there.
+    pub(super) async fn find_removals(
+        &self,
+        stage: &dyn Writes,
+        needed: DataFrame,
+        bytes: u64,
+    ) -> Result<()> {
+        let known = self.clustered_reference()?;
+        let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
+        self.find_among(known, stage, needed, bytes).await
+    }
+
+    /// The shingles (doc, shingles) of the documents `needed` (needed), once it was found where their texts are.
+    pub(super) async fn sketches_of_removals(&self, needed: DataFrame) -> Result<DataFrame> {
+        let shingles = || vec![col("doc"), col("shingles")];
+        let mut found = Vec::new();
+        match self.sketches_of_new()? {
+            Some(new) => found.push(Ok(frames::sketches::among(new, needed.clone())?.select(shingles())?)),
+            None => {
+                for texts in self.at(WorkTable::REMOVAL_POSITIONS, Some(&self.job.shingle)).await? {
+                    found.push(Ok(frames::sketches::sketches(texts, self.job)?.select(shingles())?));
+                }
+            }
+        }
+        if let Some(known) = self.clustered_reference()? {
+            let known = known.filter(col("shingles").is_not_null())?;
+            found.push(Ok(frames::sketches::among(known, needed)?.select(shingles())?));
+        }
+        frames::union(found)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+    }
+
+    /// The reference documents that clusters may have, with the columns of the work table of reference documents.
+    fn clustered_reference(&self) -> Result<Option<DataFrame>> {
+        match self.reference_outputs() {
+            Some(outputs) => outputs.documents(self.session()).map(Some),
+            None => self.reference_documents(),
+        }
+    }
+
     /// Finds in `stage` the positions of the texts of the documents `needed`: of the job's own, and of reference
     /// documents.
     async fn find_among(

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::job::Job;
 use crate::output::Layout;
 use crate::output::write::{Rows, Target};
-use crate::schema::{self, IdType, SourceTypes, Table};
+use crate::schema::{self, SourceTypes, Table};
 
 /// A table between stages, which is removed when the run is finished. Its name and columns are in the file of the stage
 /// that writes it.
@@ -67,11 +67,7 @@ pub(super) fn columns_of(schema: &SchemaRef) -> Vec<Field> {
 
 /// The column `id` of a source of these types.
 pub(super) fn id_column(source: &SourceTypes, nullable: bool) -> Field {
-    let id = match source.id {
-        IdType::Utf8 => DataType::Utf8,
-        IdType::Int64 => DataType::Int64,
-    };
-    Field::new("id", id, nullable)
+    Field::new("id", source.id.arrow(), nullable)
 }
 
 /// A column of lists.

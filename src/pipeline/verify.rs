@@ -122,7 +122,7 @@ async fn compare(
     };
     let (road, megabytes) = (first.road, (first.moved / 1e6) as u64);
     let Load { documents, candidates, .. } = load;
-    tracing::info!(stage = %stage.name(), ?road, documents, candidates, megabytes, "the road of sketches to candidates");
+    tracing::debug!(stage = %stage.name(), ?road, documents, candidates, megabytes, "the road of sketches to candidates");
     cx.run_made(stage, first.shuffled, frames).await
 }
 

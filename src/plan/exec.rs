@@ -28,11 +28,6 @@ pub struct OperatorExec<D: Description> {
 }
 
 impl<D: Description> OperatorExec<D> {
-    /// What it computes.
-    pub(crate) fn description(&self) -> &D {
-        &self.description
-    }
-
     /// The operator over `inputs`.
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 //! Sorts and aggregations are the engine's own and spill by themselves.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
@@ -27,6 +27,7 @@ use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_siz
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 
 /// Rows and bytes of the batches that are read from a partition.
 const READ_ROWS: usize = 8_192;
@@ -97,10 +98,6 @@ impl PartitionStore {
         Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds rows to partitions, by number. If the pool has no memory for them, all rows in memory go to disk first.
     ///
     /// # Errors
@@ -111,7 +108,7 @@ impl PartitionStore {
             .map(|part| part.and_then(|(number, rows)| Ok((number, copied(&rows, schema)?))))
             .collect::<Result<Vec<_>>>()?;
         let bytes = parts.iter().map(|(_, rows)| get_record_batch_memory_size(rows)).sum();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let mut fits = inner.held.try_grow(bytes).is_ok();
         if !fits {
             inner.spill(&self.spills, self.reads)?;
@@ -146,7 +143,7 @@ impl PartitionStore {
     /// When the disk cannot be written.
     pub(crate) fn spill_partition(&self, batches: &[RecordBatch]) -> Result<()> {
         let files = self.spills.spill_record_batch_and_finish(batches, "a sorted run")?.into_iter().collect();
-        self.inner().partitions.push(Partition { files, ..Partition::default() });
+        self.inner.lock().partitions.push(Partition { files, ..Partition::default() });
         Ok(())
     }
 
@@ -155,7 +152,7 @@ impl PartitionStore {
     /// # Errors
     /// When the disk cannot be written.
     pub(crate) fn complete(&self) -> Result<()> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         match self.reads {
             Reads::Once => inner.partitions.iter_mut().for_each(|partition| partition.sink = None),
             Reads::Again => inner.spill(&self.spills, self.reads)?,
@@ -165,12 +162,12 @@ impl PartitionStore {
 
     /// The number of partitions.
     pub(crate) fn len(&self) -> usize {
-        self.inner().partitions.len()
+        self.inner.lock().partitions.len()
     }
 
     /// Whether a partition of a complete store that is read again has no rows.
     pub(crate) fn has_no_files(&self, number: usize) -> bool {
-        self.inner().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
+        self.inner.lock().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
     }
 
     /// The rows of a partition.
@@ -178,7 +175,7 @@ impl PartitionStore {
     /// # Errors
     /// When it does not exist.
     pub(crate) fn read(&self, number: usize) -> Result<SendableRecordBatchStream> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let partition = inner.partition(number)?;
         let files = self.read_files(partition.files.clone());
         if self.reads == Reads::Again {

@@ -24,18 +24,10 @@ pub(crate) fn clustered_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
-        Field::new("cluster_id", id_type(id), false),
+        Field::new("cluster_id", id.arrow(), false),
         Field::new("representative", DataType::Boolean, false),
-        Field::new("kept_id", id_type(id), false),
+        Field::new("kept_id", id.arrow(), false),
     ]))
-}
-
-/// The Arrow type of ids.
-pub(crate) fn id_type(id: IdType) -> DataType {
-    match id {
-        IdType::Utf8 => DataType::Utf8,
-        IdType::Int64 => DataType::Int64,
-    }
 }
 
 /// The annotation of a document in a cluster.
@@ -189,10 +181,7 @@ impl Cursor {
 
     /// Ids in their own type.
     fn ids(&self, text: ArrayRef) -> Result<ArrayRef> {
-        match self.id {
-            IdType::Utf8 => Ok(text),
-            IdType::Int64 => Ok(cast_array(&text, &id_type(self.id))?),
-        }
+        Ok(cast_array(&text, &self.id.arrow())?)
     }
 }
 
@@ -210,7 +199,7 @@ fn annotation(batch: &RecordBatch, at: usize, id: IdType) -> Result<Annotation> 
 
 /// The Arrow fields of the annotation columns, which are null for a document that is in no cluster.
 pub(super) fn fields(id: IdType) -> Vec<FieldRef> {
-    let types = [id_type(id), DataType::Boolean, id_type(id)];
+    let types = [id.arrow(), DataType::Boolean, id.arrow()];
     NAMES.into_iter().zip(types).map(|(name, of)| Arc::new(Field::new(name, of, true))).collect()
 }
 

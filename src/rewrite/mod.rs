@@ -17,6 +17,6 @@ mod whole_file;
 mod work;
 
 pub use actions::Rejects;
-pub(crate) use annotations::{NAMES, annotated, append_names, clustered_schema, column_exists, id_type};
+pub(crate) use annotations::{NAMES, annotated, append_names, clustered_schema, column_exists};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use record::{Counts, SourceRecord, Written};

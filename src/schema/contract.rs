@@ -12,7 +12,7 @@ use crate::job::{Columns, Job, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Table {
     /// Pairs of similar documents.
     Pairs,
@@ -26,21 +26,20 @@ pub enum Table {
     /// The documents that were read and rejected.
     Rejects,
     /// The numbers of pairs by their two groups.
-    #[serde(rename = "group_pairs")]
     GroupPairs,
     /// The documents of a second source that were rejected.
-    #[serde(rename = "reference_rejects")]
     ReferenceRejects,
     /// The dictionary of shingles, if the job has one.
     Dictionary,
     /// Clusters of earlier runs whose id changed.
-    #[serde(rename = "cluster_id_changes")]
     ClusterIdChanges,
+    /// Documents that stay although another one represents their cluster.
+    Spared,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Pairs,
         Table::Clusters,
         Table::ClusterLevels,
@@ -50,6 +49,7 @@ impl Table {
         Table::ReferenceRejects,
         Table::Dictionary,
         Table::ClusterIdChanges,
+        Table::Spared,
     ];
 
     /// The tables that `job` writes.
@@ -60,6 +60,7 @@ impl Table {
             Table::ClusterLevels => !job.clusters.thresholds.is_empty(),
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
+            Table::Spared => job.clusters.contained.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -74,6 +75,7 @@ impl Table {
                 | Table::ReferenceRejects
                 | Table::Dictionary
                 | Table::ClusterIdChanges
+                | Table::Spared
         )
     }
 
@@ -94,6 +96,7 @@ impl Table {
             Table::ReferenceRejects => "reference_rejects",
             Table::Dictionary => "dictionary",
             Table::ClusterIdChanges => "cluster_id_changes",
+            Table::Spared => "spared",
         }
     }
 }
@@ -224,38 +227,28 @@ impl Type {
 
 /// The contract of `table`.
 pub fn contract(table: Table) -> &'static Contract {
-    static PAIRS: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::Pairs, include_str!("../../schemas/pairs.toml")));
-    static CLUSTERS: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::Clusters, include_str!("../../schemas/clusters.toml")));
-    static CLUSTER_LEVELS: LazyLock<Contract> = LazyLock::new(|| {
-        Contract::read(Table::ClusterLevels, include_str!("../../schemas/cluster_levels.toml"))
+    static CONTRACTS: LazyLock<[Contract; Table::ALL.len()]> = LazyLock::new(|| {
+        Table::ALL.map(|table| match table {
+            Table::Pairs => Contract::read(table, include_str!("../../schemas/pairs.toml")),
+            Table::Clusters => Contract::read(table, include_str!("../../schemas/clusters.toml")),
+            Table::ClusterLevels => {
+                Contract::read(table, include_str!("../../schemas/cluster_levels.toml"))
+            }
+            Table::Documents => Contract::read(table, include_str!("../../schemas/documents.toml")),
+            Table::Rejects => Contract::read(table, include_str!("../../schemas/rejects.toml")),
+            Table::GroupPairs => Contract::read(table, include_str!("../../schemas/group_pairs.toml")),
+            Table::ReferenceRejects => {
+                Contract::read(table, include_str!("../../schemas/reference_rejects.toml"))
+            }
+            Table::Dictionary => Contract::read(table, include_str!("../../schemas/dictionary.toml")),
+            Table::ClusterIdChanges => {
+                Contract::read(table, include_str!("../../schemas/cluster_id_changes.toml"))
+            }
+            Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
+        })
     });
-    static DOCUMENTS: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::Documents, include_str!("../../schemas/documents.toml")));
-    static REJECTS: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::Rejects, include_str!("../../schemas/rejects.toml")));
-    static GROUP_PAIRS: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::GroupPairs, include_str!("../../schemas/group_pairs.toml")));
-    static KNOWN_REJECTS: LazyLock<Contract> = LazyLock::new(|| {
-        Contract::read(Table::ReferenceRejects, include_str!("../../schemas/reference_rejects.toml"))
-    });
-    static DICTIONARY: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::Dictionary, include_str!("../../schemas/dictionary.toml")));
-    static MERGES: LazyLock<Contract> = LazyLock::new(|| {
-        Contract::read(Table::ClusterIdChanges, include_str!("../../schemas/cluster_id_changes.toml"))
-    });
-    match table {
-        Table::Pairs => &PAIRS,
-        Table::Clusters => &CLUSTERS,
-        Table::ClusterLevels => &CLUSTER_LEVELS,
-        Table::Documents => &DOCUMENTS,
-        Table::Rejects => &REJECTS,
-        Table::GroupPairs => &GROUP_PAIRS,
-        Table::ReferenceRejects => &KNOWN_REJECTS,
-        Table::Dictionary => &DICTIONARY,
-        Table::ClusterIdChanges => &MERGES,
-    }
+    // They are in the order of the variants, as `Table::ALL` is.
+    &CONTRACTS[table as usize]
 }
 
 impl Contract {

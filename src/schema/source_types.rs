@@ -31,6 +31,16 @@ pub enum IdType {
     Int64,
 }
 
+impl IdType {
+    /// The Arrow type of ids.
+    pub(crate) fn arrow(self) -> DataType {
+        match self {
+            IdType::Utf8 => DataType::Utf8,
+            IdType::Int64 => DataType::Int64,
+        }
+    }
+}
+
 /// A column of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceColumn {

@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::columns::needed;
+use super::columns::NeededColumns;
 use super::file::SourceFile;
 use super::format::Reading;
 use super::parquet::ParquetFile;
@@ -121,7 +121,9 @@ async fn checksum(
     bytes: u64,
 ) -> Result<Option<u32>> {
     if let Reading::ParquetScan = format_of(source.format).reading {
-        return ParquetFile::open(ctx, file).await?.checksum(&needed(source), bytes).await;
+        let files = [Arc::new(file.clone())];
+        let names = NeededColumns::of(source, &files).of_files;
+        return ParquetFile::open(ctx, file).await?.checksum(&names, bytes).await;
     }
     if bytes != file.size() {
         return Ok(None);

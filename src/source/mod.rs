@@ -254,8 +254,10 @@ pub async fn read(
     listed: &Listed,
     request: Request<'_>,
 ) -> Result<Documents> {
-    let (all, shingle) = (request.wanted.is_none(), request.shingle);
-    let OpenedRows { rows, values, types, .. } = open_rows(ctx, source, listed, request).await?;
+    let Request { wanted, shingle } = request;
+    let all = wanted.is_none();
+    let OpenedRows { rows, values, types, .. } =
+        open_rows(ctx, source, &listed.files, wanted, shingle).await?;
     // Documents that are named by their places were chosen before.
     let rows = match all {
         true => filter::documents(ctx, source, rows, &values).await?,
@@ -299,7 +301,7 @@ pub(crate) async fn left_out(
     listed: &Listed,
 ) -> Result<DataFrame> {
     let whole = job::Source { limit: None, ..source.clone() };
-    let opened = open_rows(ctx, &whole, listed, Request::all()).await?;
+    let opened = open_rows(ctx, &whole, &listed.files, None, None).await?;
     let OpenedRows { rows, values, files_left_out, .. } = opened;
     let rows = filter::left_out(ctx, source, rows, &values).await?;
     let columns = ["by_where", "by_limit"].map(columns::column);

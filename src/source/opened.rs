@@ -12,7 +12,8 @@ use super::file::SourceFile;
 use super::format::{EmptyFile, Reading};
 use super::parse_files::ParsedTable;
 use super::parser::Parser;
-use super::{Listed, Request, filter, format_of, parquet, selection};
+use super::selection::{self, Selection};
+use super::{filter, formats, parquet};
 use crate::error::Result;
 use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
@@ -28,23 +29,22 @@ pub(super) struct OpenedRows {
     pub files_left_out: u64,
 }
 
-/// Opens the rows of listed files, or the wanted ones among them.
+/// Opens the rows of listed files, or the `wanted` ones among them. Long texts may be cut as `shingle` says, if it is given.
 ///
 /// # Errors
-/// As [`read`](super::read).
+/// As [`read`](super::read()).
 pub(super) async fn open_rows(
     ctx: &SessionContext,
     source: &job::Source,
-    listed: &Listed,
-    request: Request<'_>,
+    files: &[Arc<SourceFile>],
+    wanted: Option<Selection>,
+    shingle: Option<&job::Shingle>,
 ) -> Result<OpenedRows> {
-    let format = format_of(source.format);
-    let wanted = request.wanted;
-    let cut = request.shingle.filter(|shingle| match format.reading {
-        Reading::Parser(parsed) => parsed.cuts_into_shingles(&listed.files, shingle),
+    let format = formats::of(source.format);
+    let cut = shingle.filter(|shingle| match format.reading {
+        Reading::Parser(parsed) => parsed.cuts_into_shingles(files, shingle),
         Reading::ParquetScan => false,
     });
-    let files = &listed.files;
     let all = wanted.is_none();
     if let Some(gone) = wanted.as_ref().and_then(|wanted| {
         wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())

@@ -32,7 +32,7 @@ fn parquet_rows_get_columns() {
     let mut clustered = 0;
     for name in ["day=1/a.parquet", "b.parquet"] {
         let (rows, about) = parquet(&applied.path("in").join(name));
-        let (kept, metadata) = parquet(&applied.path("to/kept").join(name));
+        let (kept, metadata) = parquet(&applied.path("to").join(name));
         assert_eq!(kept.num_columns(), rows.num_columns() + 3);
         let own: Vec<usize> = (0..rows.num_columns()).collect();
         assert_eq!(kept.project(&own).unwrap(), rows);

@@ -111,14 +111,14 @@ fn dead_claim() -> String {
         .to_string()
 }
 
-const DEAD_CLAIM: &str = "_resemblance/_work/claims/00000000000000000000000000000000.json";
+const DEAD_CLAIM: &str = "_work/claims/00000000000000000000000000000000.json";
 
 /// A claim of another machine or boot, whose process cannot be looked up, is waited for as in a run.
 #[test]
 fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
     let applied = applied_of(20);
-    for to in ["to", "out"] {
-        let claim = applied.path(to).join(DEAD_CLAIM);
+    for (to, records) in [("to", "_resemblance/"), ("out", "")] {
+        let claim = applied.path(to).join(records).join(DEAD_CLAIM);
         std::fs::create_dir_all(claim.parent().unwrap()).unwrap();
         std::fs::write(&claim, dead_claim()).unwrap();
         let mut command = resemblance();

@@ -228,7 +228,7 @@ fn a_result_is_no_output() {
     let (to, before) = (applied.path("to"), files(&applied.path("to")));
     let neighbors = resemblance().arg("neighbors").arg(&to).args(["--id", "d1"]).assert().code(3);
     neighbors.stderr(predicate::str::contains("holds a result of apply"));
-    let clean = resemblance().arg("clean").arg(&to).assert().code(2);
+    let clean = resemblance().arg("clean").arg(&to).assert().code(3);
     clean.stderr(predicate::str::contains("holds a result of apply"));
     let output = format!("output.url={}", to.display());
     let run =

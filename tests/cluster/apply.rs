@@ -12,14 +12,20 @@ use crate::support::*;
 /// The files of a result by their paths, except for its manifest and for tables, whose names and cut follow from the engine.
 fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let is_of_source =
-        |path: &PathBuf| !path.starts_with("_resemblance") || path.starts_with("_resemblance/rejected");
-    inside(folder).into_iter().filter(|(path, _)| is_of_source(path)).collect()
+        |path: &Path| !path.starts_with("_resemblance") || path.starts_with("_resemblance/rejected");
+    let without_folder = |(path, bytes): (PathBuf, Vec<u8>)| {
+        let path = path.strip_prefix(folder.file_name().unwrap()).unwrap().to_owned();
+        is_of_source(&path).then_some((path, bytes))
+    };
+    inside(folder).into_iter().filter_map(without_folder).collect()
 }
 
 /// The files of a folder by their paths in it.
 fn inside(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = files(folder).into_iter();
-    paths.map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes)).collect()
+    paths
+        .map(|(path, bytes)| (path.strip_prefix(folder.parent().unwrap()).unwrap().to_owned(), bytes))
+        .collect()
 }
 
 /// The part of a manifest about the files of the source.

@@ -19,7 +19,7 @@ const DEADLINE: u64 = 300;
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
 /// The stages of that job.
-const STAGES: [&str; 16] = [
+const STAGES: [&str; 19] = [
     "duplicates",
     "sketches",
     "copies",
@@ -35,6 +35,9 @@ const STAGES: [&str; 16] = [
     "components",
     "ranks",
     "represented",
+    "removals",
+    "removal_positions",
+    "losses",
     "clusters",
 ];
 

@@ -59,7 +59,7 @@ fn only_those_who_have_the_token_are_served() {
         assert_eq!(cluster.get(path).unwrap().0, 401, "{path}");
     }
     for port in cluster.ports_of_executors() {
-        assert_eq!(status(port, "/arrow.flight.protocol.FlightService/DoGet"), 401);
+        assert_eq!(status(*port, "/arrow.flight.protocol.FlightService/DoGet"), 401);
     }
 }
 

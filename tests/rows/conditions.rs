@@ -13,8 +13,8 @@ const CONDITIONS: [Condition; 8] = [
     ("stars IN (1, 10)", |row| matches!(row.stars, Some(1 | 10))),
     ("3.5 > stars", |row| row.stars.is_some_and(|stars| stars < 4)),
     ("stars <> -7", |row| row.stars.is_some_and(|stars| stars != -7)),
-    ("length(text) > 146 AND NOT upper(lang) = 'DE'", |row| {
-        row.text.len() > 146 && row.lang.is_some_and(|lang| lang != "de")
+    ("length(text) > 142 AND NOT upper(lang) = 'DE'", |row| {
+        row.text.len() > 142 && row.lang.is_some_and(|lang| lang != "de")
     }),
     ("id LIKE '%7' OR coalesce(lang, 'none') = 'none'", |row| row.id.ends_with('7') || row.lang.is_none()),
     ("CAST(stars AS INT) + 1 = 11", |row| row.stars == Some(10)),

@@ -16,6 +16,7 @@ use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{First, Member, Pair, Texts, similarity};
 use crate::output::Stored;
+use crate::output::manifest::read_job;
 use crate::source::{self, Request, Selection};
 
 /// Removed documents with their texts.
@@ -78,9 +79,11 @@ impl Applied {
                 }
                 let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
                 let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
+                // Documents without a similarity are no pair, so they are less similar than all pairs.
+                let similarity = similarity.unwrap_or_default();
                 let order = match first {
-                    First::MostSimilar => u64::MAX - similarity.unwrap_or_default(),
-                    First::LeastSimilar => similarity.unwrap_or(u64::MAX),
+                    First::MostSimilar => u64::MAX - similarity,
+                    First::LeastSimilar => similarity,
                     First::Random { seed } => xxh3_64_with_seed(&document_key(&id).to_le_bytes(), seed),
                 };
                 let place = (sources.value(row).to_owned(), positions.value(row).cast_unsigned());
@@ -105,6 +108,11 @@ impl Applied {
             let both = [text(&row.kept_place)?, text(&row.place)?];
             pairs.push(similarity([&members[0], &members[1]], both, &job)?);
             of_documents.extend(members.into_iter().zip(both.map(str::to_owned)));
+        }
+        match first {
+            First::MostSimilar => pairs.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard)),
+            First::LeastSimilar => pairs.sort_by(|a, b| a.jaccard.total_cmp(&b.jaccard)),
+            First::Random { .. } => {}
         }
         Ok(Removed { pairs, texts: Texts::of_read(of_documents), all, by_reference, job })
     }

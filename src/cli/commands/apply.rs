@@ -1,6 +1,6 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
-use crate::apply::{self, Counts, GroupCounts, Opened, Outcome, Rejects, Settings};
+use crate::apply::{self, Counts, GroupCounts, Losses, Opened, Outcome, Rejects, Settings};
 use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
@@ -44,6 +44,10 @@ pub(in crate::cli) struct Apply {
     /// What the kept and the removed documents are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
+    /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of its
+    /// shingles there, such as 0.98; instead of clusters.contained of the job
+    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    contained: Option<f64>,
     /// The share of the documents that may be removed, instead of alarms.removed_share of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     removed_share: Option<f64>,
@@ -82,6 +86,14 @@ enum Kind {
     Delta,
 }
 
+/// What is printed besides the files that were written.
+struct Report {
+    counts: Counts,
+    groups: Option<Vec<GroupCounts>>,
+    superseded: u64,
+    losses: Losses,
+}
+
 impl Apply {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
@@ -97,6 +109,7 @@ impl Apply {
                 Kind::Parquet => Tables::Parquet,
                 Kind::Delta => Tables::Delta,
             },
+            contained: self.contained,
         };
         let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
         let ended = work.run(async {
@@ -113,7 +126,8 @@ impl Apply {
                 largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
                 ..of_job
             };
-            opened.check_alarms(engine.session(), alarms, removes).await?;
+            opened.check_alarms(engine.session(), settings, alarms, removes).await?;
+            let losses = opened.losses(engine.session(), settings).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let needed = opened.bytes();
@@ -121,33 +135,34 @@ impl Apply {
                     let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
                     let outcome =
                         applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))?;
-                    Ok((outcome.manifest.counts, None, superseded, Some(outcome)))
+                    let counts = outcome.manifest.counts;
+                    Ok((Report { counts, groups: None, superseded, losses }, Some(outcome)))
                 }
                 _ => {
                     for warning in opened.warnings() {
                         tracing::warn!("{warning}");
                     }
                     let groups = opened.groups(engine.session(), settings).await?;
-                    Ok((opened.counts(engine.session(), settings).await?, groups, superseded, None))
+                    let counts = opened.counts(engine.session(), settings).await?;
+                    Ok((Report { counts, groups, superseded, losses }, None))
                 }
             }
         });
         screen.clear();
-        let (counts, groups, superseded, outcome) = ended?;
+        let (report, outcome) = ended?;
         match self.json {
-            true => print::result(&record(counts, groups.as_deref(), superseded, outcome.as_ref())),
-            false => print::result(&self.text(counts, groups.as_deref(), superseded, outcome.as_ref())),
+            true => print::result(&record(&report, outcome.as_ref())),
+            false => print::result(&self.text(&report, outcome.as_ref())),
         }
     }
 
-    fn text(
-        &self,
-        counts: Counts,
-        groups: Option<&[GroupCounts]>,
-        superseded: u64,
-        outcome: Option<&Outcome>,
-    ) -> String {
-        let mut text = applied::counts(counts, self.of_rejects());
+    fn text(&self, report: &Report, outcome: Option<&Outcome>) -> String {
+        let Report { counts, groups, superseded, losses } = report;
+        let mut text = applied::counts(*counts, self.of_rejects());
+        if !self.annotate {
+            text.push_str(&applied::losses(losses));
+        }
+        let superseded = *superseded;
         if superseded > 0 {
             let number = print::count(superseded);
             text.push_str(&format!(
@@ -186,15 +201,12 @@ fn table(groups: &[GroupCounts]) -> String {
     print::table(&["group", "documents", "removed", "kept"], &rows)
 }
 
-fn record(
-    counts: Counts,
-    groups: Option<&[GroupCounts]>,
-    superseded: u64,
-    outcome: Option<&Outcome>,
-) -> String {
-    let mut record = applied::record(counts, outcome);
-    record["superseded_reference_documents"] = superseded.into();
+fn record(report: &Report, outcome: Option<&Outcome>) -> String {
+    let Report { counts, groups, superseded, losses } = report;
+    let mut record = applied::record(*counts, outcome);
+    record["superseded_reference_documents"] = (*superseded).into();
     record["groups"] = serde_json::json!(groups);
+    record["losses"] = serde_json::json!(losses);
     record["files_reused"] = outcome.map(|outcome| outcome.files_reused).into();
     format!("{record}\n")
 }

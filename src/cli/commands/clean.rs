@@ -66,7 +66,7 @@ impl Clean {
         if !output.exists().await? {
             let shown = output.shown();
             return Err(match output.is_applied().await? {
-                true => Error::job(format!(
+                true => Error::input(format!(
                     "{shown} holds a result of apply, which removes its own records when it ends: if it was interrupted, run the same \
                      command again"
                 )),

@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 
-use crate::apply::{self, Counts, Opened, Outcome, Settings};
+use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
 use crate::cli::support::from_data::{FromData, Job};
 use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::progress::Screen;
@@ -51,6 +51,7 @@ pub(in crate::cli) struct Dedup {
 /// What became of the documents.
 struct Ended {
     counts: Counts,
+    losses: Losses,
     /// The application; `None` where nothing was to be written.
     outcome: Option<Outcome>,
     /// The first documents that would be removed; none where they were.
@@ -87,6 +88,7 @@ impl Dedup {
             reasons => format!("not compared ({reasons}), which stay"),
         };
         let mut text = applied::counts(ended.counts, &of_rejects);
+        text.push_str(&applied::losses(&ended.losses));
         for (n, words) in left_out::numbers(&run.manifest.counts) {
             text.push_str(&format!("{:>12} {words}, kept as they are\n", print::count(n)));
         }
@@ -107,6 +109,7 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
         let engine = Local::new(lookup::session(&job.engine)?);
         let (session, settings) = (engine.session(), Settings::default());
         let opened = Opened::open(session, &job.output.url, Vec::new(), settings).await?;
+        let losses = opened.losses(session, settings).await?;
         match to {
             Some(to) => {
                 let needed = opened.bytes();
@@ -114,12 +117,13 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
                 let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
                 let outcome = applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))?;
                 let counts = outcome.manifest.counts;
-                Ok(Ended { counts, outcome: Some(outcome), removed: Vec::new() })
+                Ok(Ended { counts, losses, outcome: Some(outcome), removed: Vec::new() })
             }
             None => Ok(Ended {
+                losses,
                 counts: opened.counts(session, settings).await?,
                 outcome: None,
-                removed: opened.first_removed(session, SHOWN).await?,
+                removed: opened.first_removed(session, settings, SHOWN).await?,
             }),
         }
     })
@@ -141,10 +145,11 @@ fn preview(ended: &Ended) -> Result<String> {
 }
 
 fn record(ended: &Ended) -> Result<String> {
-    let Ended { counts, outcome, removed } = ended;
+    let Ended { counts, losses, outcome, removed } = ended;
     let removed: Vec<serde_json::Value> =
         rows::json_lines(removed)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut record = applied::record(*counts, outcome.as_ref());
+    record["losses"] = serde_json::json!(losses);
     record["first_removed"] = serde_json::json!(outcome.is_none().then_some(removed));
     Ok(format!("{record}\n"))
 }

@@ -8,6 +8,7 @@ mod compare;
 mod completions;
 mod contract;
 mod dedup;
+mod evaluate;
 #[cfg(feature = "cluster")]
 mod executor;
 mod find;
@@ -44,6 +45,7 @@ pub(in crate::cli) enum Command {
     Show(show::Show),
     Merge(merge::Merge),
     Apply(apply::Apply),
+    Evaluate(evaluate::Evaluate),
     Cluster(cluster::Cluster),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
@@ -96,6 +98,7 @@ impl Command {
             Command::Show(command) => command.run(),
             Command::Merge(command) => command.run(screen),
             Command::Apply(command) => command.run(screen),
+            Command::Evaluate(command) => command.run(),
             Command::Clean(command) => command.run(),
             Command::Cluster(command) => command.run(),
             Command::Verify(command) => command.run(screen),

@@ -11,11 +11,12 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
-use crate::cli::support::{left_out, panics, print};
+use crate::cli::support::{evaluated, left_out, panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
 use crate::lookup::rows;
+use crate::output::counts::Counts;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
 
@@ -47,6 +48,9 @@ pub(in crate::cli) struct Run {
     /// a Pushgateway's group, such as http://host:9091/metrics/job/NAME
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
+    /// Measure the recall on about N shingle sets when the run is finished, as `resemblance evaluate` does
+    #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
+    evaluate: Option<std::num::NonZeroUsize>,
     /// Number of the most similar pairs to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
     top: usize,
@@ -96,10 +100,18 @@ impl Run {
         let ran = panics::caught(|| {
             let (job, ran) = ran?;
             ran.raise_alarms(&job)?;
-            let record = ended.success(&ran)?;
+            let evaluation = self.evaluate.map(|sample| evaluated::measure(&job, sample)).transpose()?;
+            let record = ended.success(&ran, evaluation.as_ref())?;
             match self.json {
                 true => print::result(&record)?,
-                false => print::result(&as_text(&job, &ran.outcome, &ran.pairs)?)?,
+                false => {
+                    let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
+                    if let Some(evaluation) = &evaluation {
+                        text.push('\n');
+                        text.push_str(&evaluated::text(evaluation));
+                    }
+                    print::result(&text)?;
+                }
             }
             Ok((ran.outcome, record))
         });
@@ -202,6 +214,27 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             ),
         );
     }
+    line(
+        counts.removed_documents,
+        &format!(
+            "{} that apply would remove{}",
+            print::plural(counts.removed_documents, "document"),
+            lossy(counts)
+        ),
+    );
+    if let Some(n) = counts.lost_shingles {
+        let noun = print::plural(n, "shingle");
+        line(n, &format!("{noun} of them that no kept document of their clusters has"));
+    }
+    if let Some(n) = counts.spared {
+        line(
+            n,
+            &format!(
+                "{} kept, because their representative does not contain them",
+                print::plural(n, "document")
+            ),
+        );
+    }
     if let Some(warning) = job.low_recall() {
         let _ = writeln!(text, "             {warning}");
     }
@@ -215,6 +248,14 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let tables: Vec<&str> = Table::of(job).into_iter().map(Table::name).collect();
     let _ = writeln!(text, "\ntables in {}: {}", job.output.url, tables.join(", "));
     Ok(text)
+}
+
+/// How many removals lose much, where the run has counted it.
+fn lossy(counts: &Counts) -> String {
+    match counts.lossy_removals {
+        Some(n) => format!("; {} of them lose more than 2 % of their shingles", print::count(n)),
+        None => String::new(),
+    }
 }
 
 /// The count, unless there is none or it is 0.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::{Counts, Outcome};
+use crate::apply::{Counts, Losses, Outcome};
 use crate::cli::support::print;
 
 /// The counts, each on a line; the last one `of_rejects`.
@@ -14,6 +14,20 @@ pub(in crate::cli) fn counts(counts: Counts, of_rejects: &str) -> String {
         (counts.rejected, of_rejects),
     ];
     lines.into_iter().map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
+}
+
+/// What is lost with the documents that go, each number on a line.
+pub(in crate::cli) fn losses(losses: &Losses) -> String {
+    let lines = [
+        (
+            Some(losses.spared).filter(|&spared| spared > 0),
+            "kept, because their representative does not contain them",
+        ),
+        (losses.lossy_removals, "of the removed lose more than 2 % of their shingles"),
+        (losses.lost_shingles, "shingles of the removed that no kept document of their clusters has"),
+    ];
+    let known = lines.into_iter().filter_map(|(number, line)| Some((number?, line)));
+    known.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
 }
 
 /// The line for the files that were written to the folder `to`.

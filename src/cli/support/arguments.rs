@@ -8,6 +8,9 @@ use crate::pipeline::OnExisting;
 
 type Read<T> = std::result::Result<T, String>;
 
+/// The largest sample that is evaluated.
+pub(in crate::cli) const MAX_EVALUATED: usize = 1_000_000;
+
 /// The most rows that a command prints: they are sorted in memory.
 pub(in crate::cli) const MAX_TOP: usize = 1_000_000;
 /// The most documents of a sample: they are held in memory.

@@ -31,7 +31,7 @@ pub(crate) struct Measured<'a> {
 }
 
 /// The counts that become metrics: name, help text, and the count if the run made it.
-fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 12] {
+fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 16] {
     [
         ("documents", "Documents that were compared.", Some(counts.documents)),
         ("shingle_sets", "Different shingle sets among the compared documents.", Some(counts.shingle_sets)),
@@ -61,6 +61,18 @@ fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 12] {
             "Documents that clusters.method = \"components\" would have removed in addition.",
             counts.chained_documents,
         ),
+        ("removed_documents", "Documents that apply removes.", Some(counts.removed_documents)),
+        (
+            "lossy_removals",
+            "Documents whose removal loses more than 2 % of their shingles.",
+            counts.lossy_removals,
+        ),
+        (
+            "lost_shingles",
+            "Shingles of removed documents that no kept document of their cluster has.",
+            counts.lost_shingles,
+        ),
+        ("spared", "Documents that stay although another one represents their cluster.", counts.spared),
     ]
 }
 

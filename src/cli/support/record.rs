@@ -12,8 +12,9 @@ use crate::address::masked;
 use crate::cli::support::errors::causes;
 use crate::cli::support::metrics_text::{Measured, metrics};
 use crate::cli::support::run_job::Ran;
-use crate::engine::Progress;
+use crate::engine::{Progress, Reached};
 use crate::error::{Error, Result};
+use crate::evaluate::Evaluation;
 use crate::lookup::rows;
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
@@ -55,6 +56,10 @@ impl Progress for Recorder {
         self.shown.stage_advances(rows_in, rows_out);
     }
 
+    fn stage_reaches(&self, reached: Reached) {
+        self.shown.stage_reaches(reached);
+    }
+
     fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
         self.shown.tasks(done, begun, query_stages_done, query_stages);
     }
@@ -91,7 +96,7 @@ pub(in crate::cli) struct Ended<'a> {
 
 impl Ended<'_> {
     /// The record of a successful run, as JSON.
-    pub(in crate::cli) fn success(&self, ran: &Ran) -> Result<String> {
+    pub(in crate::cli) fn success(&self, ran: &Ran, evaluation: Option<&Evaluation>) -> Result<String> {
         let Ran { outcome, pairs, verdicts } = ran;
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
@@ -102,6 +107,7 @@ impl Ended<'_> {
                 "stages_reused": outcome.stages_reused,
                 "alarms": verdicts,
                 "manifest": outcome.manifest,
+                "evaluation": evaluation,
                 "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
             }),
         ))

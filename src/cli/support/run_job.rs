@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::apply::alarms::{self, Verdict};
+use crate::apply::alarms::{self, Bounds, Verdict};
 use crate::cli::support::data_text;
 use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::work::Work;
@@ -83,7 +83,8 @@ async fn run_on(
     let engine = engine::open(&job.engine, &control).await?;
     let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
     let finished = Finished::open(engine.session(), &job.output.url).await?;
-    let verdicts = alarms::verdicts(engine.session(), finished.output(), job, job.alarms).await?;
+    let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
+    let verdicts = alarms::verdicts(engine.session(), finished.output(), job, bounds).await?;
     let pairs = finished.top_pairs(top).await?.collect().await?;
     Ok(Ran { outcome, pairs, verdicts })
 }

@@ -2,7 +2,7 @@
 //! pool comes only with its own execution engine.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use ballista_core::client_pool::{BallistaClientPool, PooledClient};
 use ballista_core::error::Result;
 use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::utils::GrpcClientConfig;
+use parking_lot::Mutex;
 
 /// Connections that were unused for this long are closed.
 const IDLE: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ impl fmt::Debug for Connections {
 impl Connections {
     /// Closes connections that were unused for too long, and takes the one that was used last.
     fn take(&self, to: &(String, u16, GrpcClientConfig)) -> Option<BallistaClient> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         idle.retain(|idle| idle.since.elapsed() < IDLE);
         let last = idle.iter().rposition(|idle| idle.to == *to)?;
         Some(idle.remove(last).client)
@@ -72,14 +73,14 @@ impl BallistaClientPool for Connections {
         };
         let idle = Arc::clone(&self.idle);
         let put_back = move |client| {
-            let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut idle = idle.lock();
             idle.push(Idle { to, since: Instant::now(), client });
         };
         Ok(PooledClient::new(client, Box::new(put_back)))
     }
 
     async fn evict_idle(&self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         idle.retain(|idle| idle.since.elapsed() < IDLE);
     }
 }

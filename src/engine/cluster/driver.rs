@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -18,6 +18,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::failure::{self, Failure};
@@ -89,7 +90,7 @@ impl Cluster {
     }
 
     fn executors(&self) -> Executors {
-        *lock(&self.executors)
+        *self.executors.lock()
     }
 
     /// Submits `plan` as a job of its own and returns the rows of its only partition.
@@ -164,7 +165,7 @@ impl Cluster {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             if self.look(name, seen, control).await {
-                lock(&self.jobs).moved(name, seen.advance.running);
+                self.jobs.lock().moved(name, seen.advance.running);
                 alone = None;
             } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
                 let since = *alone.get_or_insert_with(Instant::now);
@@ -175,7 +176,7 @@ impl Cluster {
             } else {
                 alone = None;
             }
-            let (moved, running) = lock(&self.jobs).last();
+            let (moved, running) = self.jobs.lock().last();
             let limit = if running { stall.saturating_mul(RUNNING_STALL_FACTOR) } else { stall };
             if moved.elapsed() > limit {
                 return format!("no task began or ended for {} seconds", moved.elapsed().as_secs());
@@ -229,22 +230,18 @@ struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     fn begin(jobs: &'a Mutex<Jobs>, name: &'a str) -> Self {
-        lock(jobs).moved(name, 0);
+        jobs.lock().moved(name, 0);
         Self { jobs, name }
     }
 }
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        let mut jobs = lock(self.jobs);
+        let mut jobs = self.jobs.lock();
         // Its executors are free for the others from now on.
         jobs.moved = Instant::now();
         jobs.running.remove(self.name);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The last state of a job.
@@ -263,7 +260,7 @@ impl Engine for Cluster {
 
     async fn prepare(&self, control: &RunControl) -> Result<()> {
         let now = executors(&self.rest, &self.settings, control, None).await?;
-        let before = std::mem::replace(&mut *lock(&self.executors), now);
+        let before = std::mem::replace(&mut *self.executors.lock(), now);
         if now != before {
             tracing::info!(executors = now.count, cores = now.cores, "the cluster has changed");
         }
@@ -422,13 +419,13 @@ mod tests {
         let jobs = Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() });
         let _waits = Watched::begin(&jobs, "waits");
         let works = Watched::begin(&jobs, "works");
-        let (began, running) = lock(&jobs).last();
+        let (began, running) = jobs.lock().last();
         assert!(!running);
-        lock(&jobs).moved("works", 2);
-        let (moved, running) = lock(&jobs).last();
+        jobs.lock().moved("works", 2);
+        let (moved, running) = jobs.lock().last();
         assert!(running && moved >= began);
         drop(works);
-        let (ended, running) = lock(&jobs).last();
+        let (ended, running) = jobs.lock().last();
         assert!(!running && ended >= moved, "the executors are free");
     }
 }

@@ -3,7 +3,7 @@
 //! HTTP interface.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use ballista_core::error::Result;
@@ -13,6 +13,7 @@ use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::cluster::{JobState, JobStateEventStream};
 use ballista_scheduler::state::execution_graph::ExecutionGraphBox;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use parking_lot::Mutex;
 
 /// Jobs that are kept after their end. Clients do not need them: they are notified of the end.
 const MAX_FINISHED: usize = 16;
@@ -32,7 +33,7 @@ impl FinishedJobs {
     /// Registers the end of a job, and removes the oldest one if there are too many.
     async fn note_end(&self, job_id: &JobId) -> Result<()> {
         let oldest = {
-            let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut finished = self.finished.lock();
             if !finished.contains(job_id) {
                 finished.push_back(job_id.clone());
             }
@@ -95,7 +96,7 @@ impl JobState for FinishedJobs {
 
     async fn remove_job(&self, job_id: &JobId) -> Result<()> {
         let kept = {
-            let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut finished = self.finished.lock();
             let place = finished.iter().position(|kept| kept == job_id);
             place.and_then(|place| finished.remove(place)).is_some()
         };

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -21,6 +21,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::causes::{causes, chain};
@@ -75,7 +76,7 @@ impl State {
     /// Registers a task that found no space on the disk. Its spills are removed with it, so there may be space again. If there
     /// is not, or if this happens again, the executor ends.
     fn note_full_disk(&self) {
-        let mut last = self.last_full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_full.lock();
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
         *last = Some(Instant::now());
         if again || !has_space(&self.work_dir) {

@@ -40,7 +40,7 @@ pub(crate) struct Codec {
 enum Node {
     Operator(Operator),
     Write { store: String, root: String, attempt: String, targets: Vec<WireTarget> },
-    ParseFiles(ParseFiles),
+    ParseFiles(Box<ParseFiles>),
     NumberRows { chunks: Arc<[Chunk]>, batch_rows: usize, compression: String },
     Rewrite(Box<Rewrite>),
 }
@@ -114,7 +114,7 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
         }));
     }
     if let Some(parse) = OperatorExec::<ParseFiles>::described(plan) {
-        return Ok(Some(Node::ParseFiles(parse.clone())));
+        return Ok(Some(Node::ParseFiles(Box::new(parse.clone()))));
     }
     if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan) {
         return Ok(Some(Node::Rewrite(Box::new(rewrite.clone()))));
@@ -151,7 +151,7 @@ fn plan(
             let store_url = ObjectStoreUrl::parse(store)?;
             OperatorExec::plan(Write { store_url, root, attempt, targets }, inputs)
         }
-        Node::ParseFiles(parse) => OperatorExec::plan(parse, inputs),
+        Node::ParseFiles(parse) => OperatorExec::plan(*parse, inputs),
         Node::Rewrite(rewrite) => OperatorExec::plan(*rewrite, inputs),
         Node::NumberRows { chunks, batch_rows, compression } => {
             let input = only_input(NumberRows::NAME, &inputs)?;

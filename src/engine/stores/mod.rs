@@ -22,7 +22,7 @@ pub(crate) mod uploads;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::object_store::ObjectStoreRegistry;
@@ -32,6 +32,7 @@ use url::Url;
 
 #[cfg(feature = "cluster")]
 pub(super) use explain::TRANSIENT;
+use parking_lot::Mutex;
 
 use crate::address;
 use crate::environment::Environment;
@@ -69,16 +70,16 @@ fn key(url: &Url) -> String {
 
 impl ObjectStoreRegistry for Registry {
     fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).insert(key(url), store)
+        self.stores.lock().insert(key(url), store)
     }
 
     fn deregister_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
-        let removed = self.stores.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(url));
+        let removed = self.stores.lock().remove(&key(url));
         removed.ok_or_else(|| Error::bug(format!("no store was registered for {}", url.scheme())).into())
     }
 
     fn get_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
-        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.stores.lock();
         if let Some(store) = stores.get(&key(url)) {
             return Ok(Arc::clone(store));
         }

@@ -443,6 +443,10 @@ pub struct Clusters {
     /// Similarities for which the table `cluster_levels` has clusters too: those of the pairs that are at least so similar. Each is
     /// at least `score.threshold`. Default: none.
     pub thresholds: Vec<f64>,
+    /// The least share of its shingles, over 0 and at most 1, that the representative of a removed document must have. A document that
+    /// is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default: every
+    /// document but the representative is removed.
+    pub contained: Option<f64>,
 }
 
 /// `[engine]`: what runs the job.

@@ -5,8 +5,11 @@ use super::wrong::{Checked, wrong};
 
 pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Score) -> Checked<Clusters> {
     const KEY: &str = "clusters.keep";
-    let file::Clusters { method, keep: wanted, thresholds } = clusters;
+    let file::Clusters { method, keep: wanted, thresholds, contained } = clusters;
     let thresholds = thresholds_of(thresholds, score)?;
+    if let Some(share) = contained.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+        return wrong("clusters.contained", format!("is {share}: expected a number over 0 and at most 1"));
+    }
     let mut keep: Vec<Preference> = Vec::with_capacity(wanted.len());
     for text in wanted {
         let preference: Preference = match text.parse() {
@@ -31,7 +34,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
         }
         keep.push(preference);
     }
-    Ok(Clusters { method, keep, thresholds })
+    Ok(Clusters { method, keep, thresholds, contained })
 }
 
 /// The thresholds in ascending order.

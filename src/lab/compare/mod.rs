@@ -211,11 +211,7 @@ async fn measure(
             Method::Signatures => all_by(ScoreBy::Signature),
             Method::Lsh => (job::Method::Lsh, job.score),
         };
-        let search = async {
-            let found = timing::search(session, sketches, &compared, &job).await?;
-            let pairs = found.pairs();
-            Ok((found, pairs))
-        };
+        let search = timing::search(session, sketches, &compared, &job);
         let (Searched { scores, candidates }, seconds) =
             bench.time(&format!("{called}: {}", method.name()), search).await?;
         let found = pairs(&scores)?;

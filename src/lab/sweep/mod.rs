@@ -256,11 +256,7 @@ async fn measure(
         let threshold = thresholds.first().copied().unwrap_or(job.score.threshold);
         let job = Job { score: Score { threshold, ..job.score }, lsh: lsh.clone(), ..job.clone() };
         let name = format!("{called}: search from {threshold} on");
-        let search = async {
-            let found = timing::search(session, sketches.clone(), &compared, &job).await?;
-            let pairs = found.pairs();
-            Ok((found, pairs))
-        };
+        let search = timing::search(session, sketches.clone(), &compared, &job);
         searched.push(bench.time(&name, search).await?);
     }
     Ok(Once { sketches_seconds, searched })

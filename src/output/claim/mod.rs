@@ -215,9 +215,6 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
 }
 
 /// Waits until no process claims `output` any more, or `stop` is cancelled.
-///
-/// # Errors
-/// When the store does not answer.
 async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };
     loop {
@@ -404,9 +401,6 @@ impl Drop for Claim {
 }
 
 /// The attempts that claim `output` now and are not dead, as far as this process knows.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
     let alive = |claim: &Found| {
         claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))

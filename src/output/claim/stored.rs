@@ -48,9 +48,6 @@ pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
 }
 
 /// The claims on `output` except that of `own`, sorted by their names. Other files in their folder are ignored.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<Found>> {
     let listed = output.list(CLAIMS).await?.into_iter().map(|meta| meta.location);
     let mut claims = Vec::new();
@@ -82,9 +79,6 @@ fn inside(attempt: &Attempt) -> String {
 }
 
 /// The bytes of a claim and its content; `None` if it is gone.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, Option<Content>)>> {
     let bytes = match output.store().get(path).await {
         Ok(got) => got.bytes().await,
@@ -101,9 +95,6 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
 }
 
 /// Puts the claim of `attempt`, replacing its content, and returns the store's version of it.
-///
-/// # Errors
-/// When the store refuses.
 pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
     let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
@@ -112,9 +103,6 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
 /// Puts the claim of `attempt` again, whose version in the store is `version`, and returns whether it still existed. A
 /// claim that was removed meanwhile is not restored, even if this process was paused in between, except by a server
 /// that does not support conditions.
-///
-/// # Errors
-/// When the store refuses or does not answer.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,
@@ -169,9 +157,6 @@ fn json(content: &Content) -> Result<Vec<u8>> {
 }
 
 /// Removes a claim. It is no error if it is gone already.
-///
-/// # Errors
-/// When the store refuses.
 pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
     match output.store().delete(path).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),

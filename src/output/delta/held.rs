@@ -26,9 +26,6 @@ impl Held {
 }
 
 /// The files that such logs of an output name.
-///
-/// # Errors
-/// When the store does not answer.
 pub(crate) async fn held(output: &Layout) -> Result<Held> {
     let mut held = Held::default();
     for table in Table::ALL {

@@ -77,9 +77,6 @@ fn name_in_log(inside: &str) -> Option<&str> {
 }
 
 /// Reads the log of a table back to the newest commit of this program, or to its beginning.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
     let folder = log_folder(table);
     let listed = output.list(&folder).await?;

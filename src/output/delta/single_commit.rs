@@ -82,9 +82,6 @@ fn below(folder: &str, path: &str) -> String {
 }
 
 /// When each file in a folder of an output was written, in milliseconds since 1970, by its path inside the output.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn last_modified(output: &Layout, folder: &str) -> Result<BTreeMap<String, i64>> {
     let listed = output.list(folder).await?;
     let modified = listed.iter().filter_map(|meta| {

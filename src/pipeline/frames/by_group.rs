@@ -24,9 +24,6 @@ pub(crate) fn group(name: Option<&str>) -> Expr {
 }
 
 /// (doc, group, ..) -> (doc, group_key: UInt64): a number for each group.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key(col("group"))])?)
 }
@@ -38,9 +35,6 @@ pub(crate) fn key(group: Expr) -> Expr {
 
 /// The rows of (a, b, ..) whose documents may be compared by their groups, and the rows without b. `keys` (doc,
 /// group_key) are those of all documents.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> Result<DataFrame> {
     let columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
     let of = |end: &str| {
@@ -58,9 +52,6 @@ pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> R
 }
 
 /// Pairs (id_a, id_b, reference_b, ..), (id, reference, group, ..) of their documents -> the same pairs with `group_a` and `group_b`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
     // The reference document of a pair is b.
@@ -79,9 +70,6 @@ pub(crate) fn of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFra
 
 /// Clusters (id, cluster_id, reference, ..), (id, reference, group, ..) of their documents -> the same with `groups`:
 /// the number of different groups of the cluster's documents.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = clusters.schema().columns().into_iter().map(Expr::Column).collect();
     let documents = documents.select(vec![
@@ -102,9 +90,6 @@ pub(crate) fn of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<D
 
 /// The table pairs with its groups, and all documents (id, reference, group) that were compared -> the columns of
 /// `schemas/group_pairs.toml`. Reference documents count as compared if they are in a pair.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let turned = |ends: [Expr; 6]| {
         let names = ["id", "reference", "name", "other_id", "other_known", "other"];

@@ -114,9 +114,6 @@ pub(crate) fn of_one_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) 
 
 /// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: the number of its documents, of all groups,
 /// reference documents included.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn sizes_of_sets(keys: DataFrame) -> Result<DataFrame> {
     let sets = vec![col("set_hash_0"), col("set_hash_1")];
     let sizes = keys.aggregate(sets, vec![count(lit(1)).alias("times")])?;
@@ -124,9 +121,6 @@ pub(crate) fn sizes_of_sets(keys: DataFrame) -> Result<DataFrame> {
 }
 
 /// The rows of `frame` whose column `doc` is not a copy that another document of its group represents.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let copies = groups.filter(col("doc").not_eq(col("rep")))?.select(vec![col("doc").alias("copy")])?;
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
@@ -134,9 +128,6 @@ pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<Data
 
 /// The groups of (rep, doc, size, reference) that are in pairs: with each other, or because their representative has a
 /// score (a, b, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let scored = |groups: DataFrame| -> Result<DataFrame> {
         let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
@@ -156,9 +147,6 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
 /// of those with the same shingles, which need no comparison: the columns of [`crate::operator::score::schema`].
 /// Reference documents also have `shingle_count`, and `bands` is the number of bands that two identical signatures
 /// share.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) -> Result<DataFrame> {
     let columns = vec![col("doc").alias("known_doc"), col("shingle_count")];
     // The reference documents are the side that is held: they are only those that may match new ones.
@@ -176,9 +164,6 @@ pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) ->
 }
 
 /// The `candidates` (a, b) without those of `scores` (a, b, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let scores = scores.select(vec![col("a").alias("scored_a"), col("b").alias("scored_b")])?;
     Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)

@@ -11,43 +11,24 @@ use datafusion::functions_window::expr_fn::{dense_rank, lag};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::carried;
 use super::empty_text::empty;
+use super::of_documents;
 use crate::error::Result;
 use crate::job::Shingle;
 use crate::udf::expr_fn::{document_key, shingle_texts};
 
 /// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`): the
 /// shingles of each document as texts.
-///
-/// # Errors
-/// When the frame has other columns.
 pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    let carried = carried(&documents);
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("text"),
-        col("doc"),
-        col("reason"),
-        // A rejected text is not cut, since it may be anything.
-        shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts"),
-    ];
-    columns.extend(carried.iter().cloned());
+    // A rejected text is not cut: it may be anything.
+    let texts = shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts");
+    let columns = of_documents(&documents, [col("text"), col("doc"), col("reason"), texts]);
     let cut = documents.select(columns)?;
     // Decided here, since below a document without shingles would get those of another document with its id.
     let none = coalesce(vec![array_length(col("texts")), lit(0_u64)]).eq(lit(0_u64));
     let too_short = when(none, lit("too_short")).end()?;
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("doc"),
-        coalesce(vec![col("reason"), empty("texts", shingle)?, too_short]).alias("reason"),
-        col("texts"),
-    ];
-    columns.extend(carried);
+    let reason = coalesce(vec![col("reason"), empty("texts", shingle)?, too_short]).alias("reason");
+    let columns = of_documents(&cut, [col("doc"), reason, col("texts")]);
     Ok(cut.select(columns)?)
 }
 
@@ -55,9 +36,6 @@ pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame>
 /// document. Each number has one row in which `shingle` is not null, and these rows are the dictionary.
 ///
 /// One sort, which spills; nothing is joined or held.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
     let rows = cuts
         .filter(col("reason").is_null())?
@@ -82,23 +60,12 @@ pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
 
 /// (source, position, id, doc, reason, ..), (doc, number, ..) -> (source, position, id, doc, reason, shingles:
 /// `List<UInt64>`), sorted.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
     let sets = numbers
         .select(vec![col("doc").alias("numbered"), col("number")])?
         .aggregate(vec![col("numbered")], vec![array_agg(col("number")).alias("set")])?;
-    let carried = carried(&cuts);
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("doc"),
-        col("reason"),
-        array_sort(when(col("reason").is_null(), col("set")).end()?, lit("ASC"), lit("NULLS FIRST"))
-            .alias("shingles"),
-    ];
-    columns.extend(carried);
+    let set = when(col("reason").is_null(), col("set")).end()?;
+    let shingles = array_sort(set, lit("ASC"), lit("NULLS FIRST")).alias("shingles");
+    let columns = of_documents(&cuts, [col("doc"), col("reason"), shingles]);
     Ok(cuts.join(sets, JoinType::Left, &["doc"], &["numbered"], None)?.select(columns)?)
 }

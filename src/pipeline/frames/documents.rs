@@ -3,7 +3,7 @@
 use datafusion::functions::expr_fn::{btrim, coalesce};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::{carried, text_and_cut};
+use super::{of_documents, text_and_cut};
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
@@ -21,13 +21,8 @@ pub fn documents(read: DataFrame) -> Result<DataFrame> {
         .when(col("text").is_null(), lit("missing_text"))
         .when(btrim(vec![col("text"), lit(" \t\r\n")]).eq(lit("")), lit("empty_text"))
         .end()?;
-    let (text, carried) = (text_and_cut(&read), carried(&read));
-    let mut columns = vec![col("source"), col("position"), col("id")];
-    columns.extend(text);
-    columns.extend([
-        document_key(col("id")).alias("doc"),
-        coalesce(vec![col("defect"), missing]).alias("reason"),
-    ]);
-    columns.extend(carried);
+    let reason = coalesce(vec![col("defect"), missing]).alias("reason");
+    let own = text_and_cut(&read).into_iter().chain([document_key(col("id")).alias("doc"), reason]);
+    let columns = of_documents(&read, own);
     Ok(read.select(columns)?)
 }

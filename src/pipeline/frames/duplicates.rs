@@ -2,13 +2,14 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::shingles::shingles;
-use super::{carried, text_and_cut};
+use super::{of_documents, text_and_cut};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
 
@@ -51,9 +52,6 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
 
 /// (source, position, doc, reason, ..), (doc, ..) of reference documents -> (source, position, reason) of the documents
 /// with the key of a reference document; the reason is `reference_id`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn of_known(documents: DataFrame, known: DataFrame) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
     let known = known.select(vec![col("doc").alias("reference")])?;
@@ -63,9 +61,6 @@ pub(crate) fn of_known(documents: DataFrame, known: DataFrame) -> Result<DataFra
 
 /// The documents with the ids of reference documents, and of the others those whose key came before: both as (source,
 /// position, reason).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn both(of_known: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
     let known = of_known
         .clone()
@@ -85,26 +80,13 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
         col("position").alias("duplicate_position"),
         col("reason").alias("duplicate_reason"),
     ])?;
-    let (text, carried) = (text_and_cut(&documents), carried(&documents));
-    let joined = duplicates.join(
-        documents,
-        JoinType::Right,
-        &["duplicate_source", "duplicate_position"],
-        &["source", "position"],
-        None,
-    )?;
-    let reason = datafusion::functions::expr_fn::coalesce(vec![col("reason"), col("duplicate_reason")]);
-    let mut columns = vec![col("source"), col("position"), col("id")];
-    columns.extend(text);
-    columns.extend([col("doc"), reason.alias("reason")]);
-    columns.extend(carried);
-    Ok(joined.select(columns)?)
+    let reason = coalesce(vec![col("reason"), col("duplicate_reason")]).alias("reason");
+    let columns = of_documents(&documents, text_and_cut(&documents).into_iter().chain([col("doc"), reason]));
+    let (left, right) = (&["duplicate_source", "duplicate_position"], &["source", "position"]);
+    Ok(duplicates.join(documents, JoinType::Right, left, right, None)?.select(columns)?)
 }
 
 /// The `most` least keys that are repeated: (doc, ..) -> (doc: UInt64), in order.
-///
-/// # Errors
-/// When the frame has no column `doc`.
 pub(crate) fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
     Ok(keys
         .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
@@ -115,9 +97,6 @@ pub(crate) fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
 }
 
 /// The least and the greatest id of each of these keys: (id, doc, ..) -> (least: Utf8, most: Utf8), in order.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn named(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
     let keys = keys.iter().map(|&key| lit(key)).collect();
     let text = |column: &str| cast(col(column), DataType::Utf8).alias(column);

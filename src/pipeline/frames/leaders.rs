@@ -53,9 +53,6 @@ pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> 
 }
 
 /// The documents that are settled: what [`states`] returns -> (settled).
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(vec![col("reference").alias("settled")])?)
 }
@@ -94,9 +91,6 @@ pub fn pairs(
 }
 
 /// The scores (a, b, ..) of two settled documents -> (a, b).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn scored(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
     let of = |column: &str| settled.clone().select(vec![col("settled").alias(format!("settled_{column}"))]);
     let scores = scores.select(vec![col("a"), col("b")])?;

@@ -7,9 +7,6 @@ use datafusion::prelude::{DataFrame, col, lit};
 use crate::error::Result;
 
 /// (doc, ..) -> the same rows with a column `reference: Boolean`: whether the document is in `known` (doc, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn mark(frame: DataFrame, known: DataFrame) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = frame.schema().columns().into_iter().map(Expr::Column).collect();
     columns.push(col("known_doc").is_not_null().alias("reference"));
@@ -18,9 +15,6 @@ pub(crate) fn mark(frame: DataFrame, known: DataFrame) -> Result<DataFrame> {
 }
 
 /// New documents, and reference documents if there are any: these columns of both, and a column `reference: Boolean`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn both(new: DataFrame, known: Option<DataFrame>, columns: &[&str]) -> Result<DataFrame> {
     let of = |is_known: bool| {
         let columns = columns.iter().map(|column| col(*column));

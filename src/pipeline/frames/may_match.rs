@@ -30,9 +30,6 @@ const PROBES: u32 = 3;
 
 /// (signature, ..) of reference documents, (buckets, ..) of `count` new ones -> the reference documents with a column `may_match:
 /// Boolean`, which is true for those that share a bucket with a new one, and for some others by chance.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn by_buckets(documents: DataFrame, new: DataFrame, count: u64, lsh: &Lsh) -> Result<DataFrame> {
     let bits = bits(count.saturating_mul(lsh.bands as u64));
     let buckets = new.select(vec![col("buckets").alias("tokens")])?;
@@ -43,9 +40,6 @@ pub(crate) fn by_buckets(documents: DataFrame, new: DataFrame, count: u64, lsh: 
 /// (doc, shingles, signature, ..) of reference documents, the same of new ones, and the `frequencies` of the elements of the new ones
 /// -> the reference documents with a column `may_match: Boolean`, which is false only for those that cannot reach the threshold with a
 /// new one.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn by_elements(
     documents: DataFrame,
     new: DataFrame,

@@ -27,10 +27,23 @@ pub(crate) fn pairs() -> Vec<Expr> {
     columns
 }
 
-/// [`pairs`], the groups (rep, doc, size) -> the columns of scores, if no document was ever replaced.
+/// The table clusters with those documents as representatives, too, that the table spared has: they all stay.
 ///
 /// # Errors
 /// When a frame lacks its columns.
+pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<DataFrame> {
+    let columns = clusters.schema().columns().into_iter().map(|column| match column.name.as_str() {
+        "representative" => col("representative").or(col("spared_id").is_not_null()).alias("representative"),
+        _ => Expr::Column(column),
+    });
+    let columns: Vec<Expr> = columns.collect();
+    let spared =
+        spared.select(vec![col("id").alias("spared_id"), col("reference").alias("spared_reference")])?;
+    let keys = (&["spared_id", "spared_reference"], &["id", "reference"]);
+    Ok(spared.join(clusters, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
+}
+
+/// [`pairs`], the groups (rep, doc, size) -> the columns of scores, if no document was ever replaced.
 pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let of = |end: &str| {
         let copies = groups.clone().filter(col("rep").not_eq(col("doc")))?;
@@ -48,9 +61,6 @@ pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
 
 /// (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, replaced ones included -> the same with
 /// `until`: the run that replaced the document; null if none did.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
     let until = lead(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
@@ -59,9 +69,6 @@ pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
 
 /// (run, doc, ..) of the documents of all runs, (run, doc) of those of runs that replaced some -> the rows that no later run
 /// replaced, without `run`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFrame> {
     let columns = documents.schema().columns().into_iter().filter(|column| column.name != "run");
     let columns: Vec<Expr> = columns.map(Expr::Column).collect();
@@ -73,9 +80,6 @@ pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFram
 
 /// The groups of copies, a row each: `rep`, and the columns in which its remaining documents (doc, set_hash_0,
 /// set_hash_1, ..) agree (see [`super::copies::copies`]). A document without copies is a group too.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
     let same = key(&documents).into_iter().map(col).collect();
     Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
@@ -83,9 +87,6 @@ pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
 
 /// Documents with the column `rep` of the [`representatives`] of their groups, without those whose group has no
 /// document left.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn grouped(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
     of_one_key(representatives, vec![col("rep")], documents)
 }
@@ -93,9 +94,6 @@ pub(crate) fn grouped(documents: DataFrame, representatives: DataFrame) -> Resul
 /// (run, ..) with the columns of [`pairs`], the [`versions`] of all documents, and the [`representatives`] of the
 /// remaining ones -> (first, second, shared, ..): the pairs of groups that have a document, also those of a group with
 /// itself.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,
@@ -121,9 +119,6 @@ pub(crate) fn pairs_of_groups(
 
 /// [`pairs_of_groups`], the remaining documents (doc, set_hash_0, set_hash_1, ..), and their [`representatives`] -> (a:
 /// UInt64, b: UInt64): the edges of those pairs. The copies of a group are connected if the group is in a pair.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn connections(
     pairs: DataFrame,
     documents: DataFrame,
@@ -137,9 +132,6 @@ pub(crate) fn connections(
 }
 
 /// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair once.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn in_order(rows: DataFrame) -> Result<DataFrame> {
     let ends = || vec![col("first"), col("second")];
     let ordered = |one: &str, other: &str| -> Result<Expr> {

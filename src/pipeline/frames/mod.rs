@@ -37,9 +37,14 @@ use crate::source::CUT;
 use crate::udf::expr_fn::shingles;
 
 /// The carried columns of the source in a frame, in their order: see [`crate::schema::carried`].
-pub(crate) fn carried(frame: &DataFrame) -> Vec<Expr> {
+fn carried(frame: &DataFrame) -> impl Iterator<Item = Expr> {
     let has = |name: &String| frame.schema().as_arrow().column_with_name(name).is_some();
-    (0..).map(crate::schema::carried).take_while(has).map(|name| col(name.as_str())).collect()
+    (0..).map(crate::schema::carried).take_while(has).map(|name| col(name.as_str()))
+}
+
+/// The columns of documents after a stage: where they stand, their ids, `own` columns, and those that `frame` carries.
+pub(crate) fn of_documents(frame: &DataFrame, own: impl IntoIterator<Item = Expr>) -> Vec<Expr> {
+    ["source", "position", "id"].map(col).into_iter().chain(own).chain(carried(frame)).collect()
 }
 
 /// The text of a frame, and `cut` if the frame has it: the shingles of texts that were cut while they were read.

@@ -13,9 +13,6 @@ use crate::job::{Compare, NewPairs};
 
 /// The number of pairs between identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64, null if
 /// there is no group).
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
@@ -35,9 +32,6 @@ pub(crate) fn of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame
 /// other new document is paired with the smallest id of every group of reference documents instead.
 ///
 /// `bands` is the number of bands that two identical signatures share.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn pairs(
     members: DataFrame,
     scores: DataFrame,
@@ -199,9 +193,6 @@ fn written(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
 
 /// The number of pairs that scores make: (rep, doc, size, reference) of all documents that have copies, (a, b, ..) ->
 /// one row (pairs: UInt64, null if there is no score).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups = groups.filter(col("doc").eq(col("rep")))?;
     let groups = written(groups.select(vec![col("rep"), col("size"), col("reference")])?, rules)?;
@@ -222,9 +213,6 @@ pub(crate) fn of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) 
 
 /// The number of similar pairs that the stars leave out: (rep, size, reference, ..), (a, b, ..) -> one row (left_out:
 /// UInt64, null if there is no group).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn left_out(members: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups =
         members.aggregate(vec![col("rep"), col("reference")], vec![max(col("size")).alias("size")])?;

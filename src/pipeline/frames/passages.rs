@@ -13,25 +13,16 @@ use crate::error::Result;
 use crate::udf::expr_fn::{document_key, passages as common};
 
 /// Bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn bytes(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
 }
 
 /// Bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn longest(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
 }
 
 /// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): the input of [`passages`].
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
     let bytes = cast(octet_length(col("text")), DataType::UInt64).alias("bytes");
     Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
@@ -41,9 +32,6 @@ pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
 ///
 /// If the reference documents are those of a second source, their keys are theirs by
 /// [`super::reference::second_source_key`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
     let key_b = document_key(col("id_b"));

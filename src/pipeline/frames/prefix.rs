@@ -106,17 +106,11 @@ const MAX_BITS: u32 = 24;
 
 /// The documents of hot or dense buckets: the rows of (doc, ..) whose keys are in `members` (a, ..). Such buckets have
 /// only documents without copies.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
     among(documents, members.select(vec![col("a").alias("needed")])?)
 }
 
 /// The number of elements in all sets: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Result<DataFrame> {
     let elements = match score.by {
         ScoreBy::Shingles => col("shingle_count"),
@@ -136,9 +130,6 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }

@@ -16,9 +16,6 @@ use crate::udf::expr_fn::document_key;
 /// Sketches of a second source, with the group in the column `group` if it has one, and marked in `may_match` -> the
 /// columns of the work table of reference documents, and those that decide the table of a row: `reason`, and
 /// `may_match`, which is null unless it is true.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn of_second_source(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let mut columns = vec![lit(0_u64).alias("origin")];
     columns.extend(SKETCH.map(ident));
@@ -36,9 +33,6 @@ const SKETCH: [&str; 9] =
     ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
 
 /// (doc, ..) of a second source, by the keys of ids -> the same by keys of their own: see [`second_source_key`].
-///
-/// # Errors
-/// When the frame has no column `doc`.
 pub(crate) fn with_second_source_keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.with_column("doc", second_source_key(col("doc")))?)
 }
@@ -50,17 +44,11 @@ pub(crate) fn second_source_key(key: Expr) -> Expr {
 }
 
 /// (doc, ..) -> the rows whose document is not among the `others` (doc, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn without(documents: DataFrame, others: DataFrame) -> Result<DataFrame> {
     by_others(documents, others, JoinType::RightAnti)
 }
 
 /// (doc, ..) -> the rows whose document is among the `others` (doc, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn same(documents: DataFrame, others: DataFrame) -> Result<DataFrame> {
     by_others(documents, others, JoinType::RightSemi)
 }
@@ -71,9 +59,6 @@ fn by_others(documents: DataFrame, others: DataFrame, join: JoinType) -> Result<
 }
 
 /// (a, b, ..) -> the pairs that have a document of `reference` (doc, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn with_reference(pairs: DataFrame, reference: DataFrame) -> Result<DataFrame> {
     let columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
     let of = |end: &str| reference.clone().select(vec![col("doc").alias(format!("reference_{end}"))]);
@@ -84,9 +69,6 @@ pub(crate) fn with_reference(pairs: DataFrame, reference: DataFrame) -> Result<D
 }
 
 /// (a, b, ..) of scores, (rep, doc, ..) of members -> (a: UInt64, b: UInt64): the documents that this run connects.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn edges(scores: DataFrame, members: DataFrame) -> Result<DataFrame> {
     let copies = members.filter(col("rep").not_eq(col("doc")))?;
     let copies = copies.select(vec![col("rep").alias("a"), col("doc").alias("b")])?;
@@ -95,9 +77,6 @@ pub(crate) fn edges(scores: DataFrame, members: DataFrame) -> Result<DataFrame> 
 
 /// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document of a cluster with the document whose id is the
 /// cluster's.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
     let edge = vec![document_key(col("cluster_id")).alias("a"), document_key(col("id")).alias("b")];
     Ok(clusters.select(edge)?)
@@ -105,9 +84,6 @@ pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
 
 /// (run, id, cluster_id) of the clusters of several outputs -> (id) of the founders: documents whose id is that of
 /// their cluster. In a later output that cluster may be a part of another one.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
     let is_founder = || col("id").eq(col("cluster_id"));
     let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };
@@ -119,9 +95,6 @@ pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
 
 /// (run, id, representative) of the clusters of several outputs -> (doc: UInt64, removed_by: UInt64) of the documents
 /// that do not represent their last cluster, with the run of that cluster.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     let represents = when(col("representative"), col("run")).end()?;
     let runs = vec![max(col("run")).alias("removed_by"), max(represents).alias("represented")];
@@ -132,9 +105,6 @@ pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
 
 /// [`removed`], (doc, since) of the remaining documents, with the run that read them -> the documents (doc) that were
 /// removed after that.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let removed = removed.with_column_renamed("doc", "gone")?;
     let joined = removed.join(documents, JoinType::Inner, &["gone"], &["doc"], None)?;
@@ -142,9 +112,6 @@ pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame) -> Result<
 }
 
 /// (doc, before, ..) -> the same rows, where `before` is `place` for the documents of `others` (doc, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn placed(documents: DataFrame, others: DataFrame, place: u64) -> Result<DataFrame> {
     let columns = documents.schema().columns().into_iter().filter(|column| column.name != BEFORE);
     let mut columns: Vec<Expr> = columns.map(Expr::Column).collect();
@@ -156,9 +123,6 @@ pub(crate) fn placed(documents: DataFrame, others: DataFrame, place: u64) -> Res
 
 /// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): the smallest id that two outputs have
 /// in common, for every two outputs without another between them that has it too.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn shared_ids(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
     let before = lag(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;

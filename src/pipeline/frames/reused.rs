@@ -32,9 +32,6 @@ pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool) -> Vec<Expr> {
 
 /// [`columns`] of documents, and the table rejects -> the columns of [`bands`], a row for each document of either. A
 /// rejected document has only a source, a position, an id and a reason.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     let documents = bands(documents, lsh)?;
     let of_rejects = |field: &arrow::datatypes::Field| -> Result<Expr> {

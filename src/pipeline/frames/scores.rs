@@ -78,9 +78,6 @@ pub(crate) fn segments(partitions: usize) -> u64 {
 }
 
 /// The documents of candidates: (a, b) -> distinct (needed: UInt64).
-///
-/// # Errors
-/// When the frame has other columns.
 pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
     let a = candidates.clone().select(vec![col("a").alias("needed")])?;
     let b = candidates.select(vec![col("b").alias("needed")])?;
@@ -89,9 +86,6 @@ pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
 
 /// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates that
 /// reach the threshold, in a plan of `partitions`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn scores(
     documents: DataFrame,
     candidates: DataFrame,
@@ -140,9 +134,6 @@ fn at_homes(documents: DataFrame, candidates: DataFrame, home: Expr) -> Result<[
 }
 
 /// (doc, signature, ..), (a, b) -> (a, b) of the candidates whose signatures agree in `score.threshold` or more.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn agreeing(
     documents: DataFrame,
     candidates: DataFrame,
@@ -157,9 +148,6 @@ pub(crate) fn agreeing(
 }
 
 /// Bytes that the sketches take in memory: (shingle_count, ..) -> one row (bytes: UInt64), null for no documents.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame> {
     let bytes = col("shingle_count") * lit(8_u64) + lit(held_bytes_without_shingles(permutations));
     Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
@@ -173,9 +161,6 @@ pub(crate) fn held_bytes_without_shingles(permutations: usize) -> u64 {
 /// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of
 /// [`crate::operator::score::schema`] for every pair of a block that reaches the threshold: the exact answer, without
 /// candidates. If a column `reference: Boolean` marks reference documents, two of these are never a pair.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn scores_of_all(
     documents: DataFrame,
     slices: DataFrame,

@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::dictionary;
 use super::empty_text::empty;
-use super::{carried, shingles_of_text};
+use super::{of_documents, shingles_of_text};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash, Short};
 use crate::kernel::text::shingles::MAX_SHINGLES;
@@ -14,36 +14,22 @@ use crate::udf::expr_fn::set_hash;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
 /// turned into numbers by the rules of `shingle`.
-///
-/// # Errors
-/// When the frame has other columns.
 pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     if shingle.hash == ShingleHash::Dictionary {
         let cuts = dictionary::cuts(documents, shingle)?;
         return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?, shingle);
     }
-    let carried = carried(&documents);
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("text"),
-        col("doc"),
-        col("reason"),
-        // A rejected text is not cut, since it may be anything.
-        shingles_of_text(&documents, when(col("reason").is_null(), col("text")).end()?, shingle)?
-            .alias("shingles"),
-    ];
-    columns.extend(carried.iter().cloned());
+    // A rejected text is not cut: it may be anything.
+    let text = when(col("reason").is_null(), col("text")).end()?;
+    let set = shingles_of_text(&documents, text, shingle)?.alias("shingles");
+    let columns = of_documents(&documents, [col("text"), col("doc"), col("reason"), set]);
     let cut = documents.select(columns)?;
     let reason = match shingle.short {
         // Every text is compared, even one that is empty after normalisation.
         Short::Empty => col("reason"),
         Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty("shingles", shingle)?]),
     };
-    let mut columns =
-        vec![col("source"), col("position"), col("id"), col("doc"), reason.alias("reason"), col("shingles")];
-    columns.extend(carried);
+    let columns = of_documents(&cut, [col("doc"), reason.alias("reason"), col("shingles")]);
     measured(cut.select(columns)?, shingle)
 }
 
@@ -52,9 +38,6 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
 ///
 /// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
 /// with too few words gets the reason `too_short`, unless [`Short::Empty`] keeps it, one of more than 2^27 shingles `too_long`.
-///
-/// # Errors
-/// When the frame has other columns.
 pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
     let too_long = count.clone().gt(lit(MAX_SHINGLES as u64));
@@ -64,11 +47,7 @@ pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
             when(count.clone().eq(lit(0_u64)), lit("too_short")).when(too_long, lit("too_long")).end()?
         }
     };
-    let carried = carried(&cut);
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
+    let own = [
         col("doc"),
         coalesce(vec![col("reason"), wrong_length]).alias("reason"),
         col("shingles"),
@@ -76,6 +55,6 @@ pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         set_hash(col("shingles"), 0).alias("set_hash_0"),
         set_hash(col("shingles"), 1).alias("set_hash_1"),
     ];
-    columns.extend(carried);
+    let columns = of_documents(&cut, own);
     Ok(cut.select(columns)?)
 }

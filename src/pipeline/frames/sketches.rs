@@ -34,9 +34,6 @@ pub fn at(documents: DataFrame, positions: DataFrame) -> Result<DataFrame> {
 }
 
 /// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }

@@ -37,9 +37,6 @@ pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 }
 
 /// The documents of all outputs, without those that were replaced, and their rejects.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(crate) fn read(session: &SessionContext, chain: &Chain, job: &Job) -> Result<Read> {
     let types = chain.types();
     let keeps_shingles = job.output.keep.shingles();
@@ -57,6 +54,7 @@ fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
         ("source.group", made.source.group == job.source.group),
         ("clusters.method", made.clusters.method == job.clusters.method),
         ("clusters.keep", made.clusters.order() == job.clusters.order()),
+        ("clusters.contained", made.clusters.contained == job.clusters.contained),
         ("lsh", (made.lsh.bands, made.lsh.rows) == (job.lsh.bands, job.lsh.rows)),
         ("lsh.bucket_hash", made.lsh.bucket_hash == job.lsh.bucket_hash),
         ("lsh.table_size", made.lsh.table_size == job.lsh.table_size),

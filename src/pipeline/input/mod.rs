@@ -135,9 +135,6 @@ impl Input {
     }
 
     /// The documents with their sketches, if they come from an output that keeps shingles.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub(crate) fn sketches(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
         match self {
             Input::Reuse(reused) if reused.stored.job().output.keep.shingles() => {

@@ -76,9 +76,6 @@ impl Reused {
     }
 
     /// The documents with their sketches, and the rejects.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(super) fn read(&self, session: &SessionContext, job: &Job) -> Result<Read> {
         let table = |table: Table| -> Result<DataFrame> { self.stored.table(session, table) };
         let types = self.stored.manifest().source.clone();

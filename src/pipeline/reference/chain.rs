@@ -193,9 +193,6 @@ impl Chain {
     }
 
     /// The documents that no later run replaced: `doc`, and the other columns that `columns` returns for the output at each place.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn live(
         &self,
         session: &SessionContext,
@@ -217,35 +214,30 @@ impl Chain {
     }
 
     /// The same with these columns of all outputs.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn all_live(&self, session: &SessionContext, columns: Vec<Expr>) -> Result<DataFrame> {
         self.live(session, |_, _| Ok(columns.clone()))
     }
 
     /// (run, id, cluster_id) of all outputs.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn clusters(&self, session: &SessionContext) -> Result<DataFrame> {
         self.every(session, Table::Clusters, &[col("id"), col("cluster_id")])
     }
 
     /// The founders: documents (id) whose id is that of their cluster.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn founders(&self, session: &SessionContext) -> Result<DataFrame> {
         reference::founders(self.clusters(session)?)
     }
 
     /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn removed(&self, session: &SessionContext) -> Result<DataFrame> {
-        let clusters = self.every(session, Table::Clusters, &[col("id"), col("representative")])?;
+        let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let clusters = stored.table(session, Table::Clusters)?;
+            let clusters = match stored.job().clusters.contained {
+                None => clusters,
+                Some(_) => merged::with_spared(clusters, stored.table(session, Table::Spared)?)?,
+            };
+            Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("representative")])?)
+        }))?;
         let removed = reference::removed(clusters)?;
         if !self.replaced() {
             return Ok(removed.select(vec![col("doc")])?);
@@ -256,18 +248,12 @@ impl Chain {
     }
 
     /// The pairs of all outputs, as [`merged::pairs`] returns them.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
         self.every(session, Table::Pairs, &merged::pairs())
     }
 
     /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
     /// copies, and `new` has these columns of the documents that replace others now.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn pairs_of_groups(
         &self,
         session: &SessionContext,

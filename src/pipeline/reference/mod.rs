@@ -94,9 +94,6 @@ impl ReferenceDocuments {
     }
 
     /// The edges between documents (a, b): the scores and copies of this run, and the clusters of other outputs.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         let found = frames::reference::edges(run.table(WorkTable::SCORES)?, run.table(WorkTable::MEMBERS)?)?;
         match self {
@@ -110,9 +107,6 @@ impl ReferenceDocuments {
     /// second value is the `before` of new documents, by which
     /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least number first. `like`
     /// has the types of the columns.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn clustered(
         &self,
         run: &RunTables<'_>,
@@ -130,9 +124,6 @@ impl ReferenceDocuments {
     }
 
     /// The rule for the ids of clusters.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn cluster_id(&self, session: &SessionContext) -> Result<ClusterId> {
         match self {
             Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders(session)?)),

@@ -90,9 +90,6 @@ impl ReferenceOutputs {
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1,
     /// signature, shingles, group). Shingles are null if an output keeps none, and `origin` is the place of the output.
     /// Documents that a later output replaced are left out.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn documents(&self, session: &SessionContext) -> Result<DataFrame> {
         let columns =
             ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
@@ -112,9 +109,6 @@ impl ReferenceOutputs {
     }
 
     /// (id, doc, shingle_count, group) of all reference documents.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn names(&self, session: &SessionContext) -> Result<DataFrame> {
         let group = frames::by_group::group(self.group.as_deref());
         self.chain.all_live(session, vec![col("id"), col("doc"), col("shingle_count"), group])
@@ -127,9 +121,6 @@ impl ReferenceOutputs {
     }
 
     /// The edges of the outputs: (a, b).
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         let session = run.session();
         match self.groups(run, job).await? {
@@ -145,9 +136,6 @@ impl ReferenceOutputs {
     }
 
     /// The pairs of the outputs, of documents that this run does not replace: (a, b, shared, shingles_a, shingles_b, ..).
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) async fn pairs(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         match self.groups(run, job).await? {
             Some(Groups { pairs, .. }) => merged::in_order(pairs),
@@ -177,9 +165,6 @@ impl ReferenceOutputs {
 
     /// The reference documents that this run does not replace: in the columns of [`by_group::ordered`], with `set_hash_0`,
     /// `set_hash_1` and `before`: the place of the output, and [`Self::place_of_removed`] for documents that the outputs remove.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn clustered(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         let documents = self.chain.live(run.session(), |at, _| {
             let mut columns = by_group::ordered(job)?;
@@ -207,9 +192,6 @@ impl ReferenceOutputs {
 
     /// The number of documents that the outputs kept and that do not represent their `clusters` (id, representative,
     /// reference, ..) now.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) async fn superseded(&self, session: &SessionContext, clusters: DataFrame) -> Result<u64> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;

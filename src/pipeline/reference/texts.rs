@@ -37,9 +37,6 @@ pub(crate) async fn reference_texts(
 
 /// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group): its documents, with their groups if the source carries
 /// the column `group`.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) -> Result<DataFrame> {
     let at = source.columns.iter().position(|column| Some(column.as_str()) == group);
     let mut columns: Vec<Expr> =

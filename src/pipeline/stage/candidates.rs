@@ -11,6 +11,7 @@ use super::frequencies::Frequencies;
 use super::hot_positions::HotPositions;
 use super::hot_sketches::HotSketches;
 use super::interface::{Stage, Tables, Writes, not_null, null};
+use super::pair_limit;
 use super::prefix_join;
 use crate::error::Result;
 use crate::job::{Job, Method};
@@ -22,7 +23,7 @@ use crate::pipeline::frames::copies::without_copies;
 use crate::pipeline::frames::mark::mark;
 use crate::pipeline::tables::{WorkTable, pair_columns, single_columns};
 use crate::pipeline::verify::signatures_first;
-use crate::pipeline::{by_group, frames, pair_limit};
+use crate::pipeline::{by_group, frames};
 
 /// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
 /// a bucket of more than `hot` documents one row (doc, null).

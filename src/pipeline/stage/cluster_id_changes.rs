@@ -1,31 +1,21 @@
 //! cluster_id_changes: the clusters of earlier runs whose id changed.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
 
 use super::clusters::changes;
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::AnyTable;
 use crate::schema::Table;
 
 /// Writes which clusters of earlier runs have another id now.
 pub(crate) struct ClusterIdChanges;
 
-impl Writes for ClusterIdChanges {
-    fn name(&self) -> Cow<'static, str> {
-        "cluster_id_changes".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "write which clusters of earlier runs have another id now".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(Table::ClusterIdChanges)
-    }
+impl OneTable for ClusterIdChanges {
+    const TABLE: AnyTable = AnyTable::Public(Table::ClusterIdChanges);
+    const WHAT: &'static str = "write which clusters of earlier runs have another id now";
 }
 
 #[async_trait]

@@ -1,7 +1,5 @@
 //! cluster_levels: the clusters of the pairs that reach a higher threshold, for each threshold of a list.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use datafusion::common::JoinType;
@@ -11,9 +9,9 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::clusters::{cluster_ids, clusters};
-use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
 use super::ranks;
-use super::represented::{bytes_of_components, copies_are_pairs, edges, scores_of_components};
+use super::represented::{copies_are_pairs, edges, scores_of_components};
 use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{Clusters, Job, Measure};
@@ -21,7 +19,7 @@ use crate::operator::represent::Represent;
 use crate::operator::{self, Operator};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::cluster_id::ClusterId;
-use crate::pipeline::tables::WorkTable;
+use crate::pipeline::tables::{AnyTable, WorkTable};
 use crate::schema::Table;
 
 /// (id, set, root, rank, reference) of documents, (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id, size,
@@ -96,19 +94,9 @@ fn similarity(measure: Measure) -> Expr {
 /// Writes the clusters of each threshold.
 pub(crate) struct ClusterLevels;
 
-impl Writes for ClusterLevels {
-    fn name(&self) -> Cow<'static, str> {
-        "cluster_levels".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
-        let thresholds: Vec<String> = job.clusters.thresholds.iter().map(f64::to_string).collect();
-        format!("write the clusters of the pairs of similarity {} or more", thresholds.join(", "))
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(Table::ClusterLevels)
-    }
+impl OneTable for ClusterLevels {
+    const TABLE: AnyTable = AnyTable::Public(Table::ClusterLevels);
+    const WHAT: &'static str = "write the clusters of more similar pairs, for each of clusters.thresholds";
 }
 
 #[async_trait]
@@ -118,14 +106,14 @@ impl Stage for ClusterLevels {
     }
 
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (job, scores, ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
+        let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
         let Clusters { method, thresholds, .. } = &job.clusters;
         let of = |threshold: &f64| {
             let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
             level(documents, scores.clone(), measured, *method, copies_are_pairs(job), ids.clone())
         };
         let frames = thresholds.iter().map(of).collect::<Result<Vec<_>>>()?;
-        let bytes = bytes_of_components(cx) + cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER;
+        let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
         cx.run(self, bytes, frames).await
     }
 }

@@ -102,9 +102,6 @@ pub fn clusters(
 
 /// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster has another
 /// id now.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFrame> {
     let founders = founders.select(vec![col("id").alias("old_cluster_id")])?;
     let clusters = clusters.select(vec![col("id"), col("cluster_id")])?;
@@ -144,10 +141,6 @@ impl Writes for Clusters {
 
 #[async_trait]
 impl Stage for Clusters {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let job = cx.job;
         let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);

@@ -1,30 +1,21 @@
 //! components: the documents that are connected by scores: by union-find while that fits in memory, else by rounds of [`super::stars`].
 
-use std::borrow::Cow;
-
-use arrow::datatypes::Field;
 use async_trait::async_trait;
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use super::stars;
 use super::union_find::union_find;
 use crate::error::Result;
-use crate::job::Job;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, numbers};
-use crate::schema::SourceTypes;
+use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
 
 /// Finds which documents are connected by scores.
 pub(crate) struct Components;
 
 impl WorkTable {
     /// A document and the least document of its component.
-    pub(crate) const COMPONENTS: Self = Self::new("components", columns);
-}
-
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["doc", "root"])
+    pub(crate) const COMPONENTS: Self = Self::new("components", |_| numbers(["doc", "root"]));
 }
 
 /// The edges between documents: (a, b).
@@ -35,26 +26,13 @@ async fn edges(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-impl Writes for Components {
-    fn name(&self) -> Cow<'static, str> {
-        "components".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find which documents are connected by scores".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::COMPONENTS)
-    }
+impl OneTable for Components {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::COMPONENTS);
+    const WHAT: &'static str = "find which documents are connected by scores";
 }
 
 #[async_trait]
 impl Stage for Components {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         if cx.is_done(self).await? {
             return cx.take_over(self).await;

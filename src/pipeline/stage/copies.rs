@@ -1,21 +1,19 @@
 //! copies: documents with identical shingles that are in the same pairs.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::prelude::col;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
+use super::pair_limit;
 use crate::error::Result;
-use crate::job::Job;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::copies::copies;
 use crate::pipeline::frames::duplicates::repeated;
 use crate::pipeline::numbers::{keys_of, spawn};
 use crate::pipeline::same_keys::{NAMED_DUPLICATES, refuse_duplicates};
-use crate::pipeline::tables::{WorkTable, numbers};
-use crate::pipeline::{by_group, frames, pair_limit};
+use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
+use crate::pipeline::{by_group, frames};
 use crate::schema::{SourceTypes, Table};
 
 /// Bytes of a row (document, the two halves of its set's hash).
@@ -35,26 +33,13 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Copies {
-    fn name(&self) -> Cow<'static, str> {
-        "copies".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "group documents with identical shingles".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::COPIES)
-    }
+impl OneTable for Copies {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::COPIES);
+    const WHAT: &'static str = "group documents with identical shingles";
 }
 
 #[async_trait]
 impl Stage for Copies {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let keys = cx.table(WorkTable::KEYS)?;
         let repeated = repeated(keys.clone(), NAMED_DUPLICATES)?;

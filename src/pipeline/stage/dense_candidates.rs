@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-use arrow::datatypes::Field;
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{Tables, Writes, all, not_null, null};
+use super::interface::{OneTable, Tables, Writes, all, not_null, null};
+use super::pair_limit::{self, Population};
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::operator::dense_pairs::DensePairs;
@@ -17,10 +17,10 @@ use crate::pipeline::frames;
 use crate::pipeline::frames::leaders;
 use crate::pipeline::frames::prefix::Join;
 use crate::pipeline::numbers::rows_of;
-use crate::pipeline::pair_limit::{self, Population};
-use crate::pipeline::tables::{WorkTable, columns_of, named, pair_columns, score_columns, single_columns};
+use crate::pipeline::tables::{
+    AnyTable, WorkTable, columns_of, named, pair_columns, score_columns, single_columns,
+};
 use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
-use crate::schema::SourceTypes;
 
 /// Takes the rarest shingles of documents in dense buckets.
 struct Prefixes;
@@ -35,7 +35,7 @@ struct Followers(u32);
 pub(crate) struct DenseCandidates;
 
 impl WorkTable {
-    const PREFIXES: Self = Self::new("prefixes", prefix_columns);
+    const PREFIXES: Self = Self::new("prefixes", |_| columns_of(&prefixes::schema()));
     /// Leaders of a round, and the documents that they are compared with.
     const PROPOSED: Self = Self::new("proposed", pair_columns);
     /// Leaders of a round.
@@ -44,10 +44,6 @@ impl WorkTable {
     const FOLLOWERS: Self = Self::new("followers", score_columns);
     /// Candidates, and those of dense buckets.
     pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", pair_columns);
-}
-
-fn prefix_columns(_source: &SourceTypes) -> Vec<Field> {
-    columns_of(&prefixes::schema())
 }
 
 /// The most rounds. In the last one a bucket has 128 leaders.
@@ -153,18 +149,9 @@ async fn settled(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
     Ok(Some((settled, count)))
 }
 
-impl Writes for Prefixes {
-    fn name(&self) -> Cow<'static, str> {
-        "prefixes".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "take the rarest shingles of documents that share one with very many others".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::PREFIXES)
-    }
+impl OneTable for Prefixes {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::PREFIXES);
+    const WHAT: &'static str = "take the rarest shingles of documents that share one with very many others";
 }
 
 impl Writes for Leaders {
@@ -198,16 +185,7 @@ impl Writes for Followers {
     }
 }
 
-impl Writes for DenseCandidates {
-    fn name(&self) -> Cow<'static, str> {
-        "dense_candidates".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "add their candidates to the others".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::DENSE_CANDIDATES)
-    }
+impl OneTable for DenseCandidates {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::DENSE_CANDIDATES);
+    const WHAT: &'static str = "add their candidates to the others";
 }

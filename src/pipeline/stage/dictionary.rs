@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use arrow::datatypes::Field;
 use async_trait::async_trait;
 
 use super::interface::{Stage, Tables, Writes, not_null};
@@ -12,18 +11,14 @@ use crate::output::write::Rows;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
 use crate::pipeline::tables::{WorkTable, numbers};
-use crate::schema::{SourceTypes, Table};
+use crate::schema::Table;
 
 /// Numbers the shingles. Numbers are ranks in one order, so all rows end in one partition.
 pub(crate) struct Dictionary;
 
 impl WorkTable {
     /// A number for each shingle of each document.
-    pub(crate) const NUMBERS: Self = Self::new("numbers", columns);
-}
-
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["doc", "number"])
+    pub(crate) const NUMBERS: Self = Self::new("numbers", |_| numbers(["doc", "number"]));
 }
 
 impl Writes for Dictionary {

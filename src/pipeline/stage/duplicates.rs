@@ -1,17 +1,15 @@
 //! duplicates: documents whose id an earlier document has.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::prelude::DataFrame;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::{Error, Result};
 use crate::job::{DuplicateIds, Job, SameId};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::duplicates::{both, duplicates, of_known, reject};
-use crate::pipeline::tables::WorkTable;
+use crate::pipeline::tables::{AnyTable, WorkTable};
 use crate::schema::SourceTypes;
 
 /// The documents without those whose id an earlier or a reference document has, if the job rejects those.
@@ -39,18 +37,9 @@ pub(super) fn columns(_source: &SourceTypes) -> Vec<Field> {
     ]
 }
 
-impl Writes for Duplicates {
-    fn name(&self) -> Cow<'static, str> {
-        "duplicates".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find documents that have the id of an earlier one".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::DUPLICATES)
-    }
+impl OneTable for Duplicates {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::DUPLICATES);
+    const WHAT: &'static str = "find documents that have the id of an earlier one";
 }
 
 #[async_trait]

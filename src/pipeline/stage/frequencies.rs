@@ -1,18 +1,14 @@
 //! frequencies: how often each shingle occurs among the documents of a prefix join.
 
-use std::borrow::Cow;
-
-use arrow::datatypes::Field;
 use async_trait::async_trait;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::operator::token_counts;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
-use crate::pipeline::tables::{WorkTable, columns_of};
-use crate::schema::SourceTypes;
+use crate::pipeline::tables::{AnyTable, WorkTable, columns_of};
 
 /// Counts shingles. The documents determine when it can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,25 +23,12 @@ pub(crate) enum Frequencies {
 
 impl WorkTable {
     /// How often shingles occur.
-    pub(crate) const FREQUENCIES: Self = Self::new("frequencies", columns);
+    pub(crate) const FREQUENCIES: Self = Self::new("frequencies", |_| columns_of(&token_counts::schema()));
 }
 
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    columns_of(&token_counts::schema())
-}
-
-impl Writes for Frequencies {
-    fn name(&self) -> Cow<'static, str> {
-        "frequencies".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "count how often each shingle occurs".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::FREQUENCIES)
-    }
+impl OneTable for Frequencies {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::FREQUENCIES);
+    const WHAT: &'static str = "count how often each shingle occurs";
 }
 
 #[async_trait]

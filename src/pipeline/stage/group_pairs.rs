@@ -1,32 +1,22 @@
 //! group_pairs: the number of pairs of every two groups.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
 
-use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
 use crate::error::Result;
 use crate::job::Job;
 use crate::pipeline::by_group::{NAMES, own};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
+use crate::pipeline::tables::AnyTable;
 use crate::schema::Table;
 
 /// Counts the pairs of every two groups.
 pub(crate) struct GroupPairs;
 
-impl Writes for GroupPairs {
-    fn name(&self) -> Cow<'static, str> {
-        "group_pairs".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "count the pairs of every two groups".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(Table::GroupPairs)
-    }
+impl OneTable for GroupPairs {
+    const TABLE: AnyTable = AnyTable::Public(Table::GroupPairs);
+    const WHAT: &'static str = "count the pairs of every two groups";
 }
 
 #[async_trait]

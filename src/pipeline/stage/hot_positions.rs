@@ -1,14 +1,11 @@
 //! hot_positions: the positions of the texts of documents in hot buckets.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::Result;
-use crate::job::Job;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
 
 /// Finds the texts of documents of hot buckets.
 pub(crate) struct HotPositions;
@@ -18,18 +15,9 @@ impl WorkTable {
     pub(crate) const HOT_POSITIONS: Self = Self::new("hot_positions", position_columns);
 }
 
-impl Writes for HotPositions {
-    fn name(&self) -> Cow<'static, str> {
-        "hot_positions".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find the texts of hot buckets".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::HOT_POSITIONS)
-    }
+impl OneTable for HotPositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::HOT_POSITIONS);
+    const WHAT: &'static str = "find the texts of hot buckets";
 }
 
 #[async_trait]

@@ -1,14 +1,11 @@
 //! hot_sketches: the sketches of documents in hot buckets, which are read several times.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::Result;
-use crate::job::Job;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, sketch_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, sketch_columns};
 
 /// Cuts the texts of hot buckets again.
 pub(crate) struct HotSketches;
@@ -18,18 +15,9 @@ impl WorkTable {
     pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", sketch_columns);
 }
 
-impl Writes for HotSketches {
-    fn name(&self) -> Cow<'static, str> {
-        "hot_sketches".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "cut the shingles of those texts again".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::HOT_SKETCHES)
-    }
+impl OneTable for HotSketches {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::HOT_SKETCHES);
+    const WHAT: &'static str = "cut the shingles of those texts again";
 }
 
 #[async_trait]

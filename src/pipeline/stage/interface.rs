@@ -7,14 +7,14 @@ use crate::job::Job;
 use crate::output::write::Rows;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::tables::AnyTable;
-pub(super) use crate::pipeline::writes::{Tables, Writes};
+pub(super) use crate::pipeline::writes::{OneTable, Tables, Writes};
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
 #[async_trait]
 pub(crate) trait Stage: Writes {
-    /// Whether the list of `job` has it; not if it is a follow-up of another stage.
+    /// Whether the list of `job` has it.
     fn is_in(&self, _job: &Job) -> bool {
-        false
+        true
     }
 
     /// Writes its tables.

@@ -1,30 +1,24 @@
 //! members: the documents that are similar to another, with the group of copies that each belongs to.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::interface::{BYTES_OF_KEY, BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
 use crate::error::Result;
-use crate::job::Job;
 use crate::pipeline::by_group::{NAMES, own};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
 use crate::pipeline::frames::copies::{Rules, in_pairs};
 use crate::pipeline::frames::scores::needed;
-use crate::pipeline::tables::{WorkTable, id_column, numbers};
+use crate::pipeline::tables::{AnyTable, WorkTable, id_column, numbers};
 use crate::schema::{SourceTypes, Table};
 
 /// (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) -> (id, doc,
 /// shingle_count, rep: UInt64, size: UInt64, reference: Boolean, group: Utf8), one row per document of such a group, and one per
 /// document without copies that has a score. The latter is its own representative, in a group of size 1.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let copies = copies.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
@@ -72,26 +66,13 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Members {
-    fn name(&self) -> Cow<'static, str> {
-        "members".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "expand scores to the copies of each document".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::MEMBERS)
-    }
+impl OneTable for Members {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::MEMBERS);
+    const WHAT: &'static str = "expand scores to the copies of each document";
 }
 
 #[async_trait]
 impl Stage for Members {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
         let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;

@@ -23,17 +23,21 @@ mod hot_positions;
 mod hot_sketches;
 mod interface;
 pub(super) mod left_out;
+pub(in crate::pipeline) mod losses;
 pub(crate) mod members;
+mod pair_limit;
 pub(crate) mod pairs;
 mod positions;
 mod prefix_join;
 pub mod ranks;
 mod reference;
 mod reference_duplicates;
+pub(crate) mod removals;
 pub mod represented;
-pub(super) mod sample;
+mod sample;
 pub(crate) mod scores;
 mod sketches;
+pub(crate) mod spared;
 pub mod stars;
 mod texts;
 mod union_find;
@@ -69,8 +73,12 @@ static CLUSTERS: &[&dyn Stage] = &[
     &components::Components,
     &ranks::Ranks,
     &represented::Represented,
+    &removals::Removals,
+    &removals::RemovalPositions,
+    &losses::Losses,
     &clusters::Clusters,
     &cluster_levels::ClusterLevels,
+    &spared::Spared,
     &cluster_id_changes::ClusterIdChanges,
 ];
 

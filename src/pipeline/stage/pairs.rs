@@ -39,10 +39,6 @@ impl Writes for Pairs {
 
 #[async_trait]
 impl Stage for Pairs {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let job = cx.job;
         let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);

@@ -1,15 +1,13 @@
 //! positions: the positions of the texts of documents in candidates.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::Result;
 use crate::job::Job;
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
 
 /// Finds the texts of candidates.
 pub(crate) struct Positions;
@@ -19,18 +17,9 @@ impl WorkTable {
     pub(crate) const POSITIONS: Self = Self::new("positions", position_columns);
 }
 
-impl Writes for Positions {
-    fn name(&self) -> Cow<'static, str> {
-        "positions".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find the texts of candidates".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::POSITIONS)
-    }
+impl OneTable for Positions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::POSITIONS);
+    const WHAT: &'static str = "find the texts of candidates";
 }
 
 #[async_trait]

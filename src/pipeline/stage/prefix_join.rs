@@ -5,13 +5,13 @@ use datafusion::prelude::col;
 
 use super::dense_candidates;
 use super::interface::Writes;
+use super::pair_limit::{self, Population};
 use crate::error::Result;
 use crate::job::Compare;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::pair_limit::Population;
 use crate::pipeline::tables::WorkTable;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
-use crate::pipeline::{by_group, frames, pair_limit};
+use crate::pipeline::{by_group, frames};
 use crate::schema::Table;
 
 /// Pairs documents by their rarest shingles in `stage`: all documents, or those of hot buckets, whose pairs are added to the

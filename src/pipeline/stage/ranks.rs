@@ -1,7 +1,5 @@
 //! ranks: the documents of each component, in the order of preferences.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
@@ -11,15 +9,15 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
 use crate::error::Result;
-use crate::job::{Compare, Job, Preference};
+use crate::job::{Compare, Preference};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::frames::{keep, merged};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
-use crate::pipeline::tables::{WorkTable, id_column, numbers};
+use crate::pipeline::tables::{AnyTable, WorkTable, id_column, numbers};
 use crate::pipeline::{by_group, frames};
 use crate::schema::{SourceTypes, Table};
 
@@ -36,9 +34,6 @@ pub fn ranks(members: DataFrame, components: DataFrame, order: &[Preference]) ->
 }
 
 /// The same for outputs that are merged: members have `before` too.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn of_merged(
     members: DataFrame,
     components: DataFrame,
@@ -64,9 +59,6 @@ fn rooted(
 
 /// The same for a run with reference documents, for the components that have a new document: (doc, root) of all
 /// components, (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..) of all documents.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn with_reference(
     components: DataFrame,
     documents: DataFrame,
@@ -107,9 +99,6 @@ fn in_order(rooted: DataFrame, sorted: Vec<SortExpr>) -> Result<DataFrame> {
 
 /// (set, root, rank, reference, ..) of documents -> (set, root, rank, reference) of shingle sets: the rank is that of
 /// the set's first document.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn of_sets(ranks: DataFrame) -> Result<DataFrame> {
     let found = vec![
         min(col("root")).alias("root"),
@@ -121,9 +110,6 @@ pub(crate) fn of_sets(ranks: DataFrame) -> Result<DataFrame> {
 
 /// (a, b, shared, shingles_a, shingles_b, ..) of documents -> the same of their shingle sets in [`ranks`], once or
 /// twice for every two of these.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<DataFrame> {
     let of = |end: &str| {
         let columns = ["doc", "set"].map(|column| col(column).alias(format!("{column}_{end}")));
@@ -192,26 +178,13 @@ fn table_columns(source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Ranks {
-    fn name(&self) -> Cow<'static, str> {
-        "ranks".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "order each cluster".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::RANKS)
-    }
+impl OneTable for Ranks {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::RANKS);
+    const WHAT: &'static str = "order each cluster";
 }
 
 #[async_trait]
 impl Stage for Ranks {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
         let frame = match (cx.reference, cx.input.merged()) {

@@ -1,17 +1,15 @@
 //! reference_duplicates: documents of a second source whose id an earlier one has.
 
-use std::borrow::Cow;
-
 use async_trait::async_trait;
 
 use super::duplicates;
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::{Error, Result};
 use crate::job::{DuplicateIds, Job};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::duplicates::duplicates;
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::tables::WorkTable;
+use crate::pipeline::tables::{AnyTable, WorkTable};
 
 /// Finds documents of a second source whose id an earlier one has.
 pub(crate) struct ReferenceDuplicates;
@@ -21,18 +19,9 @@ impl WorkTable {
     pub(crate) const REFERENCE_DUPLICATES: Self = Self::new("reference_duplicates", duplicates::columns);
 }
 
-impl Writes for ReferenceDuplicates {
-    fn name(&self) -> Cow<'static, str> {
-        "reference_duplicates".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find documents of the second source that have the id of an earlier one".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::REFERENCE_DUPLICATES)
-    }
+impl OneTable for ReferenceDuplicates {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::REFERENCE_DUPLICATES);
+    const WHAT: &'static str = "find documents of the second source that have the id of an earlier one";
 }
 
 #[async_trait]

@@ -106,6 +106,23 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     }
 }
 
+/// The pairs of the shingle sets of components (a, b, shared, shingles_a, shingles_b, ..), also those of reference outputs, and how many
+/// there are at most. With reference documents, one may come in both directions.
+pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
+    let mut scores = cx.table(WorkTable::SCORES)?;
+    let mut count = cx.rows(WorkTable::SCORES);
+    if let Some(reference) = cx.reference {
+        let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
+        scores = scores.select(columns())?;
+        if let Some(outputs) = reference.outputs() {
+            count += outputs.chain.count(Table::Pairs);
+            scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
+        }
+        scores = ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;
+    }
+    Ok((scores, count))
+}
+
 /// Finds the representative of each document, and how well the two are connected.
 pub(crate) struct Represented;
 
@@ -136,35 +153,10 @@ impl Writes for Represented {
 
 #[async_trait]
 impl Stage for Represented {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let frame = represented(
-            cx.table(WorkTable::RANKS)?,
-            scores_of_components(cx).await?,
-            cx.job.clusters.method,
-            copies_are_pairs(cx.job),
-        )?;
-        cx.run(self, bytes_of_components(cx), vec![frame]).await
+        let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
+        let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
+        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
+        cx.run(self, bytes, vec![frame]).await
     }
-}
-
-/// The scores (a, b, shared, shingles_a, shingles_b, ..) of shingle sets, also those of reference outputs.
-pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<DataFrame> {
-    let mut scores = cx.table(WorkTable::SCORES)?;
-    let Some(reference) = cx.reference else { return Ok(scores) };
-    let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
-    scores = scores.select(columns())?;
-    if let Some(outputs) = reference.outputs() {
-        scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
-    }
-    ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)
-}
-
-/// Bytes that a pass over the documents and the scores of components shuffles.
-pub(super) fn bytes_of_components(cx: &StageContext<'_>) -> u64 {
-    let known = cx.reference_outputs().map_or(0, |outputs| outputs.chain.count(Table::Pairs));
-    cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + (cx.rows(WorkTable::SCORES) + known) * BYTES_OF_EDGE
 }

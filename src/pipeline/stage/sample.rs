@@ -1,16 +1,13 @@
 //! sample: every two documents of a sample, compared to estimate how many pairs there are.
 
-use std::borrow::Cow;
-
 use datafusion::prelude::DataFrame;
 
-use super::interface::{Tables, Writes, all};
+use super::interface::OneTable;
 use crate::error::Result;
-use crate::job::Job;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
 use crate::pipeline::sketches::TextsToCut;
-use crate::pipeline::tables::{WorkTable, position_columns, score_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, position_columns, score_columns};
 use crate::pipeline::verify::every_two;
 
 /// Finds the texts of a sample.
@@ -44,30 +41,12 @@ impl WorkTable {
     pub(crate) const SAMPLE: Self = Self::new("sample", score_columns);
 }
 
-impl Writes for SamplePositions {
-    fn name(&self) -> Cow<'static, str> {
-        "sample_positions".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find the texts of a sample".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::SAMPLE_POSITIONS)
-    }
+impl OneTable for SamplePositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::SAMPLE_POSITIONS);
+    const WHAT: &'static str = "find the texts of a sample";
 }
 
-impl Writes for Sample {
-    fn name(&self) -> Cow<'static, str> {
-        "sample".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "estimate how many pairs there are".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::SAMPLE)
-    }
+impl OneTable for Sample {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::SAMPLE);
+    const WHAT: &'static str = "estimate how many pairs there are";
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 
 use super::interface::{Stage, Tables, Writes, all};
+use super::pair_limit;
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::pipeline::all_sketches::AllSketches;
@@ -14,7 +15,7 @@ use crate::pipeline::frames::copies::without_copies;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::tables::{WorkTable, score_columns};
 use crate::pipeline::verify::{every_two, verify};
-use crate::pipeline::{by_group, frames, pair_limit};
+use crate::pipeline::{by_group, frames};
 use crate::schema::Table;
 
 /// Scores the candidates; every two documents, if the job's method has no candidates.
@@ -77,10 +78,6 @@ impl Writes for Scores {
 
 #[async_trait]
 impl Stage for Scores {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         if let Some(earlier) = cx.input.merged() {
             return of_merged(cx, earlier).await;

@@ -76,10 +76,6 @@ impl Writes for Sketches {
 
 #[async_trait]
 impl Stage for Sketches {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let (job, documents) = (cx.job, cx.documents.clone());
         if !job.reads_texts() {

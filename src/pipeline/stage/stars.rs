@@ -19,7 +19,6 @@
 use std::borrow::Cow;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::Field;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::functions_aggregate::expr_fn::{min, sum};
@@ -31,7 +30,6 @@ use crate::job::Job;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::joined_by_sorting;
 use crate::pipeline::tables::{WorkTable, named, numbers};
-use crate::schema::SourceTypes;
 
 /// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
 ///
@@ -145,12 +143,8 @@ const SMALL: &str = "small_star";
 const TEXT: &str = "find which documents are connected by scores";
 
 impl WorkTable {
-    const LARGE_STAR: Self = Self::new(LARGE, columns);
-    const SMALL_STAR: Self = Self::new(SMALL, columns);
-}
-
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["high", "low"])
+    const LARGE_STAR: Self = Self::new(LARGE, |_| numbers(["high", "low"]));
+    const SMALL_STAR: Self = Self::new(SMALL, |_| numbers(["high", "low"]));
 }
 
 /// Runs rounds until one changes nothing. Returns the edges (high, low) of the last one, and their bytes.

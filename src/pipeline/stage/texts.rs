@@ -1,16 +1,14 @@
 //! text_positions, texts: the texts of documents in pairs, read again for their passages.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::prelude::col;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::Result;
 use crate::job::Job;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
 use crate::schema::SourceTypes;
 
 /// Finds the texts of documents in pairs.
@@ -34,18 +32,9 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     ]
 }
 
-impl Writes for TextPositions {
-    fn name(&self) -> Cow<'static, str> {
-        "text_positions".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find the texts of pairs".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::TEXT_POSITIONS)
-    }
+impl OneTable for TextPositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::TEXT_POSITIONS);
+    const WHAT: &'static str = "find the texts of pairs";
 }
 
 #[async_trait]
@@ -60,18 +49,9 @@ impl Stage for TextPositions {
     }
 }
 
-impl Writes for Texts {
-    fn name(&self) -> Cow<'static, str> {
-        "texts".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "read them again".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::TEXTS)
-    }
+impl OneTable for Texts {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::TEXTS);
+    const WHAT: &'static str = "read them again";
 }
 
 #[async_trait]

@@ -1,7 +1,7 @@
 //! Connected components by union-find, in memory that is reserved for them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::SchemaRef;
@@ -14,6 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::{DataFrame, SessionContext};
 use futures::{TryStreamExt, stream};
+use parking_lot::Mutex;
 
 use crate::clusters::Components;
 use crate::error::{Error, Result};
@@ -96,7 +97,7 @@ impl PartitionStream for FoundRows {
     }
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let found = self.found.lock().take();
         let found = found.ok_or_else(|| exec_datafusion_err!("the components were read already"));
         let schema = Arc::clone(&self.schema);
         let batches = stream::once(async { found })

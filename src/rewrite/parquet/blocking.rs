@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 use tokio::runtime::Handle;
@@ -66,7 +67,7 @@ impl Input {
     /// The held bytes from `start` on; reads more if these are fewer than `least`.
     fn from(&self, start: u64, least: u64) -> Result<Bytes> {
         let Window { file, waiter, held } = self.0.as_ref();
-        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = held.lock();
         let (first, bytes) = &*held;
         let last = first + bytes.len() as u64;
         if start < *first || start + least > last {

@@ -8,9 +8,9 @@ mod files;
 mod sample;
 
 use arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
+use datafusion::functions::core::expr_fn::nullif;
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::{Expr, cast, lit, when};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, cast, lit, when};
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::columns::{Values, column};
@@ -52,34 +52,36 @@ pub(super) async fn left_out(
     rows: DataFrame,
     values: &Values,
 ) -> Result<DataFrame> {
-    let matching = matching(ctx, source, &rows, values)?.unwrap_or(lit(true));
-    let number = |rows: Expr| -> Result<Expr> {
-        let one = when(rows, lit(1)).otherwise(lit(ScalarValue::Int32(None)))?;
-        Ok(cast(count(one), DataType::UInt64))
+    let matching = matching(ctx, source, &rows, values)?;
+    let last = match &source.limit {
+        Some(limit) if let LimitSize::Share(_) = limit.size => {
+            sample::last(&rows, limit).await?.map(|last| sample::rank(limit.seed).lt_eq(lit(last)))
+        }
+        _ => None,
     };
-    let chosen = match &source.limit {
-        Some(limit) if let LimitSize::Share(_) = limit.size => match sample::last(&rows, limit).await? {
-            Some(last) => matching.clone().and(sample::rank(limit.seed).lt_eq(lit(last))),
-            None => matching.clone(),
-        },
-        _ => matching.clone(),
+    let chosen = last.map(|in_sample| match &matching {
+        Some(matching) => matching.clone().and(in_sample),
+        None => in_sample,
+    });
+    let mut counts = vec![count(lit(1)).alias("rows")];
+    for (name, condition) in [("matching", &matching), ("chosen", &chosen)] {
+        if let Some(condition) = condition {
+            counts.push(count(lit(1)).filter(condition.clone()).build()?.alias(name));
+        }
+    }
+    let number = |name: &str| cast(column(name), DataType::UInt64);
+    let rows_count = number("rows");
+    let matching = matching.map_or(rows_count.clone(), |_| number("matching"));
+    let chosen = chosen.map_or(matching.clone(), |_| number("chosen"));
+    let chosen = match source.limit.map(|limit| limit.size) {
+        Some(LimitSize::Documents(most)) => {
+            when(chosen.clone().gt(lit(most)), lit(most)).otherwise(chosen)?
+        }
+        Some(LimitSize::Share(_)) | None => chosen,
     };
-    let counted = rows.aggregate(
-        vec![],
-        vec![
-            number(lit(true))?.alias("rows"),
-            number(matching)?.alias("matching"),
-            number(chosen)?.alias("chosen"),
-        ],
-    )?;
-    let most = match source.limit.map(|limit| limit.size) {
-        Some(LimitSize::Documents(most)) => most,
-        Some(LimitSize::Share(_)) | None => u64::MAX,
-    };
-    let chosen = when(column("chosen").gt(lit(most)), lit(most)).otherwise(column("chosen"))?;
-    Ok(counted.select(vec![
-        (column("rows") - column("matching")).alias("by_where"),
-        (column("matching") - chosen).alias("by_limit"),
+    Ok(rows.aggregate(vec![], counts)?.select(vec![
+        (rows_count - matching.clone()).alias("by_where"),
+        (matching - chosen).alias("by_limit"),
     ])?)
 }
 
@@ -91,7 +93,8 @@ fn matching(
     values: &Values,
 ) -> Result<Option<Expr>> {
     let Some(condition) = &source.condition else { return Ok(None) };
-    let meets = condition::expression(ctx, condition, values, rows.schema())?.is_true();
+    // Null instead of false: the nullability of a comparison is not the same in logical and physical plans.
+    let meets = nullif(condition::expression(ctx, condition, values, rows.schema())?, lit(false));
     Ok(Some(match rows.schema().has_column_with_unqualified_name("defect") {
         true => column("defect").is_not_null().or(meets),
         false => meets,

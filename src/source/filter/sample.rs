@@ -17,7 +17,7 @@ use crate::source::columns::column;
 use crate::source::selection::Selection;
 use crate::udf::expr_fn;
 
-/// Rows of which a bit for each is held, and sent to a cluster: 4 MiB.
+/// The most rows for which a bit each is held, and sent to a cluster: 4 MiB of bits.
 const MOST_KNOWN_ROWS: u64 = 1 << 25;
 
 /// The rank of each row.

@@ -86,7 +86,13 @@ impl ParquetFile {
         let mut ranges = BTreeMap::new();
         if bytes != footer.len() as u64 {
             for column in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
-                if column.column_path().parts().first().is_some_and(|root| names.contains(&root.as_str())) {
+                // A name is that of a column, or of a field in one.
+                let of = |root: &str| {
+                    names
+                        .iter()
+                        .any(|name| *name == root || name.split_once('.').is_some_and(|(of, _)| of == root))
+                };
+                if column.column_path().parts().first().is_some_and(|root| of(root)) {
                     let (start, length) = column.byte_range();
                     ranges.insert(start, length);
                 }

@@ -6,15 +6,14 @@ use arrow::datatypes::{DataType, Field, Fields, Schema};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::Expr;
 
-use super::types::TypedFile;
 use crate::source::columns::{column, value_name};
 
 /// The column, the field in it, and so on.
 pub(super) type Path = Vec<String>;
 
-/// The path that `name` has in all of `files`.
-pub(super) fn path_of(name: &str, files: &[TypedFile]) -> Path {
-    match files.iter().any(|file| file.schema.field_with_name(name).is_ok()) {
+/// The path that `name` has in all files, which have these columns.
+pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema>) -> Path {
+    match files.any(|schema| schema.field_with_name(name).is_ok()) {
         true => vec![name.to_owned()],
         false => name.split('.').map(str::to_owned).collect(),
     }

@@ -31,7 +31,7 @@ pub(super) fn types_to_read(
 ) -> Result<Vec<(nested::Path, DataType)>> {
     let mut values = Vec::with_capacity(names.len());
     for name in names {
-        let path = nested::path_of(name, files);
+        let path = nested::path_of(name, files.iter().map(|file| &file.schema));
         for file in files {
             let root = path.first();
             if file.schema.fields().iter().filter(|field| Some(field.name()) == root).count() > 1 {
@@ -101,7 +101,7 @@ pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdTyp
         Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => IdType::Int64,
         _ => IdType::Utf8,
     };
-    let path = nested::path_of(name, files);
+    let path = nested::path_of(name, files.iter().map(|file| &file.schema));
     let of = |file: &TypedFile| nested::at(&file.schema, &path).map(|field| field.data_type().clone());
     let mut found = files.iter().filter_map(|file| Some((file, of(file)?)));
     // A missing column is reported where the columns are checked.
@@ -120,7 +120,7 @@ pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdTyp
 /// The column `name` as `documents` carries it.
 pub(super) fn carried_column(name: &str, files: &[TypedFile]) -> Result<SourceColumn> {
     let mut carried: Option<(&TypedFile, DataType)> = None;
-    let path = nested::path_of(name, files);
+    let path = nested::path_of(name, files.iter().map(|file| &file.schema));
     for file in files {
         let Some(data_type) = nested::at(&file.schema, &path).map(Field::data_type) else { continue };
         let Some(written) = written_as(data_type) else {

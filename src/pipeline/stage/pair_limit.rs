@@ -2,13 +2,14 @@
 
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::context::StageContext;
-use super::numbers::{one_number, rows_of};
-use super::tables::WorkTable;
+use super::sample;
 use crate::error::{Error, Result};
 use crate::job::{Job, Method};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
 use crate::pipeline::frames::copies::{Paired, Rules};
-use crate::pipeline::{frames, stage};
+use crate::pipeline::numbers::{one_number, rows_of};
+use crate::pipeline::tables::WorkTable;
 use crate::schema::Table;
 
 /// The approximate number of documents of a sample. Every two of them are compared to estimate the number of pairs.
@@ -19,14 +20,14 @@ const TOO_FEW: u64 = 64;
 
 /// The number of pairs among some documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Estimate {
-    pub(super) pairs: u64,
+pub(crate) struct Estimate {
+    pub(crate) pairs: u64,
     /// Whether the number is exact: every two documents were compared.
-    pub(super) exact: bool,
+    pub(crate) exact: bool,
 }
 
 /// The documents whose pairs are estimated.
-pub(super) struct Population {
+pub(crate) struct Population {
     /// Their keys (needed), one for each group of copies.
     pub(super) keys: DataFrame,
     /// Their number.
@@ -70,7 +71,7 @@ pub(super) async fn estimate(cx: &StageContext<'_>, of: Population, sample: u64)
         1 => of.keys,
         _ => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
     };
-    stage::sample::compare(cx, needed).await?;
+    sample::compare(cx, needed).await?;
     Ok(estimated(cx, of.count, sample))
 }
 

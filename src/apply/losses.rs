@@ -1,0 +1,96 @@
+//! What is lost with the documents that go, and the annotations of those that are spared.
+
+use datafusion::common::JoinType;
+use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit, when};
+use serde::Serialize;
+
+use super::decisions::{removed_ids, represented};
+use super::settings::Settings;
+use super::spared::without;
+use crate::error::{Error, Result};
+use crate::output::Stored;
+use crate::schema::Table;
+
+/// A removal that keeps a smaller share of its shingles in its representative is lossy.
+const LOSSY: f64 = 0.98;
+
+/// What is lost with the documents that go. A number that the output does not have is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Documents that stay although another one represents their cluster.
+    pub spared: u64,
+    /// Documents that go and lose more than 2 % of their shingles.
+    pub lossy_removals: Option<u64>,
+    /// Shingles that no document of their cluster has any more.
+    pub lost_shingles: Option<u64>,
+}
+
+/// The documents of clusters as [`super::decisions::clustered`] returns them, in which those that are spared represent themselves.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) fn annotated(
+    clustered: DataFrame,
+    session: &SessionContext,
+    stored: &Stored,
+    settings: Settings,
+) -> Result<DataFrame> {
+    if settings.contained.is_none() && stored.job().clusters.contained.is_none() {
+        return Ok(clustered);
+    }
+    let gone = removed_ids(session, stored, settings.contained)?;
+    let columns = clustered.schema().columns().into_iter().map(|column| {
+        Ok(match column.name.as_str() {
+            "representative" => col("gone_id").is_null().alias("representative"),
+            "kept_id" => {
+                when(col("gone_id").is_null(), col("member")).otherwise(col("kept_id"))?.alias("kept_id")
+            }
+            _ => Expr::Column(column),
+        })
+    });
+    let columns = columns.collect::<Result<Vec<Expr>>>()?;
+    Ok(gone.join(clustered, JoinType::Right, &["gone_id"], &["member"], None)?.select(columns)?)
+}
+
+/// Refuses an output that does not have the containment of every pair that decides whether a document is spared.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with how many are missing, and what to do.
+pub(super) async fn refuse(session: &SessionContext, stored: &Stored, contained: f64) -> Result<()> {
+    let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
+    let unknown = represented(session, stored, None, None)?.filter(unknown)?.count().await?;
+    if unknown == 0 {
+        return Ok(());
+    }
+    Err(Error::job(format!(
+        "--contained: the output does not have the pairs of {unknown} documents with their representatives, because large groups of \
+         identical documents are written as stars: run its job again with clusters.contained = {contained}, and apply without \
+         --contained"
+    )))
+}
+
+/// What is lost with the documents that go.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn losses(
+    session: &SessionContext,
+    stored: &Stored,
+    contained: Option<f64>,
+) -> Result<Losses> {
+    let counts = &stored.manifest().counts;
+    let of_job = contained.is_none() || contained == stored.job().clusters.contained;
+    let represented_by_others =
+        stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
+    let others = represented_by_others.count().await? as u64;
+    let gone = removed_ids(session, stored, contained)?.count().await? as u64;
+    let lossy_removals = match contained {
+        Some(contained) if !of_job => {
+            let gone = without(represented(session, stored, None, None)?, contained)?;
+            Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
+        }
+        _ => counts.lossy_removals,
+    };
+    let lost_shingles = if of_job { counts.lost_shingles } else { None };
+    Ok(Losses { spared: others - gone, lossy_removals, lost_shingles })
+}

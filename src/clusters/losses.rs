@@ -1,0 +1,133 @@
+//! The shingles that no document of a cluster has any more once its duplicates are removed.
+
+use crate::kernel::containment::{containment_of, missing};
+
+/// The shingles of a cluster that its representative lacks, by whether a document that stays has them. One cluster at a time: first
+/// the representative, then the others.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    representative: Option<Vec<u64>>,
+    removed: Shingles,
+    spared: Shingles,
+}
+
+/// Distinct shingles, collected with repeats that are dropped from time to time.
+#[derive(Debug, Default)]
+struct Shingles {
+    all: Vec<u64>,
+    /// How many there may be before repeats are dropped.
+    room: usize,
+}
+
+/// The number of shingles from which on repeats are dropped.
+const FIRST_ROOM: usize = 1 << 12;
+
+impl Shingles {
+    fn add(&mut self, shingles: &[u64]) {
+        self.all.extend_from_slice(shingles);
+        if self.all.len() > self.room.max(FIRST_ROOM) {
+            self.room = 2 * self.distinct().len();
+        }
+    }
+
+    fn distinct(&mut self) -> &[u64] {
+        self.all.sort_unstable();
+        self.all.dedup();
+        &self.all
+    }
+
+    fn clear(&mut self) {
+        self.all.clear();
+        self.room = 0;
+    }
+}
+
+impl Losses {
+    /// Begins a cluster with the sorted shingles of its representative.
+    pub(crate) fn begin(&mut self, representative: Vec<u64>) {
+        self.removed.clear();
+        self.spared.clear();
+        self.representative = Some(representative);
+    }
+
+    /// Adds the sorted shingles of another document, which may be spared if the job has a least containment. Returns how many of them
+    /// the representative has, and how many that has; `None` if the cluster has not begun.
+    pub(crate) fn add(
+        &mut self,
+        shingles: &[u64],
+        paired: bool,
+        contained: Option<f64>,
+    ) -> Option<(u64, u64)> {
+        let representative = self.representative.as_deref()?;
+        let lost = missing(shingles, representative);
+        let shared = (shingles.len() - lost.len()) as u64;
+        let of_representative = representative.len() as u64;
+        match is_spared(contained, paired, shared, shingles.len() as u64) {
+            true => self.spared.add(&lost),
+            false => self.removed.add(&lost),
+        }
+        Some((shared, of_representative))
+    }
+
+    /// Ends the cluster. Returns the shingles of its representative, and how many shingles only removed documents have; `None` if there
+    /// is no cluster.
+    pub(crate) fn end(&mut self) -> Option<(u64, u64)> {
+        let representative = self.representative.take()?;
+        let gone = missing(self.removed.distinct(), self.spared.distinct());
+        Some((representative.len() as u64, gone.len() as u64))
+    }
+
+    /// Bytes that it takes with a document of so many shingles more, at most.
+    pub(crate) fn bytes_with(&self, shingles: usize) -> usize {
+        let representative = self.representative.as_ref().map_or(0, Vec::capacity);
+        // Vectors double, and what is missing is collected once.
+        let numbers = 2 * (self.removed.all.capacity() + self.spared.all.capacity() + shingles) + shingles;
+        size_of::<u64>() * (representative + numbers)
+    }
+}
+
+/// Whether a document that does not represent its cluster stays: because it is not `paired` with the representative, or because that has
+/// only `shared` of its shingles, a smaller share than `contained`. Without a least containment every document may be removed.
+pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {
+    contained.is_some_and(|least| !paired || containment_of(shared, shingles) < least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_spared_document_has_is_not_gone() {
+        let cluster = |contained| {
+            let mut losses = Losses::default();
+            losses.begin(vec![1, 2, 3, 4]);
+            let added = [
+                losses.add(&[1, 2, 3, 9], true, contained),
+                losses.add(&[2, 8, 9], true, contained),
+                losses.add(&[4, 7], false, contained),
+                losses.add(&[1, 2], true, contained),
+            ];
+            assert_eq!(added, [Some((3, 4)), Some((1, 4)), Some((1, 4)), Some((2, 4))]);
+            let ended = losses.end();
+            assert_eq!(losses.end(), None);
+            ended
+        };
+        assert_eq!(cluster(None), Some((4, 3)));
+        // The second and the third one stay.
+        assert_eq!(cluster(Some(0.75)), Some((4, 0)));
+        // Only the third one stays, which has no pair with the representative.
+        assert_eq!(cluster(Some(0.2)), Some((4, 2)));
+        assert_eq!(Losses::default().add(&[1], true, None), None);
+    }
+
+    #[test]
+    fn repeats_are_dropped() {
+        let mut losses = Losses::default();
+        losses.begin(Vec::new());
+        for _ in 0..1000 {
+            losses.add(&(0..100).collect::<Vec<_>>(), true, None);
+        }
+        assert!(losses.bytes_with(0) < 16 * 2 * 2 * FIRST_ROOM, "{}", losses.bytes_with(0));
+        assert_eq!(losses.end(), Some((0, 100)));
+    }
+}

@@ -1,0 +1,77 @@
+//! What a finished output missed: measured on a sample, by an exact search.
+//!
+//! Shingle sets are drawn in strata (`draw`), and all documents are compared with them by their texts (`partners`), whatever the candidates
+//! of the run were. A pair that the search finds and the output (`found`) has not is missed. What the output has is counted; what it
+//! missed is estimated from the sample, with an interval (`interval`). `truth` holds an output against known pairs or clusters.
+
+mod draw;
+mod found;
+mod interval;
+mod partners;
+mod sets;
+mod summary;
+mod truth;
+
+use std::sync::Arc;
+
+use datafusion::prelude::SessionContext;
+
+use crate::error::{Error, Result};
+use crate::job::{Job, ScoreBy};
+use crate::output::Stored;
+pub use interval::Estimate;
+use sets::Sets;
+pub use summary::{Bias, Evaluation, Recall, RecallAt};
+pub use truth::Agreement;
+
+/// What is drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How many shingle sets, about.
+    pub sample: usize,
+    /// The seed of the draw.
+    pub seed: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// A file of known pairs or clusters.
+    pub truth: Option<String>,
+}
+
+/// Measures on a sample what the finished output at `url` has missed.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where the output was made against others, or keeps too little;
+/// [`Kind::Input`](crate::error::Kind::Input) where it, or its source, is gone or has changed.
+pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) -> Result<Evaluation> {
+    let stored = Stored::open(session, url).await?;
+    refuse(stored.job(), url)?;
+    let sets = Arc::new(Sets::read(session, &stored, settings.memory).await?);
+    let draw = draw::draw(&sets, settings.sample, settings.seed);
+    let drawn: Vec<u32> = draw.drawn.iter().map(|drawn| drawn.set).collect();
+    let found = found::found(session, &stored, &sets, &drawn).await?;
+    let partners = partners::partners(session, &stored, &sets, &drawn).await?;
+    let evaluation = summary::summary(&stored, &sets, &draw, &partners, &found);
+    Ok(match &settings.truth {
+        Some(file) => {
+            Evaluation { truth: Some(truth::agreement(session, &stored, file).await?), ..evaluation }
+        }
+        None => evaluation,
+    })
+}
+
+/// Refuses a job whose pairs cannot be found again from its source alone, or are not those of an exact similarity.
+fn refuse(job: &Job, url: &str) -> Result<()> {
+    let because = if job.reference().is_some() {
+        "was made with [against], and evaluate compares only the documents of one source: merge it with the outputs that it was made \
+         against, and evaluate the merged output"
+    } else if job.score.by == ScoreBy::Signature || job.score.prefilter {
+        "keeps pairs by their estimate (score.by = \"signature\" or score.prefilter), and evaluate measures what an exact search finds: \
+         run its job again without these keys"
+    } else if !job.output.keep.signatures() {
+        "keeps nothing that shows which documents have the same shingles (output.keep = \"none\"): run its job again with output.keep = \
+         \"signatures\""
+    } else {
+        return Ok(());
+    };
+    Err(Error::job(format!("{url} {because}")))
+}

@@ -1,0 +1,320 @@
+//! The numbers of an evaluation.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::draw::{Draw, Drawn};
+use super::found::{Found, FoundPair};
+use super::interval::{Estimate, Stratum, recall, share, total};
+use super::partners::{Common, Partners};
+use super::sets::Sets;
+use super::truth::Agreement;
+use crate::job::{Job, Method, curve};
+use crate::output::Stored;
+
+/// What was found of what there is; `None` where there is nothing to find.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Recall {
+    /// Of the pairs of different shingle sets whose similarity reaches the threshold, those that are in the output.
+    pub pairs: Option<Estimate>,
+    /// Of the documents that are similar to another one, those that have a pair.
+    pub documents: Option<Estimate>,
+    /// Of the documents that go or should go, those that go. A document should go if another one stays that comes before it in the order of
+    /// `clusters.keep`, is similar to it, and contains it as far as `clusters.contained` asks.
+    pub removals: Option<Estimate>,
+}
+
+/// The recall of pairs in an interval of similarities.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RecallAt {
+    /// The least Jaccard similarity.
+    pub from: f64,
+    /// The greatest one, not included unless it is 1.
+    pub to: f64,
+    /// Pairs in the sample.
+    pub pairs: u64,
+    /// The share of them that was found, weighted by the weights of the sets of the sample.
+    pub measured: Option<Estimate>,
+    /// The same as the S-curve of the bands says, on average over these pairs.
+    pub expected: f64,
+}
+
+/// How far the estimates of the signatures are from the exact similarities, over the found pairs of the sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bias {
+    /// The mean of estimate - exact.
+    pub bias: f64,
+    /// The standard deviation of estimate - exact.
+    pub deviation: f64,
+    /// Pairs of the sample.
+    pub pairs: u64,
+}
+
+/// What an output missed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Shingle sets that were drawn.
+    pub sample: u64,
+    /// Shingle sets of the output.
+    pub shingle_sets: u64,
+    /// Pairs of different shingle sets in the output.
+    pub found_pairs: u64,
+    /// Pairs that it has not, by estimate.
+    pub missed_pairs: Estimate,
+    /// What was found of what there is.
+    pub recall: Recall,
+    /// The recall of pairs that the method of the job makes expect, over the similarities of the sample; `None` if the sample has no pair.
+    pub expected: Option<f64>,
+    /// By similarity.
+    pub by_similarity: Vec<RecallAt>,
+    /// Pairs of the sample in the output whose similarity does not reach the threshold or is written wrong: always 0, unless the program has
+    /// a defect.
+    pub wrong_pairs: u64,
+    /// `None` if the sample has no pair that was found.
+    pub estimate: Option<Bias>,
+    /// How far the output agrees with known pairs or clusters; `None` if no file has such.
+    pub truth: Option<Agreement>,
+}
+
+/// Intervals of similarity.
+const BINS: usize = 10;
+
+/// A true pair of a drawn set.
+struct Pair {
+    unit: usize,
+    weight: f64,
+    jaccard: f64,
+    is_found: bool,
+}
+
+/// The numbers that follow from the sample.
+pub(super) fn summary(
+    stored: &Stored,
+    sets: &Sets,
+    draw: &Draw,
+    partners: &Partners,
+    found: &Found,
+) -> Evaluation {
+    let (job, counts) = (stored.job(), &stored.manifest().counts);
+    let mut stay: BTreeMap<u32, Vec<u64>> = partners.keys().map(|&set| (set, Vec::new())).collect();
+    for member in &sets.members {
+        if let (Some(places), Some(at)) = (stay.get_mut(&member.set), member.stays_at) {
+            places.push(at);
+        }
+    }
+    let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, partners, found, stay: &stay };
+    let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
+        let mut strata: Vec<Stratum> =
+            draw.sizes.iter().map(|&size| Stratum { size, drawn: Vec::new() }).collect();
+        for drawn in &draw.drawn {
+            strata[drawn.stratum].drawn.push(value(&of(drawn)));
+        }
+        strata
+    };
+    // A pair is seen from both of its sets. A set that misses something misses few partners, as far as nothing else is known.
+    let missed_pairs = total(&strata(&|unit| unit.missed().count() as f64 / 2.0), 1.5);
+    let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
+    let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
+    let pairs: Vec<Pair> =
+        draw.drawn.iter().enumerate().flat_map(|(unit, drawn)| of(drawn).pairs(unit)).collect();
+    Evaluation {
+        sample: draw.drawn.len() as u64,
+        shingle_sets: sets.sets.len() as u64,
+        found_pairs: counts.scores,
+        missed_pairs,
+        recall: Recall {
+            pairs: recall(counts.scores, missed_pairs),
+            documents: recall(counts.clustered_documents, missed_documents),
+            removals: recall(counts.removed_documents, missed_removals),
+        },
+        expected: expected(job, &pairs),
+        by_similarity: by_similarity(job, &pairs),
+        wrong_pairs: draw.drawn.iter().map(|drawn| of(drawn).wrong_pairs()).sum(),
+        estimate: bias(
+            draw.drawn.iter().flat_map(|drawn| found.get(&drawn.set)).flat_map(|found| found.values()),
+        ),
+        truth: None,
+    }
+}
+
+/// A drawn set with its partners.
+struct Unit<'a> {
+    sets: &'a Sets,
+    job: &'a Job,
+    drawn: Drawn,
+    partners: &'a Partners,
+    found: &'a Found,
+    /// The places of the documents of drawn sets that stay.
+    stay: &'a BTreeMap<u32, Vec<u64>>,
+}
+
+impl Unit<'_> {
+    fn partners(&self) -> impl Iterator<Item = (u32, Common)> {
+        self.partners.get(&self.drawn.set).into_iter().flatten().map(|(set, common)| (*set, *common))
+    }
+
+    fn found(&self, other: u32) -> Option<FoundPair> {
+        self.found.get(&self.drawn.set)?.get(&other).copied()
+    }
+
+    /// The partners that the output does not have as pairs.
+    fn missed(&self) -> impl Iterator<Item = (u32, Common)> {
+        self.partners().filter(|(other, _)| self.found(*other).is_none())
+    }
+
+    /// The documents of the set that are similar to another one and are in no pair.
+    fn missed_documents(&self) -> f64 {
+        let set = self.sets.sets[self.drawn.set as usize];
+        if set.cluster == 0 && self.missed().next().is_some() { set.documents as f64 } else { 0.0 }
+    }
+
+    /// The documents of the set that stay, although one stays that is similar and comes before them.
+    fn missed_removals(&self) -> f64 {
+        let contained = self.job.clusters.contained.unwrap_or(0.0);
+        let contains = |common: &Common| common.containment() >= contained;
+        let before = self
+            .partners()
+            .filter(|(_, common)| contains(common))
+            .filter_map(|(other, _)| self.sets.sets[other as usize].stays_at)
+            .min();
+        let Some(before) = before else { return 0.0 };
+        let own = self.stay.get(&self.drawn.set).into_iter().flatten();
+        own.filter(|&&at| at > before).count() as f64
+    }
+
+    fn wrong_pairs(&self) -> u64 {
+        let partners = self.partners.get(&self.drawn.set);
+        let is_right = |other: &u32, pair: &FoundPair| {
+            partners
+                .and_then(|partners| partners.get(other))
+                .is_some_and(|common| common.jaccard() == pair.jaccard)
+        };
+        let found = self.found.get(&self.drawn.set).into_iter().flatten();
+        found.filter(|(other, pair)| !is_right(other, pair)).count() as u64
+    }
+
+    fn pairs(&self, unit: usize) -> Vec<Pair> {
+        let weight = self.drawn.weight;
+        let pair = |(other, common): (u32, Common)| Pair {
+            unit,
+            weight,
+            jaccard: common.jaccard(),
+            is_found: self.found(other).is_some(),
+        };
+        self.partners().map(pair).collect()
+    }
+}
+
+/// The probability that the method of the job finds a pair of this similarity.
+fn probability(job: &Job, jaccard: f64) -> f64 {
+    match job.candidates.method {
+        Method::Lsh => curve::probability(jaccard, job.lsh.bands, job.lsh.rows),
+        Method::All | Method::Prefix => 1.0,
+    }
+}
+
+/// The weighted mean of the probabilities of pairs.
+fn expected<'a>(job: &Job, pairs: impl IntoIterator<Item = &'a Pair>) -> Option<f64> {
+    let sums = pairs.into_iter().fold((0.0, 0.0), |(all, found), pair| {
+        (all + pair.weight, found + pair.weight * probability(job, pair.jaccard))
+    });
+    (sums.0 > 0.0).then(|| sums.1 / sums.0)
+}
+
+fn by_similarity(job: &Job, pairs: &[Pair]) -> Vec<RecallAt> {
+    let least = job.score.measure.least_jaccard(job.score.threshold).unwrap_or(0.0);
+    let edge = |bin: usize| least + (1.0 - least) * bin as f64 / BINS as f64;
+    let bin_of = |jaccard: f64| (0..BINS).rev().find(|&bin| jaccard >= edge(bin)).unwrap_or(0);
+    let mut bins: Vec<Vec<&Pair>> = vec![Vec::new(); BINS];
+    for pair in pairs {
+        bins[bin_of(pair.jaccard)].push(pair);
+    }
+    let at = |(bin, pairs): (usize, Vec<&Pair>)| {
+        // All pairs of a set are one observation: whether one is found may decide about the others.
+        let mut units: Vec<(usize, (f64, f64))> = Vec::new();
+        for pair in &pairs {
+            let found = if pair.is_found { pair.weight } else { 0.0 };
+            match units.last_mut().filter(|(unit, _)| *unit == pair.unit) {
+                Some((_, (all, of))) => (*all, *of) = (*all + pair.weight, *of + found),
+                None => units.push((pair.unit, (pair.weight, found))),
+            }
+        }
+        let units: Vec<(f64, f64)> = units.into_iter().map(|(_, unit)| unit).collect();
+        let expected = expected(job, pairs.iter().copied())?;
+        Some(RecallAt {
+            from: edge(bin),
+            to: edge(bin + 1),
+            pairs: pairs.len() as u64,
+            measured: share(&units),
+            expected,
+        })
+    };
+    bins.into_iter().enumerate().filter_map(at).collect()
+}
+
+fn bias<'a>(pairs: impl Iterator<Item = &'a FoundPair>) -> Option<Bias> {
+    let differences: Vec<f64> = pairs.map(|pair| pair.estimate - pair.jaccard).collect();
+    let n = differences.len() as f64;
+    if differences.is_empty() {
+        return None;
+    }
+    let bias = differences.iter().sum::<f64>() / n;
+    let squares: f64 = differences.iter().map(|difference| (difference - bias).powi(2)).sum();
+    Some(Bias { bias, deviation: (squares / n).sqrt(), pairs: differences.len() as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::sets::{Member, Set};
+    use crate::job;
+
+    /// A job at threshold 0.5 and three sets: 1 is in a pair with 0, and 2 has no pair.
+    fn scene() -> (Job, Sets) {
+        let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
+        let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
+        let set = |key, cluster, stays_at| Set { key, group: 0, documents: 1, cluster, stays_at };
+        let sets = vec![set(0, 2, Some(1)), set(1, 2, None), set(2, 0, Some(3))];
+        let member = |(set, stays_at): (u32, Option<u64>)| Member { doc: set.into(), set, stays_at };
+        let members = [(0, Some(1)), (1, None), (2, Some(3))].map(member).to_vec();
+        (job, Sets { members, sets })
+    }
+
+    #[test]
+    fn a_set_is_held_against_what_the_output_has_of_it() {
+        let (job, sets) = scene();
+        let common = |shared| Common { shared, of: [10, 10] };
+        let partners: Partners =
+            [(1, [(0, common(8))].into()), (2, [(0, common(7)), (1, common(9))].into())].into();
+        let right = FoundPair { jaccard: 8.0 / 12.0, estimate: 0.7 };
+        let stay = [(1, Vec::new()), (2, vec![3])].into();
+        let unit = |set, found| {
+            let drawn = Drawn { set, stratum: 0, weight: 1.0 };
+            Unit { sets: &sets, job: &job, drawn, partners: &partners, found, stay: &stay }
+        };
+        let found: Found = [(1, [(0, right)].into()), (2, Default::default())].into();
+        let one = unit(1, &found);
+        assert_eq!((one.missed().count(), one.missed_documents(), one.missed_removals()), (0, 0.0, 0.0));
+        // 2 is in no pair, and stays although 0 stays too, which comes before it.
+        let two = unit(2, &found);
+        assert_eq!((two.missed().count(), two.missed_documents(), two.missed_removals()), (2, 1.0, 1.0));
+        assert_eq!(one.wrong_pairs() + two.wrong_pairs(), 0);
+        // Another similarity than the exact one, and a pair that is not similar.
+        let wrong = FoundPair { jaccard: 0.66, ..right };
+        let found: Found = [(1, [(0, wrong), (2, right)].into())].into();
+        assert_eq!(unit(1, &found).wrong_pairs(), 2);
+    }
+
+    #[test]
+    fn pairs_are_counted_in_the_interval_of_their_similarity() {
+        let (job, _) = scene();
+        let pair = |unit, jaccard, is_found| Pair { unit, weight: 2.0, jaccard, is_found };
+        let pairs = [pair(0, 0.5, true), pair(0, 0.54, false), pair(1, 1.0, true)];
+        let found: Vec<_> = by_similarity(&job, &pairs)
+            .into_iter()
+            .map(|at| (at.from, at.to, at.pairs, at.measured.unwrap().value))
+            .collect();
+        assert_eq!(found, [(0.5, 0.55, 2, 0.5), (0.95, 1.0, 1, 1.0)]);
+    }
+}

@@ -1,0 +1,164 @@
+//! losses: how much of each removed document its representative lacks, and what is gone with all that are removed.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+
+use super::interface::{Stage, Tables, Writes, all};
+use super::removals::roles;
+use crate::error::Result;
+use crate::job::Job;
+use crate::operator::losses::CountLosses;
+use crate::operator::{self, Operator};
+use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::numbers::one_number;
+use crate::pipeline::tables::{WorkTable, columns_of};
+use crate::schema::SourceTypes;
+
+/// The removals that need no text: those of sets that their representatives contain, and those of reference documents.
+/// (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn known(removals: DataFrame, basis: Basis) -> Result<DataFrame> {
+    let contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
+    let removals = match basis {
+        Basis::Shingles => removals.filter(contained.or(col("documents").eq(lit(0_u64))))?,
+        Basis::Scores => removals,
+    };
+    Ok(removals.select(vec![
+        col("set"),
+        col("documents"),
+        col("shared").is_not_null().alias("paired"),
+        col("shared"),
+        col("shingles"),
+        col("of_shingles"),
+        lit(0_u64).alias("gone"),
+    ])?)
+}
+
+/// The others: [`roles`], (doc, shingles, ..) of their documents -> the columns of [`operator::losses::schema`].
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn counted(roles: DataFrame, sketches: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
+    let sketches = sketches.select(vec![col("doc").alias("set"), col("shingles")])?;
+    let sets = roles.join(sketches, JoinType::Inner, &["doc"], &["set"], None)?;
+    let sets = sets.select(["root", "place", "role", "set", "documents", "shingles"].map(col).to_vec())?;
+    operator::apply(Operator::Losses(CountLosses { contained }), vec![sets])
+}
+
+/// What losses are counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// The shingles of documents.
+    Shingles,
+    /// The scores of pairs alone: a merge without shingles.
+    Scores,
+}
+
+impl Basis {
+    /// That of a job.
+    pub(super) fn of(job: &Job) -> Self {
+        let are_there = job.compares() || AllSketches::of(job) == AllSketches::InDocuments;
+        if are_there { Self::Shingles } else { Self::Scores }
+    }
+}
+
+/// Counts what removals lose.
+pub(crate) struct Losses;
+
+impl WorkTable {
+    /// What is lost with each shingle set whose representative has another one.
+    pub(crate) const LOSSES: Self = Self::new("losses", columns);
+}
+
+fn columns(_source: &SourceTypes) -> Vec<Field> {
+    columns_of(&operator::losses::schema())
+}
+
+impl Writes for Losses {
+    fn name(&self) -> Cow<'static, str> {
+        "losses".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "count the shingles that removals lose".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::LOSSES)
+    }
+}
+
+#[async_trait]
+impl Stage for Losses {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        if cx.is_done(self).await? {
+            return cx.take_over(self).await;
+        }
+        let removals = cx.table(WorkTable::REMOVALS)?;
+        let basis = Basis::of(cx.job);
+        let mut frames = vec![known(removals.clone(), basis)?];
+        let mut bytes = 0;
+        if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
+            let roles = roles(removals)?;
+            let sketches =
+                cx.sketches_of_removals(roles.clone().select(vec![col("doc").alias("needed")])?).await?;
+            frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
+            bytes = 2 * cx.rows(WorkTable::REMOVALS) * cx.bytes_of_one().await?;
+        }
+        cx.run(self, bytes, frames).await
+    }
+}
+
+/// What the removals of a run lose.
+pub(in crate::pipeline) struct Lost {
+    /// Documents that lose more than the [`LOSSY`] share of their shingles.
+    pub(in crate::pipeline) lossy_removals: u64,
+    /// Shingles that only removed documents have.
+    pub(in crate::pipeline) shingles: u64,
+}
+
+/// A removal that loses more than one in this many shingles is lossy: more than 2 %.
+const LOSSY: u64 = 50;
+
+/// What the removals of the run lose; `None` if the shingles were not counted.
+///
+/// # Errors
+/// When the table cannot be read.
+pub(in crate::pipeline) async fn lost(cx: &StageContext<'_>) -> Result<Option<Lost>> {
+    if Basis::of(cx.job) == Basis::Scores {
+        return Ok(None);
+    }
+    let losses = cx.table(WorkTable::LOSSES)?;
+    let total = |frame: DataFrame, of: &str| frame.aggregate(vec![], vec![sum(col(of)).alias("total")]);
+    let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
+    let removed =
+        losses.clone().filter(is_lossy.and(!is_spared(cx.job.clusters.contained, col("paired"))?))?;
+    Ok(Some(Lost {
+        lossy_removals: one_number(total(removed, "documents")?).await?,
+        shingles: one_number(total(losses, "gone")?).await?,
+    }))
+}
+
+/// Whether a document stays that does not represent its cluster: [`crate::clusters::is_spared`] of the columns (shared, shingles).
+pub(super) fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
+    let Some(least) = contained else { return Ok(lit(false)) };
+    Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
+}
+
+/// The share of the shingles of a document that its representative has, from the columns (shared, shingles).
+pub(super) fn containment() -> Expr {
+    cast(col("shared"), DataType::Float64) / cast(col("shingles"), DataType::Float64)
+}

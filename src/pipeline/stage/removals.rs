@@ -1,0 +1,172 @@
+//! removals, removal_positions: the shingle sets that removals take from the dataset, and where their texts are.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+
+use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
+use super::represented::scores_of_components;
+use crate::error::Result;
+use crate::job::Job;
+use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
+use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::{WorkTable, numbers, position_columns};
+use crate::schema::SourceTypes;
+
+/// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a, shingles_b, ..)
+/// -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative has another
+/// one: `of_set`. `root` and `place` name the cluster, and `documents` counts the run's own documents that have the set. What the
+/// two share and have is null where they are not a pair.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
+    let own = ranks
+        .filter(!col("reference"))?
+        .aggregate(vec![col("set")], vec![count(lit(1)).alias("times")])?
+        .select(vec![col("set").alias("own_set"), col("times")])?;
+    let represents_itself = || col("rank").eq(col("representative"));
+    let kept = represented.clone().filter(represents_itself())?.select(vec![
+        col("set").alias("of_set"),
+        col("root").alias("of_root"),
+        col("rank").alias("of_rank"),
+    ])?;
+    let others = represented.filter(!represents_itself())?.select(vec![
+        col("set"),
+        col("root"),
+        col("representative").alias("place"),
+    ])?;
+    let removed = kept.join(others, JoinType::Inner, &["of_root", "of_rank"], &["root", "place"], None)?;
+    let removed = own.join(removed, JoinType::Right, &["own_set"], &["set"], None)?;
+    let documents = cast(coalesce(vec![col("times"), lit(0_i64)]), DataType::UInt64);
+    let removed = removed.select(vec![
+        col("set"),
+        col("of_set"),
+        col("root"),
+        col("place"),
+        documents.alias("documents"),
+    ])?;
+    let of = |member: &str, other: &str| {
+        scores.clone().select(vec![
+            col(member).alias("member"),
+            col(other).alias("other"),
+            col("shared"),
+            col(format!("shingles_{member}")).alias("shingles"),
+            col(format!("shingles_{other}")).alias("of_shingles"),
+        ])
+    };
+    let both = of("a", "b")?.union(of("b", "a")?)?;
+    let columns = ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles"];
+    let removed = removed.join(both, JoinType::Left, &["set", "of_set"], &["member", "other"], None)?;
+    Ok(removed.select(columns.map(col).to_vec())?)
+}
+
+/// [`removals`] -> (doc, root, place, role, documents: UInt64), one row per shingle set that has to be looked at to count what is lost:
+/// those that their representatives may not contain, and these representatives. `doc` is a document that has the set.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
+    let may_lose = col("shared").is_null().or(col("shared").lt(col("shingles")));
+    let removals = removals.filter(col("documents").gt(lit(0_u64)).and(may_lose))?;
+    let role = when(col("shared").is_null(), lit(CHAINED)).otherwise(lit(PAIRED))?;
+    let removed = removals.clone().select(vec![
+        col("set").alias("doc"),
+        col("root"),
+        col("place"),
+        role.alias("role"),
+        col("documents"),
+    ])?;
+    let kept = removals.select(vec![col("of_set"), col("root"), col("place")])?.distinct()?.select(vec![
+        col("of_set").alias("doc"),
+        col("root"),
+        col("place"),
+        lit(REPRESENTATIVE).alias("role"),
+        lit(0_u64).alias("documents"),
+    ])?;
+    Ok(removed.union(kept)?)
+}
+
+/// Finds the shingle sets that removals take from the dataset.
+pub(crate) struct Removals;
+
+/// Finds the texts of those that have to be looked at.
+pub(crate) struct RemovalPositions;
+
+impl WorkTable {
+    /// Shingle sets whose representative has another one.
+    pub(crate) const REMOVALS: Self = Self::new("removals", columns);
+    /// Where the texts of those are that have to be looked at.
+    pub(crate) const REMOVAL_POSITIONS: Self = Self::new("removal_positions", position_columns);
+}
+
+fn columns(_source: &SourceTypes) -> Vec<Field> {
+    let mut columns = numbers(["set", "of_set", "root", "place", "documents"]);
+    columns
+        .extend(["shared", "shingles", "of_shingles"].map(|name| Field::new(name, DataType::UInt64, true)));
+    columns
+}
+
+impl Writes for Removals {
+    fn name(&self) -> Cow<'static, str> {
+        "removals".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "find what removals may lose".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::REMOVALS)
+    }
+}
+
+#[async_trait]
+impl Stage for Removals {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+        let (scores, count) = scores_of_components(cx).await?;
+        let mut frame = removals(ranks, represented, scores)?;
+        if cx.reference.is_some() {
+            frame = frame.distinct()?;
+        }
+        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + 2 * count * BYTES_OF_EDGE;
+        cx.run(self, bytes, vec![frame]).await
+    }
+}
+
+impl Writes for RemovalPositions {
+    fn name(&self) -> Cow<'static, str> {
+        "removal_positions".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "find the texts of those".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::REMOVAL_POSITIONS)
+    }
+}
+
+#[async_trait]
+impl Stage for RemovalPositions {
+    fn is_in(&self, job: &Job) -> bool {
+        job.compares() && AllSketches::of(job) == AllSketches::Nowhere
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let needed = roles(cx.table(WorkTable::REMOVALS)?)?.select(vec![col("doc").alias("needed")])?;
+        cx.find_removals(self, needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY).await
+    }
+}

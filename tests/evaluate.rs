@@ -1,0 +1,249 @@
+//! `evaluate`: what an output missed, measured on a sample, against a comparison of every two documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use resemblance::engine::session;
+use resemblance::evaluate::{Estimate, Evaluation, Settings, evaluate};
+use resemblance::job::Engine;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// A corpus with its output, which misses many pairs.
+struct Scene {
+    folder: TempDir,
+    documents: Vec<Document>,
+}
+
+/// Bands that find about half of the pairs of similarity 0.6.
+const FEW_BANDS: [&str; 3] = ["minhash.permutations=64", "lsh.bands=6", "lsh.rows=4"];
+
+impl Scene {
+    fn new(seed: u64, copies: usize, sets: &[&str]) -> Self {
+        let folder = tempdir().unwrap();
+        let mut documents = corpus(seed, 400, 30);
+        let text = documents[0].1.clone();
+        documents.extend((0..copies).map(|copy| (format!("copy{copy:05}"), text.clone())));
+        let input = folder.path().join("in.parquet");
+        write_parquet(&input, &documents, 100);
+        run(&job(&input, &folder.path().join("out"), sets)).unwrap();
+        Self { folder, documents }
+    }
+
+    fn evaluate(&self, sample: usize, seed: u64) -> Evaluation {
+        let url = self.folder.path().join("out").display().to_string();
+        let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
+        let settings = Settings { sample, seed, memory: 1 << 30, truth: None };
+        block_on(evaluate(&session, &url, &settings)).unwrap()
+    }
+}
+
+/// What an output found and missed, by plain code.
+#[derive(Debug, Default, PartialEq)]
+struct Truth {
+    /// Pairs of different texts: found, and in all.
+    pairs: (usize, usize),
+    documents: (usize, usize),
+    removals: (usize, usize),
+}
+
+fn truth(documents: &[Document], output: &Path) -> Truth {
+    let mut by_text: BTreeMap<BTreeSet<String>, Vec<&String>> = BTreeMap::new();
+    for (id, text) in documents {
+        by_text.entry(shingles(text, 3)).or_default().push(id);
+    }
+    let texts: Vec<(BTreeSet<String>, Vec<&String>)> = by_text.into_iter().collect();
+    let found = pairs(output);
+    let has = |a: &[&String], b: &[&String]| {
+        let any = |a: &String, b: &String| found.contains_key(&(a.min(b).clone(), a.max(b).clone()));
+        a.iter().any(|a| b.iter().any(|b| any(a, b)))
+    };
+    let clusters = table(output, "clusters");
+    let represents = clusters.column_by_name("representative").unwrap();
+    let represents = arrow::array::AsArray::as_boolean(represents).clone();
+    let clustered: BTreeMap<String, bool> =
+        strings(&clusters, "id").into_iter().zip(represents.values()).collect();
+    let stays = |id: &String| clustered.get(id).copied().unwrap_or(true);
+    let mut truth = Truth::default();
+    let removed = clustered.values().filter(|represents| !**represents).count();
+    let (mut similar, mut missed) = (BTreeSet::new(), BTreeSet::new());
+    for (at, (a, ids_a)) in texts.iter().enumerate() {
+        if ids_a.len() > 1 {
+            similar.extend(ids_a.iter().copied());
+        }
+        for (b, ids_b) in &texts[at + 1..] {
+            let shared = a.intersection(b).count();
+            if shared as f64 / (a.len() + b.len() - shared) as f64 >= 0.5 {
+                truth.pairs.0 += usize::from(has(ids_a, ids_b));
+                truth.pairs.1 += 1;
+                similar.extend(ids_a.iter().chain(ids_b).copied());
+                // Of two that stay, the one that comes later: the shorter one, or the one of the greater id.
+                let first = |ids: &[&String], len: usize| {
+                    ids.iter().filter(|id| stays(id)).map(|id| (usize::MAX - len, (*id).clone())).min()
+                };
+                if let (Some(a), Some(b)) = (first(ids_a, a.len()), first(ids_b, b.len())) {
+                    missed.insert(a.max(b).1);
+                }
+            }
+        }
+    }
+    truth.documents = (clustered.len(), similar.len());
+    truth.removals = (removed, removed + missed.len());
+    truth
+}
+
+fn share((found, all): (usize, usize)) -> f64 {
+    found as f64 / all as f64
+}
+
+#[test]
+fn a_sample_of_everything_is_the_truth_to_the_digit() {
+    for (seed, copies, sets) in [
+        (1, 0, &FEW_BANDS[..]),
+        (2, 300, &[FEW_BANDS[0], FEW_BANDS[1], FEW_BANDS[2], "output.keep=shingles", "output.max_expand=20"]),
+        (3, 5, &["candidates.method=all"]),
+    ] {
+        let scene = Scene::new(seed, copies, sets);
+        let truth = truth(&scene.documents, &scene.folder.path().join("out"));
+        let Evaluation { recall, wrong_pairs, missed_pairs, sample, shingle_sets, .. } =
+            scene.evaluate(10_000, 1);
+        assert_eq!(sample, shingle_sets);
+        let exact = |found: (usize, usize)| {
+            Some(Estimate { value: share(found), low: share(found), high: share(found) })
+        };
+        assert_eq!(recall.pairs, exact(truth.pairs), "{seed} {truth:?}");
+        assert_eq!(recall.documents, exact(truth.documents), "{seed} {truth:?}");
+        assert_eq!(recall.removals, exact(truth.removals), "{seed} {truth:?}");
+        assert_eq!(missed_pairs.value, (truth.pairs.1 - truth.pairs.0) as f64);
+        assert_eq!(wrong_pairs, 0);
+        let misses = sets.contains(&"lsh.bands=6");
+        assert_eq!(misses, truth.pairs.0 + 20 < truth.pairs.1, "{truth:?}");
+        assert_eq!(misses, truth.removals.0 < truth.removals.1, "{truth:?}");
+    }
+}
+
+#[test]
+fn intervals_hold_the_truth_for_most_seeds() {
+    let scene = Scene::new(5, 200, &[FEW_BANDS[0], FEW_BANDS[1], FEW_BANDS[2], "output.max_expand=20"]);
+    let truth = truth(&scene.documents, &scene.folder.path().join("out"));
+    let mut held = [0; 3];
+    let mut wide = 0.0_f64;
+    for seed in 0..100 {
+        let Evaluation { recall, sample, shingle_sets, .. } = scene.evaluate(90, seed);
+        assert!(2 * sample < shingle_sets, "{sample} of {shingle_sets}");
+        let of = [
+            (recall.pairs, truth.pairs),
+            (recall.documents, truth.documents),
+            (recall.removals, truth.removals),
+        ];
+        for (held, (estimate, truth)) in held.iter_mut().zip(of) {
+            let Estimate { low, high, value } = estimate.unwrap();
+            assert!(low <= value && value <= high);
+            *held += u32::from((low..=high).contains(&share(truth)));
+            wide = wide.max(high - low);
+        }
+    }
+    assert!(held.iter().all(|&held| held >= 93), "{held:?} of 100");
+    // An interval that holds everything would say nothing.
+    assert!(wide < 0.5, "{wide}");
+}
+
+#[test]
+fn the_command_prints_what_was_missed() {
+    let scene = Scene::new(7, 3, &FEW_BANDS);
+    let output = scene.folder.path().join("out");
+    let ran = |more: &[&str]| {
+        let ran = resemblance().arg("evaluate").arg(&output).args(more).assert().success();
+        String::from_utf8(ran.get_output().stdout.clone()).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_str(&ran(&["--json", "--sample", "100000"])).unwrap();
+    let truth = truth(&scene.documents, &output);
+    assert_eq!(json["recall"]["pairs"]["value"], share(truth.pairs));
+    assert_eq!(json["recall"]["removals"]["low"], share(truth.removals));
+    assert_eq!(json["wrong_pairs"], 0);
+    assert!(json["estimate"]["bias"].is_number() && json["expected"].is_number(), "{json}");
+    let bins = json["by_similarity"].as_array().unwrap();
+    let pairs: u64 = bins.iter().map(|bin| bin["pairs"].as_u64().unwrap()).sum();
+    // Each pair is seen from both of its sets.
+    assert_eq!(pairs, 2 * truth.pairs.1 as u64);
+    let text = ran(&["--sample", "50", "--seed", "3"]);
+    assert!(text.contains("recall of") && text.contains("95 % interval"), "{text}");
+    assert_eq!(text, ran(&["--sample", "50", "--seed", "3"]), "the seed does not decide");
+}
+
+#[test]
+fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
+    let scene = Scene::new(11, 0, &[FEW_BANDS[0], FEW_BANDS[1], FEW_BANDS[2], "output.max_expand=0"]);
+    let output = scene.folder.path().join("out");
+    let known = exact_pairs(&scene.documents, 3, 0.5);
+    let found = pairs(&output);
+    let both = known.keys().filter(|pair| found.contains_key(pair)).count();
+    assert!(both < known.len() && both == found.len(), "{both} {} {}", known.len(), found.len());
+    let evaluated = |name: &str, text: String| {
+        let file = scene.folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let mut command = resemblance();
+        let ran =
+            command.arg("evaluate").arg(&output).arg("--truth").arg(&file).arg("--json").assert().success();
+        let json: serde_json::Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+        json["truth"].clone()
+    };
+    // One that is not found, and is not there at all.
+    let rows: String = known.keys().map(|(a, b)| format!("{b},{a}\n")).collect();
+    let truth = evaluated("pairs.csv", format!("id_a,id_b\n{rows}d00000,nowhere\n"));
+    let share = |all: usize| both as f64 / all as f64;
+    assert_eq!(
+        (&truth["precision"], &truth["recall"]),
+        (&share(found.len()).into(), &share(known.len() + 1).into())
+    );
+    // Clusters of every second document by its place, which are as good as random.
+    let clusters = table(&output, "clusters");
+    let of: BTreeMap<String, String> =
+        strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
+    let named: BTreeMap<&str, usize> =
+        scene.documents.iter().enumerate().step_by(2).map(|(at, (id, _))| (id.as_str(), at % 7)).collect();
+    let rows: String = named.iter().map(|(id, cluster)| format!("{id},{cluster}\n")).collect();
+    let truth = evaluated("clusters.csv", format!("id,cluster_id\n{rows}"));
+    let (mut in_known, mut in_found, mut in_both, mut all) = (0.0, 0.0, 0.0, 0.0);
+    for (at, (a, _)) in scene.documents.iter().enumerate() {
+        for (b, _) in &scene.documents[at + 1..] {
+            let known = named.get(a.as_str()).is_some_and(|of| named.get(b.as_str()) == Some(of));
+            let found = of.get(a).is_some_and(|cluster| of.get(b) == Some(cluster));
+            in_known += f64::from(u8::from(known));
+            in_found += f64::from(u8::from(found));
+            in_both += f64::from(u8::from(known && found));
+            all += 1.0;
+        }
+    }
+    let close = |name: &str, expected: f64| {
+        let found = truth[name].as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-12, "{name}: {found}, not {expected}");
+    };
+    close("precision", in_both / in_found);
+    close("recall", in_both / in_known);
+    close("f1", 2.0 * in_both / (in_found + in_known));
+    let by_chance = in_known * in_found / all;
+    close("adjusted_rand", (in_both - by_chance) / ((in_known + in_found) / 2.0 - by_chance));
+}
+
+#[test]
+fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(9, 40, 30), 20);
+    let output = |name: &str, sets: &[&str]| {
+        run(&job(&input, &folder.path().join(name), sets)).unwrap();
+        folder.path().join(name)
+    };
+    let refused = |output: &Path, code: i32, hint: &str| {
+        let ran = resemblance().arg("evaluate").arg(output).assert().code(code);
+        let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
+        assert!(said.contains(hint), "{said}");
+    };
+    refused(&output("bare", &["output.keep=none"]), 2, "output.keep");
+    refused(&output("estimates", &["score.by=signature"]), 2, "score.by");
+    let whole = output("whole", &[]);
+    write_parquet(&input, &corpus(10, 41, 30), 20);
+    refused(&whole, 3, "has changed");
+}
