@@ -176,6 +176,29 @@ fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
 }
 
 #[test]
+fn check_names_the_datasets_as_the_events_do() {
+    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::OK));
+    let sets = ["--set", "clusters.thresholds=[0.9]"];
+    let mut check = resemblance();
+    check.args(["check", "--json", "--no-data"]).arg(nightly.path("nightly.toml")).args(sets);
+    let checked: Value = serde_json::from_slice(&check.timeout(DEADLINE).output().unwrap().stdout).unwrap();
+    assert_eq!(checked["manifest_version"], 1);
+    let run = nightly.run(collector.address, &[], &sets);
+    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let names = |datasets: &Value| {
+        let datasets = datasets.as_array().unwrap().iter();
+        datasets.map(|dataset| (dataset["namespace"].clone(), dataset["name"].clone())).collect::<Vec<_>>()
+    };
+    let complete = events(&collector).pop().unwrap();
+    assert_eq!(names(&checked["inputs"]), names(&complete["inputs"]));
+    assert_eq!(names(&checked["outputs"]), names(&complete["outputs"]));
+    assert_eq!(names(&checked["outputs"]).len(), 5);
+    let levels = &checked["outputs"].as_array().unwrap()[2];
+    let url = nightly.path("out/cluster_levels").display().to_string();
+    assert_eq!((&levels["table"], &levels["url"]), (&json!("cluster_levels"), &json!(url)));
+}
+
+#[test]
 fn bounds_of_the_job_are_assertions_about_its_clusters() {
     let nightly = Nightly::new();
     // Two of four documents go.

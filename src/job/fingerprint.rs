@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 43] = [
+        let changes: [Change<Job>; 44] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),

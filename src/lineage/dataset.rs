@@ -40,7 +40,7 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
         }
         let version = manifest.and_then(|manifest| version_of_output(manifest, address));
         for table in *tables {
-            let mut dataset = dataset(&format!("{}/{table}", address.trim_end_matches('/')));
+            let mut dataset = dataset(&below(address, *table));
             if let Some(version) = version {
                 dataset["facets"]["version"] = version_facet(version);
             }
@@ -50,10 +50,31 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     datasets
 }
 
+/// The names of the datasets that `job` reads: `namespace` and `name` of each.
+pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
+    let named = |wanted: &Wanted| match wanted.tables {
+        [] => vec![named(&wanted.address)],
+        tables => tables.iter().map(|table| named(&below(&wanted.address, *table))).collect(),
+    };
+    wanted(job).iter().flat_map(named).collect()
+}
+
+/// The tables that `job` writes: `table`, `url`, `namespace` and `name` of each.
+pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
+    let named = |table: Table| {
+        let url = below(&job.output.url, table);
+        let mut named = named(&url);
+        named["table"] = json!(table.name());
+        named["url"] = json!(url);
+        named
+    };
+    Table::of(job).into_iter().map(named).collect()
+}
+
 /// The tables that a run wrote.
 pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[Verdict]) -> Vec<Value> {
     let of = |table: Table| {
-        let mut dataset = dataset(&format!("{}/{table}", job.output.url.trim_end_matches('/')));
+        let mut dataset = dataset(&below(&job.output.url, table));
         let contract = schema::contract(table).over(&manifest.source, job.columns());
         let column = |column: &schema::Column| json!({ "name": column.name, "type": column.kind.arrow().to_string(), "description": column.doc });
         let columns: Vec<Value> = contract.columns.iter().map(column).collect();
@@ -161,10 +182,22 @@ fn version_facet(version: &str) -> Value {
     facet(("1-0-1", "DatasetVersionDatasetFacet"), json!({ "datasetVersion": version }))
 }
 
+/// The address of a table of the output at `address`.
+fn below(address: &str, table: Table) -> String {
+    format!("{}/{table}", address.trim_end_matches('/'))
+}
+
 /// The dataset at an address, without facets.
 fn dataset(address: &str) -> Value {
+    let mut dataset = named(address);
+    dataset["facets"] = json!({});
+    dataset
+}
+
+/// The names of the dataset at an address.
+fn named(address: &str) -> Value {
     let (namespace, name) = name(address);
-    json!({ "namespace": namespace, "name": name, "facets": {} })
+    json!({ "namespace": namespace, "name": name })
 }
 
 /// Namespace and name by the conventions of OpenLineage: `s3://bucket` and the key; for a path `file` and the absolute path. A

@@ -9,5 +9,6 @@ mod facet;
 mod parent;
 mod settings;
 
+pub(crate) use dataset::{names_of_inputs, names_of_outputs};
 pub(crate) use event::{End, Events};
 pub(crate) use settings::{Destination, Settings};

@@ -12,8 +12,9 @@ import pytest
 
 import resemblance
 
-from .conftest import needs
+from .conftest import needs, needs_environment
 
+needs_environment("datacontract")
 DATACONTRACT = needs("datacontract.data_contract")
 YAML = needs("yaml")
 
