@@ -10,20 +10,23 @@ use tempfile::tempdir;
 use crate::support::*;
 
 /// Pages whose commands run on the data of [`prepare`]. `daily.md` has a test of its own, in `daily.rs`; the other pages need a
-/// bucket, a cluster or a scheduler, or name files of many kinds.
-const PAGES: [&str; 3] = ["README.md", "docs/choosing.md", "docs/apply.md"];
+/// bucket, a cluster or a scheduler.
+const PAGES: [&str; 4] = ["README.md", "docs/choosing.md", "docs/apply.md", "docs/commands.md"];
 
-/// Sixty reviews: each third one has the body of the one before, with another last word.
+/// The body of a review: that of each third one is that of the one before, with another last word.
+fn body(n: i64) -> String {
+    let of = if n % 3 == 2 { n - 1 } else { n };
+    let words: Vec<String> = (0..60).map(|word| format!("r{of}w{word}")).collect();
+    format!("{} {n}", words.join(" "))
+}
+
+/// Sixty reviews.
 fn reviews(path: &Path, columns: &[&str]) {
     let numbers = 0..60i64;
-    let body = |n: i64| {
-        let of = if n % 3 == 2 { n - 1 } else { n };
-        let words: Vec<String> = (0..60).map(|word| format!("r{of}w{word}")).collect();
-        format!("{} {n}", words.join(" "))
-    };
     let title = |n: i64| format!("Review of product {}", n / 3);
-    let all: [(&str, ArrayRef); 3] = [
+    let all: [(&str, ArrayRef); 4] = [
         ("review_id", Arc::new(Int64Array::from_iter_values(numbers.clone()))),
+        ("lang", Arc::new(StringArray::from_iter_values(numbers.clone().map(|_| "en")))),
         ("title", Arc::new(StringArray::from_iter_values(numbers.clone().map(title)))),
         ("body", Arc::new(StringArray::from_iter_values(numbers.map(body)))),
     ];
@@ -44,32 +47,79 @@ fn readme_job() -> String {
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
+/// One review of a later day.
+fn later_review(path: &Path, id: i64) {
+    let columns: [(&str, ArrayRef); 3] = [
+        ("review_id", Arc::new(Int64Array::from(vec![id]))),
+        ("title", Arc::new(StringArray::from(vec!["Another product"]))),
+        ("body", Arc::new(StringArray::from(vec![body(id)]))),
+    ];
+    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 20);
+}
+
+/// Reviews as rows (number, body), and as files of their own.
+fn texts(folder: &Path) {
+    let rows = |name: &str, numbers: std::ops::Range<i64>| {
+        let rows = numbers.map(|n| format!("{},{}\n", n + 1, body(n)));
+        let text = std::iter::once("number,body\n".to_owned()).chain(rows).collect::<String>();
+        std::fs::write(folder.join(name), text).unwrap();
+    };
+    for name in ["exports", "essays", "letters"] {
+        std::fs::create_dir(folder.join(name)).unwrap();
+    }
+    rows("export.csv", 0..60);
+    rows("exports/a.csv", 0..30);
+    rows("exports/b.csv", 30..60);
+    for n in 1..4 {
+        std::fs::write(folder.join(format!("essays/{n}.txt")), body(n)).unwrap();
+        // A letter of Latin-1 that is none of UTF-8.
+        std::fs::write(folder.join(format!("letters/{n}.txt")), [b"\xe9 ", body(n).as_bytes()].concat())
+            .unwrap();
+    }
+    std::fs::write(folder.join("one.txt"), body(1)).unwrap();
+    std::fs::write(folder.join("two.txt"), body(2)).unwrap();
+}
+
 /// Puts all that the commands name into a folder.
 fn prepare(folder: &Path, page: &str) {
     let path = |name: &str| folder.join(name);
     let copied = Command::new("cp").arg("-r").arg(repository("jobs")).arg(path("jobs")).status().unwrap();
     assert!(copied.success());
-    for day in ["data/day=2026-11-19", "data/day=2026-11-20", "data/reviews"] {
+    for day in ["data/day=2026-11-19", "data/day=2026-11-20", "data/day=2026-11-21", "data/reviews"] {
         std::fs::create_dir_all(path(day)).unwrap();
     }
-    reviews(&path("reviews.parquet"), &["review_id", "body"]);
+    reviews(&path("reviews.parquet"), &["review_id", "body", "lang"]);
     reviews(&path("data/reviews/part-0.parquet"), &["review_id", "title", "body"]);
     reviews(&path("data/day=2026-11-19/part-0.parquet"), &["review_id", "title", "body"]);
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("review_id", Arc::new(Int64Array::from(vec![1000]))),
-        ("title", Arc::new(StringArray::from(vec!["Another product"]))),
-        ("body", Arc::new(StringArray::from(vec!["one two three four five six seven eight nine ten"]))),
-    ];
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
-    write_batch(&path("data/day=2026-11-20/part-0.parquet"), &batch, 20);
-    // The table `spared`, which this page queries, is written if documents must be contained.
+    later_review(&path("data/day=2026-11-20/part-0.parquet"), 1000);
+    later_review(&path("data/day=2026-11-21/part-0.parquet"), 2000);
+    texts(folder);
+    // The table `spared`, which the page of apply queries, is written if documents must be contained.
     let contained = if page == "docs/apply.md" { "\n[clusters]\ncontained = 0.98\n" } else { "" };
-    std::fs::write(path("my.toml"), readme_job() + contained).unwrap();
+    // The page of the commands writes the job itself.
+    let name = if page == "docs/commands.md" { "daily.toml" } else { "my.toml" };
+    std::fs::write(path(name), readme_job() + contained).unwrap();
 }
 
-/// What has been run before the daily commands of the README.
-const YESTERDAY: &str =
-    "resemblance run my.toml --set source.url=data/day=$yesterday/ --set output.url=out/until=$yesterday/";
+/// What has been run before the blocks that contain a text.
+const BEFORE: [(&str, &str); 3] = [
+    (
+        "$yesterday",
+        "resemblance run my.toml --set source.url=data/day=$yesterday/ --set output.url=out/until=$yesterday/\n",
+    ),
+    ("resemblance neighbors out/quickstart", "resemblance run jobs/quickstart.toml\n"),
+    (
+        "resemblance merge out/monday",
+        "resemblance run daily.toml --set source.url=data/day=2026-11-19/ --set output.url=out/monday\n\
+         resemblance run daily.toml --set source.url=data/day=2026-11-20/ --set output.url=out/tuesday \
+         --set against.output=out/monday\n\
+         resemblance run daily.toml --set source.url=data/day=2026-11-21/ --set output.url=out/wednesday \
+         --set 'against.output=[\"out/monday\", \"out/tuesday\"]'\n",
+    ),
+];
+
+/// Sizes of the pages, and those that a test has the time for.
+const SIZES: [(&str, &str); 2] = [("--documents 1000000", "--documents 1000"), ("--repeat 3", "--repeat 1")];
 
 fn run_page(page: &str) {
     let folder = tempdir().unwrap();
@@ -85,9 +135,12 @@ fn run_page(page: &str) {
         if block.lines().all(|line| line.starts_with("cargo ")) {
             continue;
         }
-        if block.contains("$yesterday") {
-            block = format!("{YESTERDAY}\n{block}");
+        for (large, small) in SIZES {
+            block = block.replace(large, small);
         }
+        let before: String =
+            BEFORE.iter().filter(|(text, _)| block.contains(text)).map(|(_, commands)| *commands).collect();
+        block.insert_str(0, &before);
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", &block]).current_dir(folder.path()).env("PATH", &paths);
         shell.envs([("today", "2026-11-20"), ("yesterday", "2026-11-19")]);

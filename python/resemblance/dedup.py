@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union, cast
 import pyarrow.dataset
 
 from .in_memory import ID, TEXT, Data, as_file, is_in_memory, keep, to_table
-from .lookups import search_options
+from .lookups import refuse_rows, rows_options, search_options
 from .process import call
 from .upkeep import Applied
 
@@ -24,6 +24,8 @@ def dedup(
     size: int = 9,
     unit: Literal["char", "word"] = "char",
     all: bool = False,
+    where: Optional[str] = None,
+    limit: Union[int, str, None] = None,
     dry_run: bool = False,
     progress: bool = True,
 ) -> Any:
@@ -39,6 +41,8 @@ def dedup(
         size: characters (or words) in a shingle.
         unit: what shingles are made of.
         all: whether every two documents are compared, which is exact and quadratic.
+        where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`; the others stay.
+        limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
         dry_run: for files, whether documents are only counted.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
@@ -46,17 +50,18 @@ def dedup(
         The rest of the data in memory; for files an `Applied`.
 
     Raises:
-        TypeError: `to` or `dry_run` is given for data in memory, or neither of them for files.
+        TypeError: `to`, `dry_run`, `where` or `limit` is given for data in memory, or neither of the first two for files.
         ValueError: a data frame has no such column, or several of text and none is named.
     """
     options = search_options(threshold, size, unit, all)
     if is_in_memory(data):
         if to is not None or dry_run:
             raise TypeError("dedup returns what stays of data in memory: leave out to and dry_run")
+        refuse_rows(where, limit)
         return _in_memory(data, to_table(data, text, id), options, progress)
     if to is None and not dry_run:
         raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
-    options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
+    options += rows_options(text, id, where, limit)
     options += ["--dry-run"] if dry_run else [f"--to={os.fspath(to)}"]  # type: ignore[arg-type]
     record = json.loads(call(["dedup", "--json", *options, "--", os.fspath(cast(Any, data))], progress=progress))
     return Applied.of_record(record)

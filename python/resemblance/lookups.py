@@ -22,6 +22,8 @@ def find(
     unit: Literal["char", "word"] = "char",
     encoding: Optional[str] = None,
     all: bool = False,
+    where: Optional[str] = None,
+    limit: Union[int, str, None] = None,
     progress: bool = True,
 ) -> Rows[Pair]:
     """Finds similar documents without a job, the most similar ones first.
@@ -37,9 +39,12 @@ def find(
         unit: what shingles are made of.
         encoding: the encoding of the files, such as `latin-1`; detected, or UTF-8, unless given.
         all: whether every two documents are compared, which is exact and quadratic.
+        where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
+        limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Raises:
+        TypeError: `where` or `limit` is given for data in memory.
         ValueError: a data frame has no such column, or several of text and none is named.
     """
     if not data:
@@ -50,11 +55,12 @@ def find(
     if is_in_memory(data[0]):
         if len(data) > 1:
             raise TypeError("find takes one list of texts or one data frame")
+        refuse_rows(where, limit)
         with as_file(to_table(data[0], text, id)) as folder:
             path = os.path.join(folder, "data.parquet")
             options += [f"--text={TEXT}", f"--id={ID}"]
             return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress))
-    options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
+    options += rows_options(text, id, where, limit)
     files: list[str] = [os.fspath(cast(Any, path)) for path in data]
     return rows.pairs(call(["find", "--json", *options, "--", *files], progress=progress))
 
@@ -63,6 +69,20 @@ def search_options(threshold: float, size: int, unit: str, all: bool) -> list[st
     """The options that `find` and `dedup` share."""
     options = [f"--threshold={threshold}", f"--size={size}", f"--unit={unit}"]
     return [*options, "--all"] if all else options
+
+
+def rows_options(
+    text: Optional[str], id: Optional[str], where: Optional[str], limit: Union[int, str, None]
+) -> list[str]:
+    """The options of `find` and `dedup` that say which columns and rows of data files are read."""
+    given = {"text": text, "id": id, "where": where, "limit": limit}
+    return [f"--{name}={value}" for name, value in given.items() if value is not None]
+
+
+def refuse_rows(where: Optional[str], limit: Union[int, str, None]) -> None:
+    """Raises a `TypeError` if rows are chosen of data in memory."""
+    if where is not None or limit is not None:
+        raise TypeError("where and limit choose rows of files: choose those of data in memory beforehand")
 
 
 def neighbors(

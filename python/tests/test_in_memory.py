@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -87,3 +88,19 @@ def test_files_are_written_without_their_duplicates(tmp_path: Any) -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert resemblance.__version__.count(".") == 2
+
+
+def test_rows_of_files_are_chosen_by_a_condition_and_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "reviews.csv"
+    path.write_text("lang,body\n" + "".join(f"{lang},{TEXTS[0]}\n" for lang in ("en", "en", "de", "de", "de")))
+    found = [len(resemblance.find(path, text="body", where=f"lang = '{lang}'", progress=False)) for lang in ("en", "de")]
+    assert found == [1, 3]
+    assert len(resemblance.find(path, text="body", limit=1, progress=False)) == 0
+    assert len(resemblance.find(path, text="body", limit="100%", progress=False)) == 10
+    planned = resemblance.dedup(path, text="body", where="lang = 'de'", dry_run=True, progress=False)
+    assert (planned.read, planned.kept, planned.removed) == (5, 3, 2)
+    for find_or_dedup in (resemblance.find, resemblance.dedup):
+        with pytest.raises(TypeError, match="beforehand"):
+            find_or_dedup(TEXTS, where="true")
+        with pytest.raises(TypeError, match="beforehand"):
+            find_or_dedup(TEXTS, limit="50%")

@@ -37,4 +37,5 @@ pub mod write;
 
 pub use paths::Layout;
 pub(crate) use paths::{APPLIED, BEGUN};
+pub(crate) use stored::Places;
 pub use stored::Stored;

@@ -21,6 +21,13 @@ pub struct Stored {
     places: Vec<String>,
 }
 
+/// The places to which the sources of the output or result `of` were moved, one for each of their URLs; none if they were not.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<'a> {
+    pub(crate) of: &'a str,
+    pub(crate) places: &'a [String],
+}
+
 impl Stored {
     /// The output at `url`. Reads only the manifest, and the sizes of the files that it names.
     ///
@@ -155,26 +162,37 @@ impl Stored {
         why: &str,
         or: &str,
     ) -> Result<Vec<(Job, Listed)>> {
-        let mut read = Vec::new();
-        for origin in self.origins() {
-            let job = read_job(&origin.job, &self.manifest.resemblance)?;
-            read.push((origin, job));
-        }
-        let urls: Vec<&str> = read.iter().flat_map(|(_, job)| &job.source.urls).map(String::as_str).collect();
-        if !self.places.is_empty() && self.places.len() != urls.len() {
+        let places = Places { of: self.layout.shown(), places: &self.places };
+        Self::sources_of(session, &self.origins(), &self.manifest.resemblance, places, (why, or)).await
+    }
+
+    /// As [`Self::sources`], for runs of the version `resemblance`, with the places of their sources.
+    ///
+    /// # Errors
+    /// As [`Self::source`], and [`Kind::Job`](crate::error::Kind::Job) if there are places, but not one for each URL.
+    pub(crate) async fn sources_of(
+        session: &SessionContext,
+        origins: &[Origin],
+        resemblance: &str,
+        Places { of, mut places }: Places<'_>,
+        (why, or): (&str, &str),
+    ) -> Result<Vec<(Job, Listed)>> {
+        let jobs = origins.iter().map(|origin| read_job(&origin.job, resemblance));
+        let jobs = jobs.collect::<Result<Vec<Job>>>()?;
+        let urls: Vec<&str> = jobs.iter().flat_map(|job| &job.source.urls).map(String::as_str).collect();
+        if !places.is_empty() && places.len() != urls.len() {
             return Err(Error::job(format!(
-                "{} was made of {} URLs ({}), and --source names {}: name a new place for each, in this order",
-                self.layout.shown(),
+                "{of} was made of {} URLs ({}), and --source names {}: name a new place for each, in this order",
                 urls.len(),
                 urls.join(", "),
-                self.places.len()
+                places.len()
             )));
         }
-        let (mut sources, mut places) = (Vec::with_capacity(read.len()), self.places.as_slice());
-        for (origin, job) in read {
+        let mut sources = Vec::with_capacity(jobs.len());
+        for (origin, job) in origins.iter().zip(jobs) {
             let (own, rest) = places.split_at(places.len().min(job.source.urls.len()));
             places = rest;
-            sources.push(Self::source_of(session, &origin, job, own, (why, or)).await?);
+            sources.push(Self::source_of(session, origin, job, own, (why, or)).await?);
         }
         Ok(sources)
     }

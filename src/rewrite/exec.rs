@@ -115,7 +115,7 @@ impl Rewrite {
         }
         let (fingerprint, count) = (self.fingerprint.clone(), files.len());
         put_part(&work.target, part.number, &Part { fingerprint, files }).await?;
-        tracing::info!(part = part.number, files = count, "files written");
+        tracing::debug!(part = part.number, files = count, "files written");
         Ok(())
     }
 }

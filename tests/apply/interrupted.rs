@@ -31,7 +31,7 @@ fn kill(applied: &Applied, to: &str) {
 fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     command
-        .args(["--log-format", "json", "apply"])
+        .args(["-vv", "--log-format", "json", "apply"])
         .arg(applied.path("out"))
         .arg("--to")
         .arg(applied.path(to))

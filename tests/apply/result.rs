@@ -213,7 +213,13 @@ fn show_has_removed_documents_beside_those_that_were_kept() {
     assert!(text.contains("more removed documents are not shown"), "{text}");
     let said = resemblance().arg("show").arg(&to).args(["--id", "nobody"]).assert().code(2);
     said.stderr(predicate::str::contains("no document with the id `nobody` was removed"));
-    // The source is needed, unchanged.
+    // The source is needed, unchanged; it may be at another place.
+    std::fs::rename(applied.path("in"), applied.path("moved")).unwrap();
+    resemblance().arg("show").arg(&to).assert().code(3);
+    let moved = applied.path("moved").display().to_string();
+    let shown = lines(&["show", "--json", "--id", id, "--source", &moved], &to);
+    assert_eq!(shown, one);
+    std::fs::rename(applied.path("moved"), applied.path("in")).unwrap();
     write_parquet(&applied.path("in/day=0/part-0.parquet"), &corpus(83, 5, 5), 5);
     let said = resemblance().arg("show").arg(&to).assert().code(3);
     said.stderr(predicate::str::contains("has changed since"));

@@ -56,6 +56,9 @@ fn every_format_is_read_on_the_executors_as_in_one_process(cluster: &Cluster) {
             std::fs::write(source.join(format!("{number}.{ending}")), write(part)).unwrap();
         }
         let mut sets = vec![format!("source.format={format}"), format!("source.url={}/", source.display())];
+        if ending.ends_with("gz") || format == "reuters" {
+            sets.push("source.limit=150".to_owned());
+        }
         if format == "reuters" {
             sets.extend(["source.id=oldid".to_owned(), "source.text=body".to_owned()]);
         }
@@ -112,6 +115,8 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ("hot", &["lsh.hot_bucket=2", "shingle.hash=dictionary"]),
         ("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]),
         ("kept", &["output.keep=shingles"]),
+        ("chosen", &["source.where=character_length(text) % 5 > 0", "source.limit=150"]),
+        ("contained", &["clusters.contained=0.9", "clusters.method=components"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",
@@ -126,6 +131,9 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
     ] {
         assert_same(cluster, &job, name, sets);
     }
+    let counts = manifest(&folder.join("chosen")).counts;
+    assert!(counts.documents == 150 && counts.rows_left_out_by_where > Some(0), "{counts:?}");
+    assert!(manifest(&folder.join("contained")).tables["spared"].rows > 0);
     // Other settings over what the cluster wrote: shingles that are kept, and texts that are read again.
     for from in ["kept", "dense"] {
         let (job, from) = (folder.join(format!("over-{from}.toml")), folder.join(from));

@@ -22,6 +22,8 @@ pub struct Applied {
     session: SessionContext,
     target: Layout,
     manifest: Manifest,
+    /// The places to which its sources were moved since, one for each of their URLs; none if they were not.
+    places: Vec<String>,
 }
 
 impl Applied {
@@ -41,13 +43,21 @@ impl Applied {
             };
         };
         match manifest.apply_format {
-            FORMAT_VERSION => Ok(Some(Self { session: session.clone(), target, manifest })),
+            FORMAT_VERSION => {
+                Ok(Some(Self { session: session.clone(), target, manifest, places: Vec::new() }))
+            }
             format => Err(Error::input(format!(
                 "{url} holds a result of apply of format {format}, which resemblance {} wrote, and this version reads format \
                  {FORMAT_VERSION}: use the version that wrote it, or apply the output to another folder",
                 manifest.resemblance
             ))),
         }
+    }
+
+    /// The same result, whose sources were moved to `places`, one for each of their URLs; none if they were not moved.
+    #[must_use]
+    pub fn with_source_in(self, places: Vec<String>) -> Self {
+        Self { places, ..self }
     }
 
     /// Its files: those of the documents, and those of the table of removed ones.

@@ -15,8 +15,7 @@ use crate::job::Job;
 use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{First, Member, Pair, Texts, similarity};
-use crate::output::Stored;
-use crate::output::manifest::read_job;
+use crate::output::{Places, Stored};
 use crate::source::{self, Request, Selection};
 
 /// Removed documents with their texts.
@@ -170,10 +169,10 @@ impl Applied {
             wanted.insert(source, *position);
         }
         let (mut job_of_texts, mut texts) = (None, BTreeMap::new());
-        for origin in &self.manifest.origins {
-            let why = "a result of apply has no removed texts";
-            let job = read_job(&origin.job, &self.manifest.resemblance)?;
-            let (job, listed) = Stored::source_of(&self.session, origin, job, &[], (why, "")).await?;
+        let places = Places { of: self.target.shown(), places: &self.places };
+        let (origins, version) = (&self.manifest.origins, &self.manifest.resemblance);
+        let why = ("a result of apply has no removed texts", "");
+        for (job, listed) in Stored::sources_of(&self.session, origins, version, places, why).await? {
             let of_source = listed.take(&mut wanted);
             if !of_source.is_empty() {
                 let read =

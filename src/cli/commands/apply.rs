@@ -1,7 +1,6 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
-use crate::apply::{self, Counts, GroupCounts, Losses, Opened, Outcome, Rejects, Settings};
-use crate::cli::support::full_disk::{self, Place};
+use crate::apply::{Counts, GroupCounts, Losses, Opened, Outcome, Rejects, Settings};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
 use crate::cli::support::{applied, arguments, print};
@@ -130,11 +129,7 @@ impl Apply {
             let losses = opened.losses(engine.session(), settings).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
-                    let needed = opened.bytes();
-                    let applied = apply::apply(engine.as_ref(), opened, to, settings, &control).await;
-                    let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
-                    let outcome =
-                        applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))?;
+                    let outcome = applied::apply(engine.as_ref(), opened, to, settings, &control).await?;
                     let counts = outcome.manifest.counts;
                     Ok((Report { counts, groups: None, superseded, losses }, Some(outcome)))
                 }

@@ -4,7 +4,6 @@ use arrow::array::RecordBatch;
 
 use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
 use crate::cli::support::from_data::{FromData, Job};
-use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
@@ -112,10 +111,7 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
         let losses = opened.losses(session, settings).await?;
         match to {
             Some(to) => {
-                let needed = opened.bytes();
-                let applied = apply::apply(&engine, opened, to, settings, &control).await;
-                let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
-                let outcome = applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))?;
+                let outcome = applied::apply(&engine, opened, to, settings, &control).await?;
                 let counts = outcome.manifest.counts;
                 Ok(Ended { counts, losses, outcome: Some(outcome), removed: Vec::new() })
             }

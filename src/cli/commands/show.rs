@@ -111,7 +111,7 @@ impl Show {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let shown = on_session(self.memory, async |session, _| {
             if let Some(applied) = Applied::find(session, &self.output).await? {
-                return self.removed(&applied).await;
+                return self.removed(&applied.with_source_in(self.source.clone())).await;
             }
             let finished = Finished::open(session, &self.output).await?.with_source_in(self.source.clone());
             match &self.cluster {

@@ -2,8 +2,28 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::{Counts, Losses, Outcome};
+use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
+use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::print;
+use crate::engine::{Engine, RunControl};
+use crate::error::Result;
+
+/// Writes the dataset without its duplicates to `to`. The error of a full disk says how much is needed there.
+///
+/// # Errors
+/// As [`apply::apply`].
+pub(in crate::cli) async fn apply(
+    engine: &dyn Engine,
+    opened: Opened,
+    to: &str,
+    settings: Settings,
+    control: &RunControl,
+) -> Result<Outcome> {
+    let needed = opened.bytes();
+    let applied = apply::apply(engine, opened, to, settings, control).await;
+    let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
+    applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))
+}
 
 /// The counts, each on a line; the last one `of_rejects`.
 pub(in crate::cli) fn counts(counts: Counts, of_rejects: &str) -> String {

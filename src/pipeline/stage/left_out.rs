@@ -1,20 +1,18 @@
 //! left_out: the numbers of rows and files that are no documents, by `source.where` and `source.limit`.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{col, lit};
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use crate::error::{Error, Result};
 use crate::job::{Job, Source};
 use crate::output::counts::Counts;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::tables::{WorkTable, numbers};
+use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
 use crate::schema::SourceTypes;
 use crate::source;
 
@@ -36,18 +34,9 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for LeftOutRows {
-    fn name(&self) -> Cow<'static, str> {
-        "left_out".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "count the rows that source.where and source.limit leave out".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::LEFT_OUT)
-    }
+impl OneTable for LeftOutRows {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::LEFT_OUT);
+    const WHAT: &'static str = "count the rows that source.where and source.limit leave out";
 }
 
 #[async_trait]

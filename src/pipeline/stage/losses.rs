@@ -1,16 +1,15 @@
 //! losses: how much of each removed document its representative lacks, and what is gone with all that are removed.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{Stage, Tables, Writes, all};
-use super::removals::roles;
+use super::interface::{OneTable, Stage};
+use super::removals::{loses_alone, roles};
 use crate::error::Result;
 use crate::job::Job;
 use crate::operator::losses::CountLosses;
@@ -18,20 +17,25 @@ use crate::operator::{self, Operator};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::tables::{WorkTable, columns_of};
+use crate::pipeline::tables::{AnyTable, WorkTable, columns_of};
 use crate::schema::SourceTypes;
 
-/// The removals that need no text: those of sets that their representatives contain, and those of reference documents.
-/// (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
+/// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
+/// those of reference documents. (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub(crate) fn known(removals: DataFrame, basis: Basis) -> Result<DataFrame> {
-    let contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
+pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
+    let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let removals = match basis {
-        Basis::Shingles => removals.filter(contained.or(col("documents").eq(lit(0_u64))))?,
+        Basis::Shingles => {
+            let no_document = col("documents").eq(lit(0_u64));
+            removals.filter(is_contained.or(no_document).or(loses_alone()))?
+        }
         Basis::Scores => removals,
     };
+    let goes_alone = loses_alone().and(!is_spared(contained, lit(true))?);
+    let gone = coalesce(vec![when(goes_alone, col("shingles") - col("shared")).end()?, lit(0_u64)]);
     Ok(removals.select(vec![
         col("set"),
         col("documents"),
@@ -39,7 +43,7 @@ pub(crate) fn known(removals: DataFrame, basis: Basis) -> Result<DataFrame> {
         col("shared"),
         col("shingles"),
         col("of_shingles"),
-        lit(0_u64).alias("gone"),
+        gone.alias("gone"),
     ])?)
 }
 
@@ -83,18 +87,9 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns_of(&operator::losses::schema())
 }
 
-impl Writes for Losses {
-    fn name(&self) -> Cow<'static, str> {
-        "losses".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "count the shingles that removals lose".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::LOSSES)
-    }
+impl OneTable for Losses {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::LOSSES);
+    const WHAT: &'static str = "count the shingles that removals lose";
 }
 
 #[async_trait]
@@ -109,7 +104,7 @@ impl Stage for Losses {
         }
         let removals = cx.table(WorkTable::REMOVALS)?;
         let basis = Basis::of(cx.job);
-        let mut frames = vec![known(removals.clone(), basis)?];
+        let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];
         let mut bytes = 0;
         if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
             let roles = roles(removals)?;

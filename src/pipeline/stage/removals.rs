@@ -1,22 +1,21 @@
 //! removals, removal_positions: the shingle sets that removals take from the dataset, and where their texts are.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, OneTable, Stage};
 use super::represented::scores_of_components;
 use crate::error::Result;
 use crate::job::Job;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, numbers, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
 use crate::schema::SourceTypes;
 
 /// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a, shingles_b, ..)
@@ -67,14 +66,45 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
     Ok(removed.select(columns.map(col).to_vec())?)
 }
 
-/// [`removals`] -> (doc, root, place, role, documents: UInt64), one row per shingle set that has to be looked at to count what is lost:
-/// those that their representatives may not contain, and these representatives. `doc` is a document that has the set.
+/// [`removals`] -> the same and lossy: UInt64, the sets of the cluster that may lose something; null if none may.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn with_lossy(removed: DataFrame) -> Result<DataFrame> {
+    let lossy = removed
+        .clone()
+        .filter(may_lose())?
+        .aggregate(vec![col("root"), col("place")], vec![count(lit(1)).alias("sets")])?
+        .select(vec![
+            col("root").alias("lossy_root"),
+            col("place").alias("lossy_place"),
+            cast(col("sets"), DataType::UInt64).alias("lossy"),
+        ])?;
+    let removed =
+        removed.join(lossy, JoinType::Left, &["root", "place"], &["lossy_root", "lossy_place"], None)?;
+    let columns =
+        ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles", "lossy"];
+    Ok(removed.select(columns.map(col).to_vec())?)
+}
+
+/// Whether a set belongs to documents of the run and is not known to be contained in its representative.
+fn may_lose() -> Expr {
+    col("documents").gt(lit(0_u64)).and(col("shared").is_null().or(col("shared").lt(col("shingles"))))
+}
+
+/// Whether what is lost with a set of [`with_lossy`] follows from its score: it is paired with its representative, and no other set of
+/// the cluster loses anything, so no shingle is lost twice.
+pub(super) fn loses_alone() -> Expr {
+    may_lose().and(col("shared").is_not_null()).and(col("lossy").eq(lit(1_u64)))
+}
+
+/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count what is lost:
+/// those that their representatives may not contain, unless their scores say it, and these representatives. `doc` is a document that has the set.
 ///
 /// # Errors
 /// When the frame lacks its columns.
 pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
-    let may_lose = col("shared").is_null().or(col("shared").lt(col("shingles")));
-    let removals = removals.filter(col("documents").gt(lit(0_u64)).and(may_lose))?;
+    let removals = removals.filter(may_lose().and(!loses_alone()))?;
     let role = when(col("shared").is_null(), lit(CHAINED)).otherwise(lit(PAIRED))?;
     let removed = removals.clone().select(vec![
         col("set").alias("doc"),
@@ -108,23 +138,15 @@ impl WorkTable {
 
 fn columns(_source: &SourceTypes) -> Vec<Field> {
     let mut columns = numbers(["set", "of_set", "root", "place", "documents"]);
-    columns
-        .extend(["shared", "shingles", "of_shingles"].map(|name| Field::new(name, DataType::UInt64, true)));
+    columns.extend(
+        ["shared", "shingles", "of_shingles", "lossy"].map(|name| Field::new(name, DataType::UInt64, true)),
+    );
     columns
 }
 
-impl Writes for Removals {
-    fn name(&self) -> Cow<'static, str> {
-        "removals".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find what removals may lose".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::REMOVALS)
-    }
+impl OneTable for Removals {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::REMOVALS);
+    const WHAT: &'static str = "find what removals may lose";
 }
 
 #[async_trait]
@@ -141,22 +163,13 @@ impl Stage for Removals {
             frame = frame.distinct()?;
         }
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + 2 * count * BYTES_OF_EDGE;
-        cx.run(self, bytes, vec![frame]).await
+        cx.run(self, bytes, vec![with_lossy(frame)?]).await
     }
 }
 
-impl Writes for RemovalPositions {
-    fn name(&self) -> Cow<'static, str> {
-        "removal_positions".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find the texts of those".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::REMOVAL_POSITIONS)
-    }
+impl OneTable for RemovalPositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::REMOVAL_POSITIONS);
+    const WHAT: &'static str = "find the texts of those";
 }
 
 #[async_trait]

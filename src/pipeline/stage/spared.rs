@@ -1,20 +1,18 @@
 //! spared: the documents that stay although another one represents their cluster.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
 use super::losses::{containment, is_spared};
 use super::represented::copies_are_pairs;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Job};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::WorkTable;
+use crate::pipeline::tables::{AnyTable, WorkTable};
 use crate::schema::Table;
 
 /// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, ..) of groups of copies, (set, shared,
@@ -89,18 +87,9 @@ pub(crate) fn spared(
 /// Writes which documents stay although another one represents their cluster.
 pub(crate) struct Spared;
 
-impl Writes for Spared {
-    fn name(&self) -> Cow<'static, str> {
-        "spared".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "write which documents stay besides the representatives".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(Table::Spared)
-    }
+impl OneTable for Spared {
+    const TABLE: AnyTable = AnyTable::Public(Table::Spared);
+    const WHAT: &'static str = "write which documents stay besides the representatives";
 }
 
 #[async_trait]
