@@ -25,7 +25,7 @@ def contract(output: str, kind: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def tested(text: str, folder: Path) -> list[tuple[str, str]]:
+def results_of(text: str, folder: Path) -> list[tuple[str, str]]:
     """Name and result of each check that is not about types, which datacontract-cli does not read from Parquet."""
     path = folder / "contract.odcs.yaml"
     path.write_text(text)
@@ -36,7 +36,7 @@ def tested(text: str, folder: Path) -> list[tuple[str, str]]:
 
 def test_an_output_keeps_its_contract(quickstart: resemblance.Run, tmp_path: Path) -> None:
     text = contract(quickstart.output, "odcs")
-    checks = tested(text, tmp_path)
+    checks = results_of(text, tmp_path)
     assert len(checks) > 40, checks
     assert {result for _, result in checks} == {"passed"}, [check for check in checks if check[1] != "passed"]
     document = YAML.safe_load(text)
@@ -55,7 +55,7 @@ def test_a_broken_table_breaks_its_contract(quickstart: resemblance.Run, tmp_pat
             rows = rows.set_column(at, "jaccard", [[2.0] * rows.num_rows])
         pq.write_table(rows, folder / table["name"] / "part.parquet")
     document["servers"][0]["path"] = f"{folder}/{{model}}/*.parquet"
-    failed = [name for name, result in tested(json.dumps(document), tmp_path) if result != "passed"]
+    failed = [name for name, result in results_of(json.dumps(document), tmp_path) if result != "passed"]
     assert any("jaccard BETWEEN 0 AND 1" in name for name in failed), failed
 
 

@@ -231,9 +231,7 @@ pub fn contract(table: Table) -> &'static Contract {
         Table::ALL.map(|table| match table {
             Table::Pairs => Contract::read(table, include_str!("../../schemas/pairs.toml")),
             Table::Clusters => Contract::read(table, include_str!("../../schemas/clusters.toml")),
-            Table::ClusterLevels => {
-                Contract::read(table, include_str!("../../schemas/cluster_levels.toml"))
-            }
+            Table::ClusterLevels => Contract::read(table, include_str!("../../schemas/cluster_levels.toml")),
             Table::Documents => Contract::read(table, include_str!("../../schemas/documents.toml")),
             Table::Rejects => Contract::read(table, include_str!("../../schemas/rejects.toml")),
             Table::GroupPairs => Contract::read(table, include_str!("../../schemas/group_pairs.toml")),

@@ -1,9 +1,9 @@
 //! Sources of dbt, with the tests of their columns and tables.
 
-use arrow::datatypes::DataType;
 use serde_json::{Value, json};
 
 use super::described::{Described, strict};
+use super::sql_type::sql_type;
 use crate::schema::contract::{Column, Contract};
 
 /// The tables of an output as a source of dbt. `external_location` is what dbt-duckdb reads. Tests on whole tables are those of the
@@ -36,17 +36,4 @@ fn column(column: &Column) -> Value {
         described["data_tests"] = json!(["not_null"]);
     }
     described
-}
-
-/// The type of a column as DuckDB and others name it.
-fn sql_type(kind: &DataType) -> String {
-    match kind {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "varchar".to_owned(),
-        DataType::Boolean => "boolean".to_owned(),
-        DataType::Int32 => "integer".to_owned(),
-        DataType::Int64 => "bigint".to_owned(),
-        DataType::Float64 => "double".to_owned(),
-        DataType::List(item) => format!("{}[]", sql_type(item.data_type())),
-        other => other.to_string().to_lowercase(),
-    }
 }

@@ -3,6 +3,7 @@
 mod dbt;
 mod described;
 mod odcs;
+mod sql_type;
 mod yaml;
 
 pub(crate) use dbt::dbt;

@@ -4,6 +4,7 @@ use arrow::datatypes::DataType;
 use serde_json::{Map, Value, json};
 
 use super::described::{Described, strict};
+use super::sql_type::sql_type;
 use crate::address;
 use crate::schema::contract::{Column, Contract, Table};
 
@@ -56,7 +57,6 @@ fn property(contract: &Contract, column: &Column) -> Value {
     let kind = column.kind.arrow();
     let mut property = logical(&kind);
     property.insert("name".into(), json!(column.name));
-    property.insert("physicalType".into(), json!(kind.to_string()));
     property.insert("description".into(), json!(column.doc));
     property.insert("required".into(), json!(!column.nullable));
     // A group may be null, which no key of the standard may be.
@@ -86,8 +86,21 @@ fn logical(kind: &DataType) -> Map<String, Value> {
         _ => "string",
     };
     let mut property = Map::from_iter([("logicalType".to_owned(), json!(word))]);
+    if let Some(physical) = physical(kind) {
+        property.insert("physicalType".into(), json!(physical));
+    }
     if let D::List(item) | D::LargeList(item) | D::FixedSizeList(item, _) = kind {
         property.insert("items".into(), Value::Object(logical(item.data_type())));
     }
     property
+}
+
+/// The type in SQL, by the names that datacontract-cli knows; it takes that of a list or an object from the logical type.
+fn physical(kind: &DataType) -> Option<String> {
+    match kind {
+        kind if kind.is_nested() => None,
+        DataType::Timestamp(_, None) => Some("timestamp_ntz".to_owned()),
+        DataType::Timestamp(_, Some(_)) => Some("timestamp_tz".to_owned()),
+        kind => Some(sql_type(kind)),
+    }
 }
