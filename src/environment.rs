@@ -15,11 +15,30 @@ const NO_COLOR: &str = "NO_COLOR";
 /// The path of a service account's file for Google Cloud Storage.
 #[cfg(any(test, feature = "gcs"))]
 const SERVICE_ACCOUNT: &str = "SERVICE_ACCOUNT";
+/// The shared secret of a cluster.
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) const CLUSTER_TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
 /// The name of the machine, where the system has no other place for it.
 const HOSTNAME: &str = "HOSTNAME";
 /// Further folders for temporary files.
 const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 const HOME: &str = "HOME";
+
+/// Variables of the OpenLineage standard.
+pub(crate) const OPENLINEAGE_DISABLED: &str = "OPENLINEAGE_DISABLED";
+pub(crate) const OPENLINEAGE_URL: &str = "OPENLINEAGE_URL";
+pub(crate) const OPENLINEAGE_ENDPOINT: &str = "OPENLINEAGE_ENDPOINT";
+pub(crate) const OPENLINEAGE_API_KEY: &str = "OPENLINEAGE_API_KEY";
+pub(crate) const OPENLINEAGE_TYPE: &str = "OPENLINEAGE__TRANSPORT__TYPE";
+pub(crate) const OPENLINEAGE_TRANSPORT_URL: &str = "OPENLINEAGE__TRANSPORT__URL";
+pub(crate) const OPENLINEAGE_TRANSPORT_ENDPOINT: &str = "OPENLINEAGE__TRANSPORT__ENDPOINT";
+pub(crate) const OPENLINEAGE_AUTH: &str = "OPENLINEAGE__TRANSPORT__AUTH";
+pub(crate) const OPENLINEAGE_AUTH_TYPE: &str = "OPENLINEAGE__TRANSPORT__AUTH__TYPE";
+pub(crate) const OPENLINEAGE_AUTH_KEY: &str = "OPENLINEAGE__TRANSPORT__AUTH__API_KEY";
+pub(crate) const OPENLINEAGE_NAMESPACE: &str = "OPENLINEAGE_NAMESPACE";
+pub(crate) const OPENLINEAGE_CONTEXT: &str = "OPENLINEAGE_CONTEXT";
+pub(crate) const OPENLINEAGE_PARENT_ID: &str = "OPENLINEAGE_PARENT_ID";
+pub(crate) const OPENLINEAGE_ROOT_PARENT_ID: &str = "OPENLINEAGE_ROOT_PARENT_ID";
 
 /// Prefixes of the variables that stores read.
 pub(crate) const AWS: &str = "AWS_";
@@ -110,6 +129,12 @@ impl Environment {
         self.get(HOSTNAME)
     }
 
+    /// The shared secret of a cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster_token(&self) -> Option<&str> {
+        self.get(CLUSTER_TOKEN)
+    }
+
     /// The path of a service account's file for Google Cloud Storage.
     #[cfg(feature = "gcs")]
     pub(crate) fn service_account(&self) -> Option<&str> {
@@ -153,6 +178,24 @@ mod tests {
     const OF_LIBRARIES: [&str; 7] =
         ["TMPDIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
+    /// Variables of OpenLineage.
+    const OF_LINEAGE: [&str; 14] = [
+        OPENLINEAGE_DISABLED,
+        OPENLINEAGE_URL,
+        OPENLINEAGE_ENDPOINT,
+        OPENLINEAGE_API_KEY,
+        OPENLINEAGE_TYPE,
+        OPENLINEAGE_TRANSPORT_URL,
+        OPENLINEAGE_TRANSPORT_ENDPOINT,
+        OPENLINEAGE_AUTH,
+        OPENLINEAGE_AUTH_TYPE,
+        OPENLINEAGE_AUTH_KEY,
+        OPENLINEAGE_NAMESPACE,
+        OPENLINEAGE_CONTEXT,
+        OPENLINEAGE_PARENT_ID,
+        OPENLINEAGE_ROOT_PARENT_ID,
+    ];
+
     fn read(file: impl AsRef<Path>) -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
     }
@@ -169,8 +212,8 @@ mod tests {
             variable.name.to_owned()
         });
         let prefixes = [AWS, AZURE, GOOGLE].map(|prefix| format!("{prefix}*"));
-        let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, HOSTNAME, XDG_CACHE_HOME, HOME];
-        let names = own.iter().chain(&OF_LIBRARIES).map(|name| name.to_string());
+        let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, CLUSTER_TOKEN, HOSTNAME, XDG_CACHE_HOME, HOME];
+        let names = own.iter().chain(&OF_LIBRARIES).chain(&OF_LINEAGE).map(|name| name.to_string());
         assert_eq!(documented, names.chain(seconds).chain(prefixes).collect());
     }
 

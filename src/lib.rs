@@ -30,6 +30,7 @@
 //! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
+//! | `lineage` | the OpenLineage events of a run |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -64,6 +65,7 @@ mod inspect;
 pub mod job;
 pub mod kernel;
 pub mod lab;
+mod lineage;
 pub mod lookup;
 mod machine;
 pub mod operator;

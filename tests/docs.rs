@@ -180,6 +180,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
             "output.passages=true",
             "source.duplicate_ids=reject",
             "source.limit=10",
+            "clusters.thresholds=[0.9]",
             "clusters.contained=0.98",
         ]),
         job(&[

@@ -72,7 +72,7 @@ fn texts(folder: &Path) {
     rows("exports/b.csv", 30..60);
     for n in 1..4 {
         std::fs::write(folder.join(format!("essays/{n}.txt")), body(n)).unwrap();
-        // A letter of Latin-1 that is none of UTF-8.
+        // A letter of Latin-1, which is not valid UTF-8.
         std::fs::write(folder.join(format!("letters/{n}.txt")), [b"\xe9 ", body(n).as_bytes()].concat())
             .unwrap();
     }

@@ -1,17 +1,16 @@
 //! Runs as a scheduler starts them: ids, logs, records, metrics and health checks for other programs.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{Method, StatusCode};
 use predicates::prelude::*;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
+use crate::support::server::Server;
 use crate::support::*;
 
 /// Longer than anything here takes: a hang ends as a failure.
@@ -433,50 +432,5 @@ fn wait_until(there: impl Fn() -> bool) {
     while !there() {
         assert!(began.elapsed() < DEADLINE, "what is waited for does not come");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The requests to a [`Server`].
-#[derive(Clone)]
-struct Asked {
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: String,
-}
-
-/// An HTTP server on a port of its own that remembers what it was asked, and answers all with one status.
-struct Server {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
-    runtime: Option<tokio::runtime::Runtime>,
-}
-
-impl Server {
-    fn start(status: StatusCode) -> Server {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let remembered = Arc::clone(&asked);
-        let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: String| async move {
-            remembered.lock().unwrap().push(Asked { method, uri, headers, body });
-            status
-        };
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
-        runtime.spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
-        Server { address, asked, runtime: Some(runtime) }
-    }
-
-    fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }

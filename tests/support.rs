@@ -12,6 +12,7 @@ pub mod refusing;
 pub mod roads;
 pub mod rows;
 pub mod s3;
+pub mod server;
 pub mod stopping;
 pub mod tokens;
 pub mod walk;

@@ -15,6 +15,7 @@ mod brute_force;
 mod chains;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod cluster_levels;
 mod clusters;
 mod command;
 mod compare;
@@ -43,6 +44,7 @@ mod kill;
 mod lakehouse;
 mod layers;
 mod limits;
+mod lineage;
 mod link;
 mod long_text;
 mod memory;

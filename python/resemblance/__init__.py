@@ -12,6 +12,7 @@ cleanly, and its errors are exceptions: see `ResemblanceError`.
 from importlib.metadata import PackageNotFoundError as _NotFound
 from importlib.metadata import version as _version
 
+from .alarms import Alarm
 from .dedup import dedup
 from .errors import (
     AlarmError,
@@ -38,6 +39,7 @@ except _NotFound:  # used from its sources
     __version__ = "0.1.0"
 
 __all__ = [
+    "Alarm",
     "AlarmError",
     "Applied",
     "BugError",

@@ -50,6 +50,10 @@ class Checked:
 
     #: The job with all its defaults.
     job: dict[str, Any]
+    #: `namespace` and `name` of each dataset that it reads, as OpenLineage events have them.
+    inputs: list[dict[str, str]]
+    #: `table`, `url`, `namespace` and `name` of each table that it writes.
+    outputs: list[dict[str, str]]
     bands: int
     rows: int
     #: The similarity at which the S-curve is steepest.
@@ -75,6 +79,8 @@ def check(job: Job, **settings: Any) -> Checked:
     checked = _call_with_job("check", ["--no-data"], job, settings, progress=True)
     return Checked(
         job=checked["job"],
+        inputs=checked["inputs"],
+        outputs=checked["outputs"],
         bands=checked["bands"],
         rows=checked["rows"],
         curve_threshold=checked["curve_threshold"],

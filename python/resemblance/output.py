@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 import pyarrow
 import pyarrow.dataset
 
+from .alarms import Alarm
 from .errors import InputError
 from .frames import HTML_ROWS, Frame, html_table
 from .storage import absolute, filesystem
@@ -79,6 +80,12 @@ class Output:
         return dict(self.manifest["counts"])
 
     @property
+    def removed_share(self) -> float:
+        """The share of documents that `apply` would remove; 0 if there are no documents."""
+        counts = self.counts
+        return counts["removed_documents"] / counts["documents"] if counts["documents"] else 0.0
+
+    @property
     def tables(self) -> dict[str, Table]:
         """All tables by name."""
         return {
@@ -125,6 +132,11 @@ class Run(Output):
     def seconds(self) -> float:
         """The seconds that it took."""
         return float(self.record["seconds"])
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """The bounds that the job's `[alarms]` set, and what the output has."""
+        return [Alarm.of_record(record) for record in self.record["alarms"]]
 
     @property
     def already_finished(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import stat
 import sys
@@ -25,12 +26,27 @@ def pytest_report_header() -> str:
         return f"command under test: none: {error}"
 
 
+def example_of(heading: str) -> str:
+    """The first example in Python below a heading of docs/scheduling.md."""
+    page = (REPOSITORY / "docs" / "scheduling.md").read_text(encoding="utf-8")
+    return page.split(f"\n## {heading}\n", 1)[1].split("```python\n", 1)[1].split("```", 1)[0]
+
+
 def needs(module: str) -> Any:
     """The module `module`, which `.ci/python` installs; without it the test is skipped, or fails if it is strict."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         missing(f"{module} cannot be imported ({error})", expected=True)
+
+
+def needs_environment(name: str) -> None:
+    """Skips the tests of a module unless they run in the environment that `.ci/python` makes for the package `name`."""
+    if importlib.util.find_spec(name) is None:
+        missing(
+            f"{name} is not installed here: .ci/python runs this file in the environment {name}",
+            expected=Path(sys.prefix).name == name,
+        )
 
 
 def missing(what: str, *, expected: bool = False) -> NoReturn:

@@ -6,6 +6,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use serde::Serialize;
 
 use super::decisions::removed_ids;
 use crate::error::{Error, Result};
@@ -13,6 +14,19 @@ use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
 use crate::pipeline::frames::by_group;
 use crate::schema::Table;
+
+/// A bound of `[alarms]`, and what an output has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Its key: `removed_share` or `largest_cluster`.
+    pub bound: &'static str,
+    /// The value of the key.
+    pub allowed: f64,
+    /// The greatest value of any group, or that of all documents together.
+    pub found: f64,
+    /// A sentence for each group that passes the bound.
+    pub alarms: Vec<String>,
+}
 
 /// The bounds that an output is held against.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +45,16 @@ pub struct Bounds {
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
 pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
-    let raised = raised(session, stored, job, bounds).await?;
-    let (fail, url) = (bounds.alarms.fail && bounds.may_fail, stored.layout().shown());
+    let verdicts = verdicts(session, stored, job, bounds).await?;
+    raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
+}
+
+/// Logs a warning for each bound that the output at `url` passes, or with `fail` ends with an error.
+///
+/// # Errors
+/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures.
+pub fn raise(verdicts: &[Verdict], fail: bool, url: &str) -> Result<()> {
+    let raised: Vec<&str> = verdicts.iter().flat_map(|verdict| &verdict.alarms).map(String::as_str).collect();
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
             "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as they should be, raise the \
@@ -46,13 +68,23 @@ pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, bounds:
     Ok(())
 }
 
-/// What bounds are passed, a sentence each.
-async fn raised(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<String>> {
+/// The bounds that are set, and what the finished output of `job` has.
+///
+/// # Errors
+/// When a table cannot be read.
+pub async fn verdicts(
+    session: &SessionContext,
+    stored: &Stored,
+    job: &Job,
+    bounds: Bounds,
+) -> Result<Vec<Verdict>> {
     let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
-    if removed_share.is_none() && largest_cluster.is_none() {
+    let verdict = |bound, allowed| Verdict { bound, allowed, found: 0.0, alarms: Vec::new() };
+    let mut share = removed_share.map(|most| verdict("removed_share", most));
+    let mut size = largest_cluster.map(|most| verdict("largest_cluster", most as f64));
+    if share.is_none() && size.is_none() {
         return Ok(Vec::new());
     }
-    let mut raised = Vec::new();
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
     for batch in figures(session, stored, group, bounds.contained)?.collect().await? {
         let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
@@ -65,24 +97,31 @@ async fn raised(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bo
                 (Some(Per::Group), Some(group)) => format!(" of group `{group}`"),
                 (Some(Per::Group), None) => " without a group".to_owned(),
             };
-            let share = removed[row] as f64 / documents[row] as f64;
-            if let Some(most) = removed_share.filter(|most| share > *most) {
-                raised.push(format!(
-                    "{} of {} documents{of} would be removed, a share of {share:.4}, and alarms.removed_share allows {most}",
-                    removed[row], documents[row]
-                ));
+            if let Some(share) = &mut share {
+                let (found, most) = (removed[row] as f64 / documents[row] as f64, share.allowed);
+                share.found = share.found.max(found);
+                if found > most {
+                    share.alarms.push(format!(
+                        "{} of {} documents{of} would be removed, a share of {found:.4}, and alarms.removed_share allows {most}",
+                        removed[row], documents[row]
+                    ));
+                }
             }
-            if let Some(most) = largest_cluster.filter(|most| sizes[row] > *most) {
-                let of = if of.is_empty() { of } else { format!(", some{of}") };
-                raised.push(format!(
-                    "the cluster `{}` has {} documents{of}, and alarms.largest_cluster allows {most}",
-                    largest.value(row),
-                    sizes[row]
-                ));
+            if let Some(size) = &mut size {
+                let most = size.allowed;
+                size.found = size.found.max(sizes[row] as f64);
+                if sizes[row] as f64 > most {
+                    let of = if of.is_empty() { of } else { format!(", some{of}") };
+                    size.alarms.push(format!(
+                        "the cluster `{}` has {} documents{of}, and alarms.largest_cluster allows {most}",
+                        largest.value(row),
+                        sizes[row]
+                    ));
+                }
             }
         }
     }
-    Ok(raised)
+    Ok(share.into_iter().chain(size).collect())
 }
 
 /// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together where no column

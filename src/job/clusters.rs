@@ -14,6 +14,10 @@ pub struct Clusters {
     /// The order in which documents represent clusters: the first preference by which two documents differ decides, and
     /// at last the smallest id. [`Self::order`] adds the preferences that it leaves out.
     pub keep: Vec<Preference>,
+    /// Similarities, ascending and each at least the threshold of pairs, for which the table `cluster_levels` has clusters; none without
+    /// that table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<f64>,
     /// The least share of its shingles, in (0, 1\], that the representative of a removed document has, which it also has to be paired
     /// with; other documents stay. `None`: all but the representative are removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

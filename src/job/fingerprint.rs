@@ -45,7 +45,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         output,
         engine: _,
     } = job;
-    let Clusters { method: cluster_method, keep: kept, contained } = clusters;
+    let Clusters { method: cluster_method, keep: kept, thresholds, contained } = clusters;
     let Source {
         format,
         encoding,
@@ -107,6 +107,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*passages, "passages".to_owned()),
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
+        (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
         (contained.is_some(), format!("contained {contained:?}")),
         (group.is_some(), format!("group {group:?}")),
         (condition.is_some(), format!("where {:?}", condition.as_ref().map(Condition::text))),
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 43] = [
+        let changes: [Change<Job>; 44] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -212,6 +213,7 @@ mod tests {
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),
+            ("cluster_thresholds", |j| j.clusters.thresholds.push(0.9)),
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("contained", |j| j.clusters.contained = Some(0.98)),
             ("passages", |j| j.output.passages = true),

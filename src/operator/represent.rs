@@ -19,8 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use crate::clusters::{Edge, EdgeOrder, Representatives, Represented, representatives};
-use crate::job::ClusterMethod;
+use crate::clusters::{Division, Edge, EdgeOrder, Representatives, Represented, representatives};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -42,14 +41,17 @@ pub(crate) fn schema() -> SchemaRef {
 /// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`], by a cluster method. The nodes of a
 /// component are numbered from 1 in the order of preference, and `low` is less than `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Represent(pub(crate) ClusterMethod);
+pub(crate) struct Represent(pub(crate) Division);
 
 /// The name in the memory pool.
 const CONSUMER: &str = "Represent";
 
 impl fmt::Display for Represent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        match self.0 {
+            Division::Whole(method) => write!(f, "{method:?}"),
+            Division::Part(method) => write!(f, "{method:?} of parts"),
+        }
     }
 }
 
@@ -186,14 +188,15 @@ mod tests {
     use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 
     use super::*;
+    use crate::job::ClusterMethod;
 
     type Row = (u64, u64, u64, Option<f64>, Option<f64>);
 
     /// The rows that come out of (root, high, low, jaccard).
-    fn found(method: ClusterMethod, edges: &[(u64, u64, u64, f64)]) -> Vec<Row> {
+    fn found(division: Division, edges: &[(u64, u64, u64, f64)]) -> Vec<Row> {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let held = MemoryConsumer::new(CONSUMER).register(&pool);
-        let mut component = Component { root: None, nodes: representatives(method) };
+        let mut component = Component { root: None, nodes: representatives(division) };
         let mut found = Found::default();
         for &(root, high, low, jaccard) in edges {
             component.add(root, Edge { high, low, jaccard }, &mut found, &held).unwrap();
@@ -221,8 +224,8 @@ mod tests {
             (9, 1, 1, None, Some(0.6)),
             (9, 3, 1, Some(0.6), Some(0.6)),
         ];
-        assert_eq!(found(ClusterMethod::Components, &edges), expected);
+        assert_eq!(found(Division::Whole(ClusterMethod::Components), &edges), expected);
         let expected = [(7, 2, 1, Some(0.9), None), (5, 2, 1, Some(0.7), None), (9, 3, 1, Some(0.6), None)];
-        assert_eq!(found(ClusterMethod::Representative, &edges), expected);
+        assert_eq!(found(Division::Whole(ClusterMethod::Representative), &edges), expected);
     }
 }

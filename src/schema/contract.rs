@@ -18,6 +18,9 @@ pub enum Table {
     Pairs,
     /// Clusters of documents.
     Clusters,
+    /// Clusters of documents at higher thresholds.
+    #[serde(rename = "cluster_levels")]
+    ClusterLevels,
     /// The compared documents and their sketches.
     Documents,
     /// The documents that were read and rejected.
@@ -36,9 +39,10 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Pairs,
         Table::Clusters,
+        Table::ClusterLevels,
         Table::Documents,
         Table::Rejects,
         Table::GroupPairs,
@@ -53,6 +57,7 @@ impl Table {
         let writes = |table: &Table| match table {
             Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
             Table::ClusterIdChanges => job.continues_clusters(),
+            Table::ClusterLevels => !job.clusters.thresholds.is_empty(),
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
             Table::Spared => job.clusters.contained.is_some(),
@@ -65,7 +70,8 @@ impl Table {
     pub(crate) fn is_optional(self) -> bool {
         matches!(
             self,
-            Table::GroupPairs
+            Table::ClusterLevels
+                | Table::GroupPairs
                 | Table::ReferenceRejects
                 | Table::Dictionary
                 | Table::ClusterIdChanges
@@ -83,6 +89,7 @@ impl Table {
         match self {
             Table::Pairs => "pairs",
             Table::Clusters => "clusters",
+            Table::ClusterLevels => "cluster_levels",
             Table::Documents => "documents",
             Table::Rejects => "rejects",
             Table::GroupPairs => "group_pairs",
@@ -224,6 +231,7 @@ pub fn contract(table: Table) -> &'static Contract {
         Table::ALL.map(|table| match table {
             Table::Pairs => Contract::read(table, include_str!("../../schemas/pairs.toml")),
             Table::Clusters => Contract::read(table, include_str!("../../schemas/clusters.toml")),
+            Table::ClusterLevels => Contract::read(table, include_str!("../../schemas/cluster_levels.toml")),
             Table::Documents => Contract::read(table, include_str!("../../schemas/documents.toml")),
             Table::Rejects => Contract::read(table, include_str!("../../schemas/rejects.toml")),
             Table::GroupPairs => Contract::read(table, include_str!("../../schemas/group_pairs.toml")),

@@ -110,6 +110,11 @@ impl Cluster {
         format!("df://{}:{}", self.setup.host, self.port)
     }
 
+    /// The ports on which executors serve what their tasks wrote.
+    pub fn ports_of_executors(&self) -> &[u16] {
+        &self.executor_ports
+    }
+
     fn command(&self, inside: &[String]) -> Command {
         let program = assert_cmd::cargo::cargo_bin("resemblance");
         let mut command = match inside {

@@ -12,6 +12,7 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Contents};
 use crate::job::{Choice, Job, curve};
+use crate::lineage;
 use crate::pipeline;
 
 /// Examples of the command.
@@ -19,6 +20,9 @@ const EXAMPLES: &str = "\
 Examples:
   resemblance check my.toml
   resemblance check my.toml --no-data --set score.threshold=0.7";
+
+/// The version of what `--json` prints. It is raised when a key changes its meaning or goes; new keys may come at any time.
+const MANIFEST_VERSION: u32 = 1;
 
 /// Resolve a job and print what would run, and what the data are that it would read
 ///
@@ -76,7 +80,12 @@ fn as_json(job: &Job, contents: Option<&Contents>) -> Result<String> {
         .map(|s| serde_json::json!({"similarity": s, "candidate": curve::probability(s, job.lsh.bands, job.lsh.rows)}))
         .collect();
     let job_value = as_value(job)?;
+    // With absolute paths, as events and manifests have them.
+    let absolute = job.with_absolute_paths()?;
     let checked = serde_json::json!({
+        "manifest_version": MANIFEST_VERSION,
+        "inputs": lineage::names_of_inputs(&absolute),
+        "outputs": lineage::names_of_outputs(&absolute),
         "job": job_value,
         "bands": job.lsh.bands,
         "rows": job.lsh.rows,

@@ -3,8 +3,10 @@
 mod apply;
 mod check;
 mod clean;
+mod cluster;
 mod compare;
 mod completions;
+mod contract;
 mod dedup;
 mod evaluate;
 #[cfg(feature = "cluster")]
@@ -44,6 +46,7 @@ pub(in crate::cli) enum Command {
     Merge(merge::Merge),
     Apply(apply::Apply),
     Evaluate(evaluate::Evaluate),
+    Cluster(cluster::Cluster),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -55,6 +58,7 @@ pub(in crate::cli) enum Command {
     Executor(executor::Executor),
     Clean(clean::Clean),
     Verify(verify::Verify),
+    Contract(contract::Contract),
     Sql(sql::Sql),
     Completions(completions::Completions),
     Man(man::Man),
@@ -96,7 +100,9 @@ impl Command {
             Command::Apply(command) => command.run(screen),
             Command::Evaluate(command) => command.run(),
             Command::Clean(command) => command.run(),
+            Command::Cluster(command) => command.run(),
             Command::Verify(command) => command.run(screen),
+            Command::Contract(command) => command.run(),
             Command::Sql(command) => command.run(),
             Command::Completions(command) => command.run(line()),
             Command::Man(command) => command.run(line()),

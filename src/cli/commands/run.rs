@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::cli::support::arguments;
 use crate::cli::support::errors::sentences;
 use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::lineage::Lineage;
 use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::record::{self, Pairs, Recorder};
-use crate::cli::support::run_job::{finished_already, run_job};
+use crate::cli::support::record::{self, Recorder};
+use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
 use crate::cli::support::{evaluated, left_out, panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
@@ -66,14 +67,16 @@ impl Run {
     }
 
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
-        self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
+        self.run_with(screen, |job, progress, existing| {
+            run_without_alarms(job, progress, existing, Some(self.top))
+        })
     }
 
-    /// Runs the job by `run`, and writes the result, the record and the metrics, whether it succeeds or fails.
+    /// Runs the job by `run`, and writes the result, the record, the metrics and the events, whether it succeeds or fails.
     fn run_with(
         &self,
         screen: &Screen,
-        run: impl FnOnce(&Job, Arc<dyn Progress>, OnExisting) -> Result<(Outcome, Pairs)>,
+        run: impl FnOnce(&Job, Arc<dyn Progress>, OnExisting) -> Result<Ran>,
     ) -> Result<()> {
         let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
         let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
@@ -83,23 +86,26 @@ impl Run {
             Ok(job) => job.name.clone(),
             Err(_) => self.job.stem(),
         };
+        let lineage = Lineage::begin(&self.run_id, &name, job.as_ref().ok());
         let existing = arguments::on_existing(self.overwrite);
         let ran = panics::caught(|| {
             let job = job?;
             let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
-            let (outcome, pairs) = run(&job, progress, existing)?;
-            Ok((job, outcome, pairs))
+            let ran = run(&job, progress, existing)?;
+            Ok((job, ran))
         });
         screen.clear();
         let ended = recorder.end(&name, &self.run_id);
+        lineage.end(ran.as_ref().map(|(_, ran)| ran));
         let ran = panics::caught(|| {
-            let (job, outcome, pairs) = ran?;
+            let (job, ran) = ran?;
+            ran.raise_alarms(&job)?;
             let evaluation = self.evaluate.map(|sample| evaluated::measure(&job, sample)).transpose()?;
-            let record = ended.success(&outcome, &pairs, evaluation.as_ref())?;
+            let record = ended.success(&ran, evaluation.as_ref())?;
             match self.json {
                 true => print::result(&record)?,
                 false => {
-                    let mut text = as_text(&job, &outcome, &pairs)?;
+                    let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
                     if let Some(evaluation) = &evaluation {
                         text.push('\n');
                         text.push_str(&evaluated::text(evaluation));
@@ -107,7 +113,7 @@ impl Run {
                     print::result(&text)?;
                 }
             }
-            Ok((outcome, record))
+            Ok((ran.outcome, record))
         });
 
         if let Some(metrics) = metrics {

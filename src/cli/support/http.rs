@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, StatusCode};
+use url::Url;
 
 use crate::error::{Error, Result};
 
@@ -41,4 +42,9 @@ pub(in crate::cli) fn exchange(
     // A DNS look-up may hang longer than the limit: do not wait for it.
     runtime.shutdown_background();
     answer
+}
+
+/// Host and path, without a user, a password or a query.
+pub(in crate::cli) fn without_secrets(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }

@@ -46,7 +46,7 @@ impl Destination {
 }
 
 fn push(url: &Url, text: String) -> Result<()> {
-    let shown = without_secrets(url);
+    let shown = http::without_secrets(url);
     let put = |client: reqwest::Client| {
         client.put(url.clone()).header(CONTENT_TYPE, prometheus::TEXT_FORMAT).body(text)
     };
@@ -60,11 +60,6 @@ fn push(url: &Url, text: String) -> Result<()> {
     }
 }
 
-/// Host and path, without a user, a password or a query.
-fn without_secrets(url: &Url) -> String {
-    format!("{}{}", url.origin().ascii_serialization(), url.path())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +68,7 @@ mod tests {
     fn a_url_is_pushed_to_and_anything_else_is_a_file() {
         let url = "http://user:secret@localhost:9091/metrics/job/nightly?token=secret";
         let Destination::Push(url) = Destination::parse(url).unwrap() else { panic!("a URL is no file") };
-        assert_eq!(without_secrets(&url), "http://localhost:9091/metrics/job/nightly");
+        assert_eq!(http::without_secrets(&url), "http://localhost:9091/metrics/job/nightly");
         assert_eq!(Destination::parse("run.prom").unwrap(), Destination::File("run.prom".into()));
         for wrong in ["ftp://user:secret@host/x", "http://:secret@", "", "no-such-folder/run.prom", "src"] {
             let error = Destination::parse(wrong).unwrap_err();

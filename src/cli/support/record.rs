@@ -11,15 +11,13 @@ use serde_json::{Value, json};
 use crate::address::masked;
 use crate::cli::support::errors::causes;
 use crate::cli::support::metrics_text::{Measured, metrics};
+use crate::cli::support::run_job::Ran;
 use crate::engine::{Progress, Reached};
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
 use crate::lookup::rows;
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
-
-/// The most similar pairs of a run.
-pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;
 
 /// Records the stages of a run, and forwards its progress.
 pub(in crate::cli) struct Recorder {
@@ -78,9 +76,9 @@ impl Progress for Recorder {
     }
 }
 
-/// Seconds since 1970, for the record and the metrics of a run: no row depends on them.
+/// Seconds since 1970, for the record, the metrics and the events of a run: no row depends on them.
 #[allow(clippy::disallowed_methods, reason = "the one place where the run's record asks the clock")]
-fn now() -> f64 {
+pub(in crate::cli) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
@@ -98,12 +96,8 @@ pub(in crate::cli) struct Ended<'a> {
 
 impl Ended<'_> {
     /// The record of a successful run, as JSON.
-    pub(in crate::cli) fn success(
-        &self,
-        outcome: &Outcome,
-        pairs: &Pairs,
-        evaluation: Option<&Evaluation>,
-    ) -> Result<String> {
+    pub(in crate::cli) fn success(&self, ran: &Ran, evaluation: Option<&Evaluation>) -> Result<String> {
+        let Ran { outcome, pairs, verdicts } = ran;
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
         Ok(self.record(
@@ -111,6 +105,7 @@ impl Ended<'_> {
             json!({
                 "already_finished": outcome.already_finished,
                 "stages_reused": outcome.stages_reused,
+                "alarms": verdicts,
                 "manifest": outcome.manifest,
                 "evaluation": evaluation,
                 "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,

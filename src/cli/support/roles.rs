@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::cli::support::work;
+use crate::engine::cluster::token::Token;
 use crate::error::{Error, Result};
 
 /// Decoding deeply nested plans needs a large stack.
@@ -24,18 +25,19 @@ pub(in crate::cli) fn place(text: &str) -> Result<(String, u16), String> {
     }
 }
 
-/// Refuses an address that other machines can reach, unless it is `allowed`: roles do not authenticate connections.
+/// Refuses an address that other machines can reach, unless it is `allowed`, or the cluster has a token: without one, roles do not
+/// authenticate connections.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the risk.
 pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
-    if allowed || is_loopback(bind) {
+    if allowed || Token::of_process().is_some() || is_loopback(bind) {
         return Ok(());
     }
     Err(Error::job(format!(
         "--bind {bind} is not a loopback address, and nothing asks who connects to it: whoever reaches it can run plans \
-         here, which read and write every file and every bucket that this process may. Bind it to 127.0.0.1, or, in a \
-         network that only the cluster can reach, add --allow-unauthenticated"
+         here, which read and write every file and every bucket that this process may. Bind it to 127.0.0.1, set a shared \
+         secret in RESEMBLANCE_CLUSTER_TOKEN, or, in a network that only the cluster can reach, add --allow-unauthenticated"
     )))
 }
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::apply::alarms::{self, Bounds};
+use crate::apply::alarms::{self, Bounds, Verdict};
 use crate::cli::support::data_text;
 use crate::cli::support::full_disk::{self, Place};
-use crate::cli::support::record::Pairs;
 use crate::cli::support::work::Work;
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
@@ -16,13 +15,44 @@ use crate::job::Job;
 use crate::lookup::{self, Finished};
 use crate::pipeline::{self, OnExisting, Outcome};
 
-/// Runs a job and reads back its `top` most similar pairs.
+/// The most similar pairs of a run.
+pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;
+
+/// A job that ran to its end.
+pub(in crate::cli) struct Ran {
+    pub(in crate::cli) outcome: Outcome,
+    /// The most similar pairs.
+    pub(in crate::cli) pairs: Pairs,
+    /// The bounds of the job, and whether they are passed.
+    pub(in crate::cli) verdicts: Vec<Verdict>,
+}
+
+impl Ran {
+    /// Warns of each bound that is passed, or ends with an error where the job says so.
+    pub(in crate::cli) fn raise_alarms(&self, job: &Job) -> Result<()> {
+        alarms::raise(&self.verdicts, job.alarms.fail, &job.output.url)
+    }
+}
+
+/// Runs a job and reads back its `top` most similar pairs. A bound of the job that is passed can be an error.
 pub(in crate::cli) fn run_job(
     job: &Job,
     progress: Arc<dyn Progress>,
     existing: OnExisting,
     top: Option<usize>,
 ) -> Result<(Outcome, Pairs)> {
+    let ran = run_without_alarms(job, progress, existing, top)?;
+    ran.raise_alarms(job)?;
+    Ok((ran.outcome, ran.pairs))
+}
+
+/// Runs a job as [`run_job`], and leaves the alarms to the caller.
+pub(in crate::cli) fn run_without_alarms(
+    job: &Job,
+    progress: Arc<dyn Progress>,
+    existing: OnExisting,
+    top: Option<usize>,
+) -> Result<Ran> {
     let work = Work::begin(&job.engine)?;
     let stop = &work.stop;
     let run = async {
@@ -48,15 +78,15 @@ async fn run_on(
     existing: OnExisting,
     top: Option<usize>,
     stop: &CancellationToken,
-) -> Result<(Outcome, Pairs)> {
+) -> Result<Ran> {
     let control = RunControl { stop: stop.clone(), progress };
     let engine = engine::open(&job.engine, &control).await?;
     let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
     let finished = Finished::open(engine.session(), &job.output.url).await?;
     let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
-    alarms::check(engine.session(), finished.output(), job, bounds).await?;
+    let verdicts = alarms::verdicts(engine.session(), finished.output(), job, bounds).await?;
     let pairs = finished.top_pairs(top).await?.collect().await?;
-    Ok((outcome, pairs))
+    Ok(Ran { outcome, pairs, verdicts })
 }
 
 /// The error of a run. If a disk is full, it says which one and how much the job needs.

@@ -23,6 +23,7 @@ use tokio::net::TcpStream;
 
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
+use super::token::{Token, unauthorized, with_token};
 use super::{Codec, settings};
 use crate::engine::control::RunControl;
 use crate::engine::interface::{BUCKET_SHARE, Engine};
@@ -71,6 +72,9 @@ impl Cluster {
                 cluster.scheduler
             )));
         }
+        if rest.refuses_token().await {
+            return Err(unauthorized(&cluster.scheduler));
+        }
         let executors = executors(&rest, cluster, control, None).await?;
         let Executors { count, cores, .. } = executors;
         tracing::info!(scheduler = cluster.scheduler, executors = count, cores, "on a cluster");
@@ -98,7 +102,7 @@ impl Cluster {
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let running = settings::running(config, &name);
+        let running = with_token(settings::running(config, &name), Token::of_process().as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
             let scheduler = format!("http://{}", self.settings.scheduler);

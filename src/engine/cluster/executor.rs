@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_flight::flight_service_server::FlightServiceServer;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -15,9 +16,12 @@ use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::protobuf::executor_status::Status;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_core::serde::protobuf::{ExecutorStatus, HeartBeatParams};
+use ballista_core::utils::create_grpc_client_endpoint;
+use ballista_executor::ArrowFlightServerProvider;
 use ballista_executor::executor_process::{
     ExecutorProcessConfig, start_executor_process, structure_executor_metadata,
 };
+use ballista_executor::flight_service::BallistaFlightService;
 use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
 use tokio::net::TcpListener;
@@ -26,6 +30,7 @@ use super::listen::listen;
 use super::rest::Rest;
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{State, Tasks};
+use super::token::{Token, unauthorized, with_token};
 use super::{Codec, member, own_stores, settings as configuration};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
@@ -84,6 +89,8 @@ pub(crate) async fn run(
         own_stores::of(format!("the executor {place}"), session::builder(Some(settings.work_dir.clone()))?);
     let runtime = runtime.build_arc()?;
     let tasks = Tasks::new(place, settings.work_dir.clone());
+    let token = Token::of_process();
+    let shuffle_token = token.clone();
     let state = tasks.state();
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
     let config = ExecutorProcessConfig {
@@ -105,7 +112,11 @@ pub(crate) async fn run(
         memory_pool_size: Some(pool_bytes as u64),
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&functions))),
         override_runtime_producer: Some(Arc::new(move |_: &SessionConfig| Ok(Arc::clone(&runtime)))),
-        override_config_producer: Some(Arc::new(SessionConfig::new_with_ballista)),
+        override_config_producer: Some(Arc::new(move || {
+            with_token(SessionConfig::new_with_ballista(), shuffle_token.as_ref())
+        })),
+        override_create_grpc_client_endpoint: token.as_ref().map(Token::endpoints),
+        override_arrow_flight_service: token.clone().map(guarded_flight),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
@@ -153,6 +164,22 @@ pub(crate) async fn run(
     ended
 }
 
+/// The server of what tasks wrote, for those who know `token`.
+fn guarded_flight(token: Token) -> Arc<ArrowFlightServerProvider> {
+    Arc::new(move |folder, address, mut shutdown, _| {
+        let flight = FlightServiceServer::new(BallistaFlightService::new(folder))
+            .max_encoding_message_size(MESSAGE_BYTES as usize)
+            .max_decoding_message_size(MESSAGE_BYTES as usize);
+        let routes = Router::new().route_service("/arrow.flight.protocol.FlightService/{*method}", flight);
+        let routes = token.guard(routes);
+        tokio::spawn(async move {
+            let listener = TcpListener::bind(address).await?;
+            let stopped = async move { shutdown.recv().await };
+            Ok(axum::serve(listener, routes).with_graceful_shutdown(stopped).await?)
+        })
+    })
+}
+
 /// How long an executor that stops tries to deregister at its scheduler.
 const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -165,8 +192,14 @@ async fn deregister(config: &Arc<ExecutorProcessConfig>) {
         status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),
         metadata: Some(structure_executor_metadata(config, config.vcores as u32)),
     };
-    let sent =
-        async { Ok(SchedulerGrpcClient::connect(scheduler).await?.heart_beat_from_executor(last).await?) };
+    let sent = async {
+        let mut endpoint = create_grpc_client_endpoint(scheduler, None)?;
+        if let Some(customize) = &config.override_create_grpc_client_endpoint {
+            endpoint = customize(endpoint).map_err(|e| BallistaError::General(e.to_string()))?;
+        }
+        let mut client = SchedulerGrpcClient::new(endpoint.connect().await?);
+        Ok(client.heart_beat_from_executor(last).await?)
+    };
     if let Err::<_, BallistaError>(why) = sent.await {
         tracing::debug!(%why, "the executor could not be deregistered");
     }
@@ -210,6 +243,9 @@ async fn await_scheduler(settings: &ExecutorSettings) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"));
     let mut last = "it did not answer".to_owned();
+    if rest.refuses_token().await {
+        return Err(unauthorized(&format!("{host}:{port}")));
+    }
     let tries = async {
         while let Err(why) = rest.is_scheduler().await {
             tracing::debug!(why, "the scheduler does not answer yet");

@@ -10,6 +10,7 @@
 //! - `member`: the cores and the memory in an executor's id.
 //! - `finished_jobs`, `executor_registry`: the jobs and the executors in a scheduler's memory.
 //! - `listen`, `own_stores`: the listener and the stores of both roles.
+//! - `token`: the secret that every call carries, if the cluster has one.
 //! - `scheduler`: the role that assigns tasks.
 //! - `failure`, `causes`: the consequences of a job's error for its stage.
 //! - `connections`, `tasks`: an executor's connections to others, and the errors of its tasks.
@@ -32,6 +33,7 @@ mod rest;
 pub(crate) mod scheduler;
 mod settings;
 mod tasks;
+pub(crate) mod token;
 mod wire;
 
 pub use driver::Cluster;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use reqwest::Client;
+use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::member;
+use super::token::Token;
 use crate::error::one_line;
 
 /// How long an answer may take: all of them are small.
@@ -89,7 +90,12 @@ struct TaskState {
 impl Rest {
     pub(super) fn new(scheduler: &str) -> Self {
         // Building fails only for TLS, which is not used here.
-        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build().unwrap_or_default();
+        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy();
+        let client = match Token::of_process() {
+            Some(token) => client.user_agent(token.user_agent()),
+            None => client,
+        };
+        let client = client.build().unwrap_or_default();
         Self { client, scheduler: format!("http://{scheduler}") }
     }
 
@@ -103,6 +109,12 @@ impl Rest {
                 .map_err(|e| format!("{url} did not answer as a scheduler does: {e}")),
             false => Err(format!("{url} answered {status}")),
         }
+    }
+
+    /// Whether the scheduler answers that it asks for another token than this process has.
+    pub(super) async fn refuses_token(&self) -> bool {
+        let answer = self.client.get(format!("{}/api/version", self.scheduler)).send().await;
+        answer.is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED)
     }
 
     /// Checks that the server is a scheduler; the error is the reason why not.

@@ -3,22 +3,29 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
 use ballista_core::ConfigProducer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
+use ballista_core::serde::protobuf::scheduler_grpc_server::{SERVICE_NAME, SchedulerGrpcServer};
+use ballista_scheduler::api::get_routes;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
-use ballista_scheduler::scheduler_server::SessionBuilder;
+use ballista_scheduler::scheduler_server::{SchedulerServer, SessionBuilder};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use tokio::net::TcpListener;
 
 use super::executor_registry::ExecutorRegistry;
 use super::finished_jobs::FinishedJobs;
 use super::listen::listen;
 use super::settings::MESSAGE_BYTES;
+use super::token::Token;
 use super::{Codec, own_stores, settings as configuration};
 use crate::engine::session;
 use crate::error::{Error, Result};
@@ -64,13 +71,40 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         override_physical_codec: Some(Arc::new(Codec::default())),
         ..Default::default()
     });
+    let token = Token::of_process();
     let serve = async {
         let jobs = InMemoryJobState::new(&config.scheduler_id, build, configure);
         let executors = Arc::new(ExecutorRegistry::default());
         let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);
-        start_grpc_service_with_listener(listener, scheduler).await
+        match &token {
+            Some(token) => serve_guarded(listener, scheduler, token).await,
+            None => start_grpc_service_with_listener(listener, scheduler).await,
+        }
     };
     serve.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
+}
+
+/// Serves what [`start_grpc_service_with_listener`] serves to those who know `token`, and its health to all.
+async fn serve_guarded(
+    listener: TcpListener,
+    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    token: &Token,
+) -> ballista_core::error::Result<()> {
+    let grpc = SchedulerGrpcServer::new(scheduler.clone())
+        .max_encoding_message_size(MESSAGE_BYTES as usize)
+        .max_decoding_message_size(MESSAGE_BYTES as usize);
+    let scheduler = Arc::new(scheduler);
+    let server = Arc::clone(&scheduler);
+    let ready = move || async move {
+        match server.is_ready() {
+            true => (StatusCode::OK, "ready\n"),
+            false => (StatusCode::SERVICE_UNAVAILABLE, "there is no executor\n"),
+        }
+    };
+    let guarded = get_routes(scheduler).route_service(&format!("/{SERVICE_NAME}/{{*method}}"), grpc);
+    let health = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
+    let routes = token.guard(guarded).merge(health);
+    Ok(axum::serve(listener, routes.into_make_service_with_connect_info::<SocketAddr>()).await?)
 }

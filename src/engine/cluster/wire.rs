@@ -190,6 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::clusters::Division;
     use crate::job::{ClusterMethod, Measure, Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense_pairs::{DensePairs, Pass};
@@ -243,8 +244,8 @@ mod tests {
                 (prefixes(Tokens::OfPrefix), two()),
                 (prefixes(Tokens::OfPrefixes), [two(), one(&[UInt64])].concat()),
                 (Operator::BucketPairs(PairRule::MinContainment { threshold }), one(&[UInt64, UInt64, UInt32, UInt32])),
-                (Operator::Represent(Represent(ClusterMethod::Representative)), one(&[UInt64, UInt64, UInt64, Float64])),
-                (Operator::Represent(Represent(ClusterMethod::Components)), one(&[UInt64, UInt64, UInt64, Float64])),
+                (Operator::Represent(Represent(Division::Whole(ClusterMethod::Representative))), one(&[UInt64, UInt64, UInt64, Float64])),
+                (Operator::Represent(Represent(Division::Part(ClusterMethod::Components))), one(&[UInt64, UInt64, UInt64, Float64])),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
                 let plan = operator.over(inputs.clone()).unwrap();

@@ -440,6 +440,9 @@ pub struct Clusters {
     /// and at last the smallest id decides. `"reference"` says where it counts that a document is a reference document; if no entry
     /// says it, it counts first. Default: `["reference", "length desc"]`.
     pub keep: Vec<String>,
+    /// Similarities for which the table `cluster_levels` has clusters too: those of the pairs that are at least so similar. Each is
+    /// at least `score.threshold`. Default: none.
+    pub thresholds: Vec<f64>,
     /// The least share of its shingles, over 0 and at most 1, that the representative of a removed document must have. A document that
     /// is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default: every
     /// document but the representative is removed.

@@ -1,11 +1,12 @@
 //! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many others there may be.
 
-use super::super::{Alarms, Clusters, Per, Preference, Source, file};
+use super::super::{Alarms, Clusters, Per, Preference, Score, ScoreBy, Source, file};
 use super::wrong::{Checked, wrong};
 
-pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<Clusters> {
+pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Score) -> Checked<Clusters> {
     const KEY: &str = "clusters.keep";
-    let file::Clusters { method, keep: wanted, contained } = clusters;
+    let file::Clusters { method, keep: wanted, thresholds, contained } = clusters;
+    let thresholds = thresholds_of(thresholds, score)?;
     if let Some(share) = contained.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
         return wrong("clusters.contained", format!("is {share}: expected a number over 0 and at most 1"));
     }
@@ -33,7 +34,32 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
         }
         keep.push(preference);
     }
-    Ok(Clusters { method, keep, contained })
+    Ok(Clusters { method, keep, thresholds, contained })
+}
+
+/// The thresholds in ascending order.
+fn thresholds_of(mut thresholds: Vec<f64>, score: &Score) -> Checked<Vec<f64>> {
+    const KEY: &str = "clusters.thresholds";
+    if let Some(wrong_one) = thresholds.iter().find(|at| !(score.threshold..=1.0).contains(*at)) {
+        return wrong(
+            KEY,
+            format!(
+                "has {wrong_one}: expected numbers from {} to 1, because less similar documents are not pairs (score.threshold)",
+                score.threshold
+            ),
+        );
+    }
+    if !thresholds.is_empty() && score.by == ScoreBy::Signature {
+        return wrong(
+            KEY,
+            "needs exact similarities, and `score.by` is \"signature\": expected \"shingles\"",
+        );
+    }
+    thresholds.sort_by(f64::total_cmp);
+    match thresholds.windows(2).find(|two| two[0] == two[1]) {
+        Some(twice) => wrong(KEY, format!("has {} twice", twice[0])),
+        None => Ok(thresholds),
+    }
 }
 
 pub(super) fn check_alarms(alarms: &Alarms, source: &Source) -> Checked<()> {

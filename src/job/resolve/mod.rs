@@ -98,7 +98,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
     check_candidates(&candidates, &source, against.as_ref())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
-    let clusters = clusters_of(clusters, &source)?;
+    let clusters = clusters_of(clusters, &source, &score)?;
     check_alarms(&alarms, &source)?;
     check_output(&output, &source)?;
     let engine = engine_of(engine)?;

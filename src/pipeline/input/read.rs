@@ -23,5 +23,6 @@ pub(crate) struct Read {
 pub(crate) fn as_input(stored: &Stored) -> InputFile {
     let path = stored.layout().shown().to_owned();
     let bytes = stored.manifest().files().map(|file| file.bytes).sum();
-    InputFile { path, bytes, modified: UNIX_EPOCH, e_tag: None }
+    let e_tag = Some(stored.manifest().fingerprint.clone());
+    InputFile { path, bytes, modified: UNIX_EPOCH, e_tag }
 }

@@ -111,6 +111,14 @@ pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFr
         .select(vec![col("old_cluster_id"), col("cluster_id")])?)
 }
 
+/// Which ids clusters get.
+pub(super) fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
+    match cx.reference {
+        None => Ok(ClusterId::Least),
+        Some(reference) => reference.cluster_id(cx.session()),
+    }
+}
+
 /// Writes the clusters.
 pub(crate) struct Clusters;
 
@@ -136,12 +144,8 @@ impl Stage for Clusters {
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let job = cx.job;
         let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
-        let ids = match cx.reference {
-            None => ClusterId::Least,
-            Some(reference) => reference.cluster_id(cx.session())?,
-        };
         let method = job.clusters.method;
-        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), ids)?;
+        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
         if !method.keeps_chains() {
             frame = frame.drop_columns(&["weakest_link"])?;
         }

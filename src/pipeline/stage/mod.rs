@@ -9,6 +9,7 @@ pub(super) mod agreeing;
 pub(super) mod all_candidates;
 pub mod candidates;
 mod cluster_id_changes;
+pub mod cluster_levels;
 pub mod clusters;
 mod components;
 pub mod copies;
@@ -76,6 +77,7 @@ static CLUSTERS: &[&dyn Stage] = &[
     &removals::RemovalPositions,
     &losses::Losses,
     &clusters::Clusters,
+    &cluster_levels::ClusterLevels,
     &spared::Spared,
     &cluster_id_changes::ClusterIdChanges,
 ];

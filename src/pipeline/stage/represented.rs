@@ -11,6 +11,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
 use super::ranks;
+use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Compare, Job, Reference};
 use crate::operator::represent::Represent;
@@ -38,7 +39,10 @@ pub fn represented(
     copies_are_pairs: Expr,
 ) -> Result<DataFrame> {
     let sets = ranks::of_sets(documents)?;
-    let found = operator::apply(Operator::Represent(Represent(method)), vec![edges(&sets, scores)?])?;
+    let found = operator::apply(
+        Operator::Represent(Represent(Division::Whole(method))),
+        vec![edges(&sets, scores)?],
+    )?;
     let found = found.select(vec![
         col("root").alias("found_root"),
         col("rank").alias("found_rank"),
@@ -67,7 +71,7 @@ pub fn represented(
 }
 
 /// The pairs of groups, by their ranks: (root, high, low: UInt64, jaccard: Float64).
-fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
+pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let float = |column: &str| cast(col(column), DataType::Float64);
     let union = cast(col("shingles_a") + col("shingles_b") - col("shared"), DataType::Float64);
     let scores = scores.select(vec![col("a"), col("b"), (float("shared") / union).alias("jaccard")])?;

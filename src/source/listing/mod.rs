@@ -15,6 +15,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
+pub(crate) use self::pattern::without_pattern;
 use self::pattern::{InputPattern, Matched, matched};
 use self::skipped::Skipped;
 use self::walk::{Entry, What};

@@ -46,6 +46,12 @@ impl InputPattern {
     }
 }
 
+/// `url` without its pattern: the folder in which a pattern looks, with a `/` at its end, and empty for the working directory.
+pub(crate) fn without_pattern(url: &str) -> &str {
+    let exists = address::scheme(url).is_none() && LocalPath::new(url).exists();
+    if exists { url } else { split_glob(url).0 }
+}
+
 /// `data/2024-*/x.csv` -> (`data/`, `2024-*/x.csv`): the folder up to the first segment with a wildcard.
 ///
 /// In a URL with a scheme `?` starts a query, and `[` is legal; only `*` is a wildcard there.

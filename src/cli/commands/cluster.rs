@@ -1,0 +1,227 @@
+//! `resemblance cluster`: clusters of pairs that another program found.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use arrow::datatypes::DataType;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use datafusion::common::cast::{as_boolean_array, as_int64_array};
+use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionContext, cast, ident, lit, when};
+use futures::TryStreamExt;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+
+use crate::address;
+use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, print};
+use crate::engine::session;
+use crate::error::{Context, Error, Result};
+use crate::job::{self, ClusterMethod};
+use crate::pipeline::frames::given_pairs;
+
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance cluster pairs.parquet --to clusters.parquet --threshold 0.9
+  resemblance cluster out/reviews/pairs/ --to strict.parquet --score jaccard --threshold 0.95 --method representative";
+
+/// Find the clusters of pairs that any program wrote, and write them to one Parquet file
+///
+/// The pairs are Parquet files with two columns of ids, which are text or integers, and a column of numbers. The file that is written
+/// has a row for each document of a pair that reaches the threshold: id, cluster_id (the smallest id of its cluster), size and
+/// representative, which is true for that smallest id. Documents without such a pair have no row.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Cluster {
+    /// The pairs: a Parquet file, or a folder of Parquet files
+    #[arg(value_name = "PAIRS")]
+    pairs: String,
+    /// The Parquet file to write, which must not exist
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// The least score of a pair
+    #[arg(long, value_name = "SCORE", default_value = "0.8", allow_negative_numbers = true)]
+    threshold: f64,
+    /// components: pairs connect documents; representative: each is paired with the one that represents it
+    #[arg(long, value_name = "METHOD", default_value = "components", value_parser = method())]
+    method: ClusterMethod,
+    /// The column of the first id
+    #[arg(long, value_name = "COLUMN", default_value = "id_a")]
+    id_a: String,
+    /// The column of the second id
+    #[arg(long, value_name = "COLUMN", default_value = "id_b")]
+    id_b: String,
+    /// The column of the score
+    #[arg(long, value_name = "COLUMN", default_value = "score")]
+    score: String,
+    /// Memory to use before rows spill to disk, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
+    memory: u64,
+    /// Print the counts as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The word of a cluster method, as in a job file.
+fn method() -> impl TypedValueParser<Value = ClusterMethod> {
+    PossibleValuesParser::new(["components", "representative"]).map(|word| match word.as_str() {
+        "representative" => ClusterMethod::Representative,
+        _ => ClusterMethod::Components,
+    })
+}
+
+/// What was written.
+#[derive(serde::Serialize)]
+struct Found {
+    clusters: u64,
+    documents: u64,
+}
+
+impl Cluster {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let target = Target::new(&self.to)?;
+        let engine = job::Engine::local(self.memory);
+        let work = Work::begin(&engine)?;
+        let session = session::session(&engine)?;
+        let found = work.run(async {
+            let pairs = self.pairs(&session).await?;
+            let clusters = given_pairs::clusters(pairs, self.threshold, self.method)?;
+            target.write(clusters).await
+        })?;
+        target.publish()?;
+        match self.json {
+            true => {
+                let text = serde_json::to_string(&found)
+                    .map_err(|e| Error::bug("the counts cannot be written").because(e))?;
+                print::result(&format!("{text}\n"))
+            }
+            false => print::result(&format!(
+                "{:>12} {} of {} in {}\n",
+                print::count(found.clusters),
+                print::plural(found.clusters, "cluster"),
+                print::counted(found.documents, "document"),
+                self.to.display()
+            )),
+        }
+    }
+
+    /// The pairs (id_a, id_b, score), which are whole.
+    async fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
+        let shown = &self.pairs;
+        if address::scheme(shown).is_none() && !Path::new(shown).exists() {
+            return Err(Error::input(format!(
+                "there is no {shown}: name a Parquet file, or a folder of them"
+            )));
+        }
+        let read = session.read_parquet(shown.as_str(), ParquetReadOptions::default()).await;
+        let read = read.context(|| format!("the pairs in {shown} cannot be read"))?;
+        let there: Vec<&str> = read.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        for (option, name) in [("--id-a", &self.id_a), ("--id-b", &self.id_b), ("--score", &self.score)] {
+            if !there.contains(&name.as_str()) {
+                return Err(Error::job(format!(
+                    "{shown} has no column `{name}`: name one with {option}; it has {}",
+                    there.join(", ")
+                )));
+            }
+        }
+        let kind = |name: &str| {
+            read.schema().as_arrow().field_with_name(name).map(|field| field.data_type().clone())
+        };
+        let (a, b) = (kind(&self.id_a)?, kind(&self.id_b)?);
+        if a != b {
+            return Err(Error::input(format!(
+                "{shown} has the column `{}` of the type {a} and `{}` of the type {b}: ids must have one type",
+                self.id_a, self.id_b
+            )));
+        }
+        let score = cast(ident(&self.score), DataType::Float64).alias("score");
+        let pairs =
+            read.select(vec![ident(&self.id_a).alias("id_a"), ident(&self.id_b).alias("id_b"), score])?;
+        let missing = missing(&pairs).await.context(|| format!("the pairs in {shown} cannot be read"))?;
+        match missing {
+            0 => Ok(pairs),
+            rows => Err(Error::input(format!(
+                "{shown} has {} without an id or a score: leave them out, or correct what wrote them",
+                print::counted(rows, "row")
+            ))),
+        }
+    }
+}
+
+/// Rows without an id or without a number as their score.
+async fn missing(pairs: &DataFrame) -> Result<u64> {
+    let score = ident("score");
+    let lacks = ident("id_a").is_null().or(ident("id_b").is_null()).or(score.clone().is_null());
+    // Only NaN differs from itself in SQL; the engine orders it behind all numbers.
+    let lacks = lacks.or(score.gt(lit(f64::INFINITY)));
+    let one = when(lacks, lit(1_i64)).otherwise(lit(0_i64))?;
+    number(pairs.clone().aggregate(vec![], vec![sum(one).alias("n")])?).await
+}
+
+/// The one number of a frame; 0 for null.
+async fn number(frame: DataFrame) -> Result<u64> {
+    let batches = frame.collect().await?;
+    let column = batches.iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.column(0));
+    let numbers = column.map(|column| as_int64_array(column)).transpose()?;
+    Ok(numbers.and_then(|numbers| numbers.iter().next().flatten()).unwrap_or_default().unsigned_abs())
+}
+
+/// The file that is written, under another name until it is whole.
+struct Target {
+    path: PathBuf,
+    partial: tempfile::NamedTempFile,
+}
+
+impl Target {
+    fn new(path: &Path) -> Result<Self> {
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        if path.exists() {
+            return Err(Error::job(format!(
+                "--to: {} exists: remove it, or name another file",
+                path.display()
+            )));
+        }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".resemblance-").suffix(".tmp");
+        // As for any new file, the umask decides who may read it.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let partial = builder
+            .tempfile_in(folder)
+            .map_err(|e| Error::job(format!("--to: cannot write into {}", folder.display())).because(e))?;
+        Ok(Self { path: path.to_owned(), partial })
+    }
+
+    /// Writes all rows, and counts them.
+    async fn write(&self, clusters: DataFrame) -> Result<Found> {
+        let mut batches = clusters.execute_stream().await?;
+        let compression = Compression::ZSTD(parquet::basic::ZstdLevel::default());
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let file: &File = self.partial.as_file();
+        let mut writer = ArrowWriter::try_new(file, batches.schema(), Some(properties))?;
+        let mut found = Found { clusters: 0, documents: 0 };
+        while let Some(batch) = batches.try_next().await? {
+            let representatives = as_boolean_array(batch.column(3))?;
+            found.clusters += representatives.true_count() as u64;
+            found.documents += batch.num_rows() as u64;
+            writer.write(&batch)?;
+        }
+        writer.close()?;
+        file.sync_all()?;
+        Ok(found)
+    }
+
+    /// Gives the file its name.
+    fn publish(self) -> Result<()> {
+        let Self { path, partial } = self;
+        match partial.persist_noclobber(&path) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(Error::input(format!("cannot write {}", path.display())).because(e.error)),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The shared secret of a cluster, which every call between its processes carries.
+//!
+//! A client of Ballista lets the caller set one header on all of its connections, the user agent, so that header carries the secret: as
+//! a SHA-256 digest, because a header holds few characters.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::USER_AGENT;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use ballista_core::extension::{EndpointOverrideFn, SessionConfigExt};
+use datafusion::prelude::SessionConfig;
+use sha2::{Digest, Sha256};
+
+use crate::environment::{CLUSTER_TOKEN, Environment};
+use crate::error::Error;
+
+/// The secret of a cluster.
+#[derive(Clone)]
+pub(crate) struct Token {
+    /// The user agent of those who know it.
+    user_agent: Arc<str>,
+}
+
+impl Token {
+    /// The secret in the environment of this process; `None` if there is none.
+    pub(crate) fn of_process() -> Option<Self> {
+        Environment::of_process().cluster_token().map(Self::new)
+    }
+
+    fn new(secret: &str) -> Self {
+        let mut user_agent = "resemblance/".to_owned();
+        for byte in Sha256::digest(secret.as_bytes()) {
+            // Writing to a string does not fail.
+            let _ = write!(user_agent, "{byte:02x}");
+        }
+        Self { user_agent: user_agent.into() }
+    }
+
+    /// The user agent of a client that knows it.
+    pub(super) fn user_agent(&self) -> &str {
+        &self.user_agent
+    }
+
+    /// Gives the secret to the connections of Ballista's clients.
+    pub(super) fn endpoints(&self) -> EndpointOverrideFn {
+        let user_agent = Arc::clone(&self.user_agent);
+        Arc::new(move |endpoint| Ok(endpoint.user_agent(&*user_agent)?))
+    }
+
+    /// `routes` that answer only requests which carry the secret.
+    pub(super) fn guard(&self, routes: Router) -> Router {
+        let token = self.clone();
+        routes.layer(from_fn(move |request: Request, next: Next| {
+            let knows = token.is_in(&request);
+            async move { if knows { next.run(request).await } else { refused() } }
+        }))
+    }
+
+    fn is_in(&self, request: &Request) -> bool {
+        let given = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
+        // Clients add their own names.
+        let given = given.and_then(|given| given.split(' ').next()).unwrap_or_default();
+        // All bytes are compared, so that the time does not tell how many are right.
+        let differing = given.bytes().zip(self.user_agent.bytes()).fold(0, |bits, (a, b)| bits | (a ^ b));
+        differing == 0 && given.len() == self.user_agent.len()
+    }
+}
+
+fn refused() -> Response {
+    (StatusCode::UNAUTHORIZED, "this cluster asks for its token, which the request does not have\n")
+        .into_response()
+}
+
+/// A session's configuration whose connections carry the secret.
+pub(super) fn with_token(config: SessionConfig, token: Option<&Token>) -> SessionConfig {
+    match token {
+        Some(token) => config.with_ballista_override_create_grpc_client_endpoint(token.endpoints()),
+        None => config,
+    }
+}
+
+/// The error of a process whose secret is not that of the scheduler at `address`.
+pub(super) fn unauthorized(address: &str) -> Error {
+    let has = match Token::of_process() {
+        Some(_) => "another one than this process has",
+        None => "and this process has none",
+    };
+    Error::job(format!(
+        "the scheduler {address} asks for a token, {has}: set {CLUSTER_TOKEN} to the value that the scheduler was started with"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_secret_opens() {
+        let token = Token::new("hush hush, \u{e4}");
+        let request = |user_agent: &str| {
+            Request::builder().header(USER_AGENT, user_agent).body(axum::body::Body::empty()).unwrap()
+        };
+        assert!(token.is_in(&request(token.user_agent())));
+        assert!(token.is_in(&request(&format!("{} tonic/0.14", token.user_agent()))));
+        let (short, other) = (&token.user_agent()[..30], Token::new("hush"));
+        for wrong in [short, other.user_agent(), "", "tonic/0.14", "resemblance/"] {
+            assert!(!token.is_in(&request(wrong)), "{wrong}");
+        }
+        assert!(!token.is_in(&Request::new(axum::body::Body::empty())));
+        assert!(!token.user_agent().contains("hush"));
+    }
+}

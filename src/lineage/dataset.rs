@@ -1,0 +1,304 @@
+//! The datasets of a run: their names, versions, columns and sizes.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use url::Url;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::facet::facet;
+use crate::address::{self, local_path};
+use crate::apply::alarms::Verdict;
+use crate::job::{Input, Job, ReadFile, Reference};
+use crate::output::manifest::Run as Manifest;
+use crate::schema::{self, Table};
+use crate::source;
+
+/// The tables of an output that a later run reads.
+const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
+
+/// A dataset that a run reads.
+struct Wanted {
+    /// What the job names: a folder, a file, a URL, or the URL of an output.
+    address: String,
+    /// The tables of an output; none of files.
+    tables: &'static [Table],
+}
+
+/// The datasets that `job` reads, with the files of each once there is a `manifest`.
+pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
+    let wanted = wanted(job);
+    let files = manifest.map(|manifest| files_of(&wanted, &manifest.inputs));
+    let mut datasets = Vec::with_capacity(wanted.len());
+    for (at, Wanted { address, tables }) in wanted.iter().enumerate() {
+        if tables.is_empty() {
+            let mut dataset = dataset(address);
+            if let Some(files) = files.as_ref().map(|files| &files[at]).filter(|files| !files.is_empty()) {
+                describe_files(&mut dataset, files);
+            }
+            datasets.push(dataset);
+        }
+        let version = manifest.and_then(|manifest| version_of_output(manifest, address));
+        for table in *tables {
+            let mut dataset = dataset(&below(address, *table));
+            if let Some(version) = version {
+                dataset["facets"]["version"] = version_facet(version);
+            }
+            datasets.push(dataset);
+        }
+    }
+    datasets
+}
+
+/// The names of the datasets that `job` reads: `namespace` and `name` of each.
+pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
+    let named = |wanted: &Wanted| match wanted.tables {
+        [] => vec![named(&wanted.address)],
+        tables => tables.iter().map(|table| named(&below(&wanted.address, *table))).collect(),
+    };
+    wanted(job).iter().flat_map(named).collect()
+}
+
+/// The tables that `job` writes: `table`, `url`, `namespace` and `name` of each.
+pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
+    let named = |table: Table| {
+        let url = below(&job.output.url, table);
+        let mut named = named(&url);
+        named["table"] = json!(table.name());
+        named["url"] = json!(url);
+        named
+    };
+    Table::of(job).into_iter().map(named).collect()
+}
+
+/// The tables that a run wrote.
+pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[Verdict]) -> Vec<Value> {
+    let of = |table: Table| {
+        let mut dataset = dataset(&below(&job.output.url, table));
+        let contract = schema::contract(table).over(&manifest.source, job.columns());
+        let column = |column: &schema::Column| json!({ "name": column.name, "type": column.kind.arrow().to_string(), "description": column.doc });
+        let columns: Vec<Value> = contract.columns.iter().map(column).collect();
+        dataset["facets"]["schema"] = facet(("1-2-0", "SchemaDatasetFacet"), json!({ "fields": columns }));
+        dataset["facets"]["version"] = version_facet(&manifest.fingerprint);
+        if let Some(written) = manifest.tables.get(table.name()) {
+            let bytes: u64 = written.files.iter().map(|file| file.bytes).sum();
+            let sizes = json!({ "rowCount": written.rows, "size": bytes, "fileCount": written.files.len() });
+            dataset["outputFacets"]["outputStatistics"] =
+                facet(("1-0-2", "OutputStatisticsOutputDatasetFacet"), sizes);
+        }
+        if table == Table::Clusters && !verdicts.is_empty() {
+            let assertions: Vec<Value> = verdicts.iter().map(|verdict| assertion(job, verdict)).collect();
+            dataset["facets"]["dataQualityAssertions"] =
+                facet(("1-1-0", "DataQualityAssertionsDatasetFacet"), json!({ "assertions": assertions }));
+        }
+        dataset
+    };
+    Table::of(job).into_iter().map(of).collect()
+}
+
+/// A bound of the job, and whether the output keeps it.
+fn assertion(job: &Job, verdict: &Verdict) -> Value {
+    json!({
+        "assertion": verdict.bound,
+        "name": format!("alarms.{}", verdict.bound),
+        "success": verdict.alarms.is_empty(),
+        "severity": if job.alarms.fail { "error" } else { "warn" },
+        "expected": verdict.allowed.to_string(),
+        "actual": verdict.found.to_string(),
+    })
+}
+
+fn wanted(job: &Job) -> Vec<Wanted> {
+    let files = |urls: &[String]| {
+        let file = |url: &String| Wanted { address: url.clone(), tables: &[] };
+        urls.iter().map(file).collect::<Vec<_>>()
+    };
+    let outputs = |urls: &[String]| {
+        let output = |url: &String| Wanted { address: url.clone(), tables: &READ_OF_OUTPUTS };
+        urls.iter().map(output).collect::<Vec<_>>()
+    };
+    let mut wanted = match &job.input {
+        Input::Read => files(&job.source.urls),
+        Input::Reuse(reuse) => outputs(std::slice::from_ref(&reuse.output)),
+        Input::Merge(urls) => outputs(urls),
+    };
+    wanted.extend(match job.reference() {
+        None => Vec::new(),
+        Some(Reference::Outputs { urls, .. }) => outputs(urls),
+        Some(Reference::Source(source)) => files(&source.urls),
+    });
+    // Two patterns in one folder are one dataset.
+    let mut names = HashSet::new();
+    wanted.retain(|wanted| names.insert(name(&wanted.address)));
+    wanted
+}
+
+/// The files of each dataset: those below its address, or below the longest if there are several.
+fn files_of<'f>(wanted: &[Wanted], files: &'f [ReadFile]) -> Vec<Vec<&'f ReadFile>> {
+    let bases: Vec<&str> = wanted.iter().map(|wanted| source::without_pattern(&wanted.address)).collect();
+    let mut found = vec![Vec::new(); wanted.len()];
+    for file in files {
+        let is_below = |base: &str| match file.path.strip_prefix(base) {
+            Some(rest) => rest.is_empty() || base.is_empty() || base.ends_with('/') || rest.starts_with('/'),
+            None => false,
+        };
+        let below = bases.iter().enumerate().filter(|(_, base)| is_below(base));
+        if let Some((at, _)) = below.max_by_key(|(_, base)| base.len()) {
+            found[at].push(file);
+        }
+    }
+    found
+}
+
+/// Adds the sizes of files, and a version that changes with any of them.
+fn describe_files(dataset: &mut Value, files: &[&ReadFile]) {
+    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    let sizes = json!({ "size": bytes, "fileCount": files.len() });
+    dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
+    let line = |file: &&ReadFile| Some(format!("{:?} {} {}", file.path, file.bytes, version_of(file)?));
+    // Outputs of older versions of this program do not have the versions of their inputs.
+    let Some(mut lines) = files.iter().map(line).collect::<Option<Vec<_>>>() else { return };
+    lines.sort();
+    dataset["facets"]["version"] = version_facet(&format!("{:032x}", xxh3_128(lines.join("\n").as_bytes())));
+}
+
+/// The fingerprint that a finished output had when the run read it.
+fn version_of_output<'m>(manifest: &'m Manifest, address: &str) -> Option<&'m str> {
+    let known = manifest.known.iter().find(|known| names_the_same(&known.output, address));
+    let read = || manifest.inputs.iter().find(|input| names_the_same(&input.path, address));
+    known.map(|known| known.fingerprint.as_str()).or_else(|| read()?.e_tag.as_deref())
+}
+
+/// What tells a file from others of its name: its ETag in an object store, else when it was last written.
+fn version_of(file: &ReadFile) -> Option<String> {
+    file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))
+}
+
+fn names_the_same(a: &str, b: &str) -> bool {
+    a == b || name(a) == name(b)
+}
+
+fn version_facet(version: &str) -> Value {
+    facet(("1-0-1", "DatasetVersionDatasetFacet"), json!({ "datasetVersion": version }))
+}
+
+/// The address of a table of the output at `address`.
+fn below(address: &str, table: Table) -> String {
+    format!("{}/{table}", address.trim_end_matches('/'))
+}
+
+/// The dataset at an address, without facets.
+fn dataset(address: &str) -> Value {
+    let mut dataset = named(address);
+    dataset["facets"] = json!({});
+    dataset
+}
+
+/// The names of the dataset at an address.
+fn named(address: &str) -> Value {
+    let (namespace, name) = name(address);
+    json!({ "namespace": namespace, "name": name })
+}
+
+/// Namespace and name by the conventions of OpenLineage: `s3://bucket` and the key; for a path `file` and the absolute path. A
+/// pattern has the name of the folder in which it looks.
+fn name(address: &str) -> (String, String) {
+    let folder = source::without_pattern(address);
+    let folder = if folder.is_empty() { "." } else { folder };
+    let path = match address::scheme(folder) {
+        None => folder.into(),
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
+            match Url::parse(folder).ok().and_then(|url| url.to_file_path().ok()) {
+                Some(path) => path,
+                None => folder.into(),
+            }
+        }
+        Some((scheme, rest)) => {
+            let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
+            // One store has several names.
+            let scheme = if scheme.eq_ignore_ascii_case("s3a") { "s3" } else { scheme };
+            let key = key.trim_end_matches('/');
+            let key = if key.is_empty() { "/" } else { key };
+            return (format!("{}://{authority}", scheme.to_ascii_lowercase()), key.to_owned());
+        }
+    };
+    let absolute = local_path::absolute(&path).unwrap_or(path);
+    ("file".to_owned(), absolute.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_file(path: &str, e_tag: Option<&str>) -> ReadFile {
+        ReadFile {
+            path: path.to_owned(),
+            bytes: 1,
+            modified: None,
+            e_tag: e_tag.map(str::to_owned),
+            crc32: None,
+            crc32_bytes: None,
+        }
+    }
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let real = real.to_string_lossy();
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        let file = |path: &str| ("file".to_owned(), path.to_owned());
+        let s3 = |key: &str| ("s3://lake".to_owned(), key.to_owned());
+        for (address, expected) in [
+            (format!("{real}/reviews/"), file(&format!("{real}/reviews"))),
+            (format!("{real}/day=*/part.csv"), file(&real)),
+            (format!("file://{real}/a%20b"), file(&format!("{real}/a b"))),
+            ("*.csv".to_owned(), file(&here.to_string_lossy())),
+            ("s3://lake/reviews/".to_owned(), s3("reviews")),
+            ("S3a://lake/reviews/day=*/x.parquet".to_owned(), s3("reviews")),
+            ("s3://lake".to_owned(), s3("/")),
+            (
+                "abfss://c@a.dfs.core.windows.net/x".to_owned(),
+                ("abfss://c@a.dfs.core.windows.net".to_owned(), "x".to_owned()),
+            ),
+        ] {
+            assert_eq!(name(&address), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_of_the_dataset_with_the_longest_address() {
+        let wanted: Vec<Wanted> = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
+            .map(|address| Wanted { address: address.to_owned(), tables: &[] })
+            .into();
+        let file = |path: &str| read_file(path, None);
+        let paths = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"];
+        let files = paths.map(file);
+        let found: Vec<Vec<&str>> = files_of(&wanted, &files)
+            .into_iter()
+            .map(|files| files.into_iter().map(|file| file.path.as_str()).collect())
+            .collect();
+        // A pattern looks in its folder, as the first dataset does: one of the two has the file.
+        assert_eq!([found[0].len() + found[2].len(), found[1].len(), found[3].len()], [2, 1, 1]);
+        assert_eq!((&found[1], &found[3]), (&vec!["data/new/b.csv"], &vec!["s3://b/x/d.csv"]));
+    }
+
+    #[test]
+    fn the_version_changes_with_every_file() {
+        let version = |files: &[(&str, Option<&str>)]| {
+            let file = |&(path, version): &(&str, Option<&str>)| read_file(path, version);
+            let files: Vec<ReadFile> = files.iter().map(file).collect();
+            let mut dataset = dataset("s3://b/x");
+            describe_files(&mut dataset, &files.iter().collect::<Vec<_>>());
+            dataset["facets"]["version"]["datasetVersion"].as_str().map(str::to_owned)
+        };
+        let (a, b) = (("a", Some("1")), ("b", Some("2")));
+        let first = version(&[a, b]);
+        assert_eq!(first.as_ref().map(String::len), Some(32));
+        assert_eq!(version(&[b, a]), first);
+        for other in [&[a, ("b", Some("3"))][..], &[a], &[a, ("c", Some("2"))]] {
+            assert_ne!(version(other), first);
+        }
+        assert_eq!(version(&[a, ("b", None)]), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! A cluster with a token: those who have it get the rows of one process, and everybody else is refused.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{QUIET, job_file, parquet_files};
+use crate::support::cluster::{Cluster, Setup};
+use crate::support::rows::{assert_rows, rows};
+use crate::support::*;
+
+const TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
+
+#[test]
+fn only_those_who_have_the_token_are_served() {
+    let environment = vec![(TOKEN.to_owned(), "hush, hush".to_owned())];
+    let cluster = Cluster::with(Setup { environment, ..Setup::default() });
+    let source = parquet_files(cluster.folder(), &corpus(7, 400, 30), 2);
+    let job = job_file(cluster.folder(), &source);
+    let (there, here) = (cluster.folder().join("there"), cluster.folder().join("here"));
+    // Tasks fetch what others wrote, and the driver the last rows: with the token on every connection.
+    cluster.run(&job, &there.display().to_string(), &[]).succeed(QUIET);
+    let mut local = resemblance();
+    local.arg("run").arg(&job).args(["--set", &format!("output.url={}", here.display())]).assert().success();
+    assert_rows(&there, &rows(&here), "a run with a token");
+
+    for token in [None, Some("hush")] {
+        let refused = |command: &mut assert_cmd::Command| {
+            command.timeout(Duration::from_secs(60));
+            match token {
+                Some(token) => command.env(TOKEN, token),
+                None => command.env_remove(TOKEN),
+            };
+            let refused = command.assert().code(2);
+            let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+            let has =
+                if token.is_some() { "another one than this process has" } else { "this process has none" };
+            assert!(
+                said.contains("asks for a token") && said.contains(has) && said.contains(TOKEN),
+                "{said}"
+            );
+        };
+        let mut driver = resemblance();
+        let at = format!("engine.scheduler={}", cluster.url());
+        let to = format!("output.url={}", cluster.folder().join("refused").display());
+        driver.arg("run").arg(&job);
+        refused(driver.args(["--set", "engine.mode=cluster", "--set", &at, "--set", &to]));
+        let mut executor = resemblance();
+        executor.arg("executor").args(["--scheduler", &cluster.url()[5..], "--bind", &free_address()]);
+        refused(executor.arg("--work-dir").arg(cluster.folder().join("work")));
+        assert!(!Path::new(&cluster.folder().join("refused/manifest.json")).exists());
+    }
+    // Health is for all; nothing else is.
+    assert_eq!(cluster.get("/readyz").unwrap().0, 200);
+    for path in
+        ["/api/executors", "/api/jobs", "/api/version", "/ballista.protobuf.SchedulerGrpc/ExecuteQuery"]
+    {
+        assert_eq!(cluster.get(path).unwrap().0, 401, "{path}");
+    }
+    for port in cluster.ports_of_executors() {
+        assert_eq!(status(*port, "/arrow.flight.protocol.FlightService/DoGet"), 401);
+    }
+}
+
+fn free_address() -> String {
+    format!("127.0.0.1:{}", crate::support::process::free_ports(3))
+}
+
+/// The status of the answer to a POST.
+fn status(port: u16, path: &str) -> u16 {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let request = "Content-Type: application/grpc\r\nContent-Length: 0\r\nConnection: close";
+    write!(stream, "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{request}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}

@@ -1,0 +1,364 @@
+//! Clusters at several thresholds, and clusters of pairs that another program wrote, against plain code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use resemblance::job::{self, Job};
+use tempfile::tempdir;
+
+use crate::support::*;
+
+type Pairs = BTreeMap<(String, String), f64>;
+/// id -> (cluster_id, size, representative)
+type Clusters = BTreeMap<String, (String, u64, bool)>;
+
+/// Documents of equal length, among them long chains: each differs from the one before by one word.
+fn chained(seed: u64) -> Vec<Document> {
+    let mut random = Random(seed);
+    let mut documents = corpus(seed, 120, 25);
+    let mut text: Vec<String> = (0..25).map(|word| format!("c{word}")).collect();
+    for at in 0..30 {
+        let word = random.below(25);
+        text[word] = format!("n{at}");
+        documents.push((format!("c{at:05}"), text.join(" ")));
+    }
+    documents
+}
+
+/// The clusters of pairs, by the first document in `order` of each part.
+fn components(pairs: &Pairs, order: &[&String]) -> Clusters {
+    let mut of: BTreeMap<&String, &String> = BTreeMap::new();
+    let nodes: BTreeSet<&String> = pairs.keys().flat_map(|(a, b)| [a, b]).collect();
+    for start in &nodes {
+        let mut ahead = vec![*start];
+        if of.contains_key(start) {
+            continue;
+        }
+        while let Some(node) = ahead.pop() {
+            if of.insert(node, start).is_none() {
+                let next = pairs.keys().filter_map(|(a, b)| match node {
+                    node if node == a => Some(b),
+                    node if node == b => Some(a),
+                    _ => None,
+                });
+                ahead.extend(next);
+            }
+        }
+    }
+    let first =
+        |cluster: &String| *order.iter().find(|id| of.get(*id).is_some_and(|of| *of == cluster)).unwrap();
+    described(nodes.iter().map(|&node| (node, first(of[node]))).collect())
+}
+
+/// The same, where each document is in the cluster of the first representative in `order` that it is paired with.
+fn represented(pairs: &Pairs, order: &[&String]) -> Clusters {
+    let paired = |a: &String, b: &String| pairs.contains_key(&(a.min(b).clone(), a.max(b).clone()));
+    let mut representatives: Vec<&String> = Vec::new();
+    let mut of = BTreeMap::new();
+    let nodes: BTreeSet<&String> = pairs.keys().flat_map(|(a, b)| [a, b]).collect();
+    for &id in order.iter().filter(|id| nodes.contains(*id)) {
+        let by = representatives.iter().find(|by| paired(by, id)).copied().unwrap_or(id);
+        if by == id {
+            representatives.push(id);
+        }
+        of.insert(id, by);
+    }
+    described(of)
+}
+
+/// The clusters of documents with their representatives.
+fn described(of: BTreeMap<&String, &String>) -> Clusters {
+    let members =
+        |by: &String| of.iter().filter(move |(_, of)| **of == by).map(|(id, _)| *id).collect::<Vec<_>>();
+    let row = |(&id, &by): (&&String, &&String)| {
+        let members = members(by);
+        (id.clone(), (members[0].clone(), members.len() as u64, id == by))
+    };
+    of.iter().map(row).collect()
+}
+
+fn read(batch: &RecordBatch) -> Clusters {
+    let representative = batch.column_by_name("representative").unwrap().as_boolean();
+    let ids = strings(batch, "id").into_iter().zip(strings(batch, "cluster_id"));
+    let rows = ids.zip(numbers(batch, "size")).zip(representative.values().iter());
+    let rows: Vec<_> = rows.map(|(((id, cluster), size), first)| (id, (cluster, size, first))).collect();
+    let count = rows.len();
+    let clusters: Clusters = rows.into_iter().collect();
+    assert_eq!(clusters.len(), count, "a document has two rows");
+    clusters
+}
+
+/// The levels of an output, by their thresholds.
+fn levels(output: &Path) -> Vec<(f64, Clusters)> {
+    let batch = table(output, "cluster_levels");
+    let thresholds = floats(&batch, "threshold");
+    let mut levels = Vec::new();
+    let mut from = 0;
+    // The rows are sorted by their first column.
+    while from < thresholds.len() {
+        let rows = thresholds[from..].iter().take_while(|at| **at == thresholds[from]).count();
+        levels.push((thresholds[from], read(&batch.slice(from, rows))));
+        from += rows;
+    }
+    levels
+}
+
+fn over(pairs: &Pairs, threshold: f64) -> Pairs {
+    pairs.iter().filter(|(_, at)| **at >= threshold).map(|(ids, at)| (ids.clone(), *at)).collect()
+}
+
+/// The ids of documents in the order in which they represent clusters: the most shingles, then the smallest id.
+fn wanted(documents: &[Document]) -> Vec<&String> {
+    let mut order: Vec<_> =
+        documents.iter().map(|(id, text)| (usize::MAX - shingles(text, 3).len(), id)).collect();
+    order.sort();
+    order.into_iter().map(|(_, id)| id).collect()
+}
+
+const THRESHOLDS: [f64; 4] = [0.5, 0.625, 0.8, 1.0];
+
+fn job_of(source: &Path, output: &Path, more: &[&str]) -> Job {
+    let thresholds = format!("clusters.thresholds={THRESHOLDS:?}");
+    job(source, output, &[&["score.threshold=0.5", "output.max_expand=0", &thresholds], more].concat())
+}
+
+#[test]
+fn each_level_has_the_clusters_of_its_pairs() {
+    for seed in seeds(3) {
+        let folder = tempdir().unwrap();
+        let (source, documents) = (folder.path().join("in.parquet"), chained(seed));
+        write_parquet(&source, &documents, 50);
+        let pairs_there = exact_pairs(&documents, 3, 0.5);
+        let order = wanted(&documents);
+        for (method, plain) in [
+            ("components", components as fn(&Pairs, &[&String]) -> Clusters),
+            ("representative", represented as fn(&Pairs, &[&String]) -> Clusters),
+        ] {
+            let output = folder.path().join(method);
+            run(&job_of(&source, &output, &["candidates.method=all", &format!("clusters.method={method}")]))
+                .unwrap();
+            let levels = levels(&output);
+            assert_eq!(levels.iter().map(|level| level.0).collect::<Vec<_>>(), THRESHOLDS, "{seed} {method}");
+            for (threshold, found) in &levels {
+                let expected = plain(&over(&pairs_there, *threshold), &order);
+                assert_eq!(*found, expected, "{seed} {method} {threshold}");
+            }
+            // Fewer documents are in pairs on the way up.
+            assert!(levels[0].1.len() > levels[3].1.len(), "{seed} {method}");
+            assert_eq!(levels[0].1, read(&table(&output, "clusters")), "{seed} {method}");
+        }
+    }
+}
+
+/// With stars of copies, groups and other outputs, where not every pair is a row of `pairs`.
+#[test]
+fn the_first_level_has_the_clusters_of_the_job() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = chained(11);
+    write_parquet(&path("first.parquet"), &documents[..90], 50);
+    write_parquet(&path("second.parquet"), &documents[90..], 50);
+    let (first, second) = (path("first.parquet"), path("second.parquet"));
+    let known = format!("against.output={}", path("first").display());
+    let source = format!(
+        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
+        first.display().to_string()
+    );
+    for method in ["components", "representative"] {
+        let method = format!("clusters.method={method}");
+        run(&job_of(&first, &path("first"), &[&method])).unwrap();
+        for (name, source, more) in [
+            ("star", &first, "output.expand=star"),
+            ("outputs", &second, known.as_str()),
+            ("source", &second, source.as_str()),
+        ] {
+            let output = path(&format!("{name}-{method}"));
+            run(&job_of(source, &output, &[&method, more])).unwrap();
+            let (levels, clusters) = (table(&output, "cluster_levels"), table(&output, "clusters"));
+            let rows = floats(&levels, "threshold").iter().filter(|at| **at == 0.5).count();
+            let levels = levels.slice(0, rows);
+            for column in ["id", "cluster_id", "size", "representative", "reference"] {
+                let of = |batch: &RecordBatch| {
+                    let column = arrow::compute::cast(
+                        batch.column_by_name(column).unwrap(),
+                        &arrow::datatypes::DataType::Utf8,
+                    );
+                    column
+                        .unwrap()
+                        .as_string::<i32>()
+                        .iter()
+                        .map(|value| value.unwrap().to_owned())
+                        .collect::<Vec<_>>()
+                };
+                assert_eq!(of(&levels), of(&clusters), "{name} {method} {column}");
+            }
+            assert!(rows > 20, "{name} {rows}");
+        }
+        std::fs::remove_dir_all(path("first")).unwrap();
+    }
+}
+
+#[test]
+fn thresholds_that_have_no_pairs_are_refused_by_name() {
+    let refused = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let file = job::file::read(&job_text("in.parquet", "out"), "job.toml", &sets).unwrap();
+        job::resolve(file).unwrap_err().to_string()
+    };
+    for (sets, part) in [
+        (
+            &["score.threshold=0.8", "clusters.thresholds=[0.9, 0.75]"][..],
+            "has 0.75: expected numbers from 0.8 to 1",
+        ),
+        (&["clusters.thresholds=[1.5]"], "has 1.5"),
+        (&["clusters.thresholds=[nan]"], "has NaN"),
+        (&["clusters.thresholds=[0.9, 0.9]"], "has 0.9 twice"),
+        (&["clusters.thresholds=[0.9]", "score.by=signature"], "score.by"),
+    ] {
+        let said = refused(sets);
+        assert!(said.starts_with("`clusters.thresholds`") && said.contains(part), "{said}");
+    }
+}
+
+/// Writes pairs as another program may.
+fn write_pairs(path: &Path, pairs: &[(&str, &str, f64)]) {
+    let column = |at: usize| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(
+            pairs.iter().map(|pair| if at == 0 { pair.0 } else { pair.1 }),
+        ))
+    };
+    let scores: ArrayRef = Arc::new(Float64Array::from_iter_values(pairs.iter().map(|pair| pair.2)));
+    write_batch(
+        path,
+        &RecordBatch::try_from_iter([("id_a", column(0)), ("id_b", column(1)), ("score", scores)]).unwrap(),
+        3,
+    );
+}
+
+fn read_file(path: &Path) -> RecordBatch {
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(
+        std::fs::File::open(path).unwrap(),
+    );
+    let reader = reader.unwrap();
+    let schema = Arc::clone(reader.schema());
+    let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
+    arrow::compute::concat_batches(&schema, &batches).unwrap()
+}
+
+#[test]
+fn anybodys_pairs_become_clusters() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // A chain e-d-c-b, a pair in both orders and twice, a document with itself, and a pair under the threshold.
+    let rows = [
+        ("e", "d", 0.9),
+        ("c", "d", 0.8),
+        ("c", "b", 0.95),
+        ("x", "y", 1.0),
+        ("y", "x", 0.9),
+        ("x", "y", 0.1),
+        ("s", "s", 1.0),
+        ("b", "x", 0.79),
+    ];
+    write_pairs(&path("pairs.parquet"), &rows);
+    for (method, expected) in [
+        (
+            "components",
+            [("b", "b", 4), ("c", "b", 4), ("d", "b", 4), ("e", "b", 4), ("x", "x", 2), ("y", "x", 2)],
+        ),
+        (
+            "representative",
+            [("b", "b", 2), ("c", "b", 2), ("d", "d", 2), ("e", "d", 2), ("x", "x", 2), ("y", "x", 2)],
+        ),
+    ] {
+        let to = path(&format!("{method}.parquet"));
+        let mut command = resemblance();
+        command.arg("cluster").arg(path("pairs.parquet")).arg("--to").arg(&to);
+        let run = command.args(["--threshold", "0.8", "--method", method, "--json"]).assert().success();
+        let counts: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+        let clusters = expected.iter().map(|row| row.1).collect::<BTreeSet<_>>().len();
+        assert_eq!(counts, serde_json::json!({ "clusters": clusters, "documents": 6 }));
+        let batch = read_file(&to);
+        let names: Vec<_> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+        assert_eq!(names, ["id", "cluster_id", "size", "representative"]);
+        let expected: Clusters =
+            expected.map(|(id, of, size)| (id.to_owned(), (of.to_owned(), size, id == of))).into();
+        assert_eq!(read(&batch), expected, "{method}");
+    }
+    // Nothing is written over.
+    let mut again = resemblance();
+    again
+        .arg("cluster")
+        .arg(path("pairs.parquet"))
+        .arg("--to")
+        .arg(path("components.parquet"))
+        .assert()
+        .code(2);
+}
+
+#[test]
+fn pairs_of_an_output_become_the_clusters_of_its_levels() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = chained(5);
+    write_parquet(&path("in.parquet"), &documents, 50);
+    let keep = "clusters.keep=['id']";
+    for method in ["components", "representative"] {
+        let output = path(method);
+        run(&job_of(&path("in.parquet"), &output, &[keep, &format!("clusters.method={method}")])).unwrap();
+        for (threshold, level) in levels(&output) {
+            let to = path(&format!("{method}-{threshold}.parquet"));
+            let mut command = resemblance();
+            command.arg("cluster").arg(output.join("pairs")).arg("--to").arg(&to);
+            command.args(["--score", "jaccard", "--method", method, "--threshold", &threshold.to_string()]);
+            command.assert().success();
+            assert_eq!(read(&read_file(&to)), level, "{method} {threshold}");
+        }
+    }
+}
+
+#[test]
+fn ids_that_are_numbers_stay_numbers_and_what_is_no_pair_is_an_error() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let numbers_of = |values: Vec<Option<i64>>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
+    let scores: ArrayRef = Arc::new(Float64Array::from(vec![0.9, 0.9]));
+    let (a, b) = (numbers_of(vec![Some(10), Some(9)]), numbers_of(vec![Some(9), Some(100)]));
+    let batch = RecordBatch::try_from_iter([("l", a.clone()), ("r", b), ("s", scores.clone())]).unwrap();
+    write_batch(&path("numbers.parquet"), &batch, 10);
+    let cluster = |pairs: &str, more: &[&str]| {
+        let mut command = resemblance();
+        command.arg("cluster").arg(path(pairs)).arg("--to").arg(path(&format!("{pairs}.out")));
+        command.args(more).assert()
+    };
+    cluster("numbers.parquet", &["--id-a", "l", "--id-b", "r", "--score", "s"]).success();
+    let written = read_file(&path("numbers.parquet.out"));
+    assert_eq!(numbers(&written, "id"), [9, 10, 100]);
+    assert_eq!(numbers(&written, "cluster_id"), [9, 9, 9]);
+
+    let gap = RecordBatch::try_from_iter([
+        ("id_a", a.clone()),
+        ("id_b", numbers_of(vec![None, Some(1)])),
+        ("score", scores.clone()),
+    ]);
+    write_batch(&path("gap.parquet"), &gap.unwrap(), 10);
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let mixed = RecordBatch::try_from_iter([("id_a", a), ("id_b", texts), ("score", scores)]).unwrap();
+    write_batch(&path("mixed.parquet"), &mixed, 10);
+    for (pairs, more, code, part) in [
+        ("numbers.parquet", &["--to", "x"][..], 2, "cannot be used multiple times"),
+        ("gap.parquet", &[], 3, "1 row without an id or a score"),
+        ("mixed.parquet", &[], 3, "ids must have one type"),
+        ("gap.parquet", &["--score", "jaccard"], 2, "no column `jaccard`: name one with --score"),
+        ("none.parquet", &[], 3, "none.parquet"),
+    ] {
+        let said = cluster(pairs, more).code(code);
+        let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+        assert!(said.contains(part), "{said}");
+        assert!(!path(&format!("{pairs}.out")).exists() || pairs.starts_with("numbers"));
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left.into_iter().any(|name| name.to_string_lossy().ends_with(".tmp")));
+}
