@@ -42,7 +42,9 @@ pub(crate) const OPENLINEAGE_ROOT_PARENT_ID: &str = "OPENLINEAGE_ROOT_PARENT_ID"
 
 /// Prefixes of the variables that stores read.
 pub(crate) const AWS: &str = "AWS_";
+#[cfg(any(test, feature = "azure", feature = "cluster"))]
 pub(crate) const AZURE: &str = "AZURE_";
+#[cfg(any(test, feature = "gcs", feature = "cluster"))]
 pub(crate) const GOOGLE: &str = "GOOGLE_";
 
 /// A variable that holds a number of seconds.
