@@ -74,6 +74,7 @@ mod show;
 #[cfg(feature = "cluster")]
 mod soak;
 mod source;
+mod spans;
 mod spills;
 mod sql;
 mod stages;

@@ -279,6 +279,21 @@ impl StageContext<'_> {
         texts.into_iter().map(frames::passages::texts).collect()
     }
 
+    /// Reads the texts with examples of passages by their positions: (source, position, text, ..).
+    pub(super) async fn passage_texts(&self) -> Result<DataFrame> {
+        let texts = self.at(WorkTable::PASSAGE_POSITIONS, None).await?.into_iter().map(Ok);
+        frames::union(texts)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+    }
+
+    /// All documents of the source in the columns of [`frames::documents`], with their whole texts.
+    pub(super) async fn whole_texts(&self) -> Result<DataFrame> {
+        let Some(listed) = self.input.listed() else {
+            return Err(Error::bug("texts are read, and no file was listed"));
+        };
+        let read = source::read(self.session(), &self.job.source, listed, Request::all()).await?;
+        frames::documents::documents(read.frame)
+    }
+
     /// The documents at the positions of a table, in the columns of [`frames::documents`]. Pass `cut` if only the
     /// shingles are needed, so that long texts are streamed.
     async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {

@@ -32,11 +32,15 @@ pub enum Table {
     ClusterIdChanges,
     /// Documents that stay although another one represents their cluster.
     Spared,
+    /// The places of passages that repeat inside documents.
+    Spans,
+    /// Those passages.
+    Passages,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 11] = [
         Table::Pairs,
         Table::Clusters,
         Table::Documents,
@@ -46,6 +50,8 @@ impl Table {
         Table::Dictionary,
         Table::ClusterIdChanges,
         Table::Spared,
+        Table::Spans,
+        Table::Passages,
     ];
 
     /// The tables that `job` writes.
@@ -56,6 +62,7 @@ impl Table {
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
             Table::Spared => job.clusters.contained.is_some(),
+            Table::Spans | Table::Passages => job.passages.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -70,6 +77,8 @@ impl Table {
                 | Table::Dictionary
                 | Table::ClusterIdChanges
                 | Table::Spared
+                | Table::Spans
+                | Table::Passages
         )
     }
 
@@ -90,6 +99,8 @@ impl Table {
             Table::Dictionary => "dictionary",
             Table::ClusterIdChanges => "cluster_id_changes",
             Table::Spared => "spared",
+            Table::Spans => "spans",
+            Table::Passages => "passages",
         }
     }
 }
@@ -235,6 +246,8 @@ pub fn contract(table: Table) -> &'static Contract {
                 Contract::read(table, include_str!("../../schemas/cluster_id_changes.toml"))
             }
             Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
+            Table::Spans => Contract::read(table, include_str!("../../schemas/spans.toml")),
+            Table::Passages => Contract::read(table, include_str!("../../schemas/passages.toml")),
         })
     });
     // They are in the order of the variants, as `Table::ALL` is.

@@ -31,6 +31,8 @@ mod set_hash;
 mod shingle_texts;
 mod shingles;
 mod signature_set;
+mod struct_lists;
+mod units;
 pub(crate) mod unsigned_bits;
 
 use std::sync::Arc;
@@ -54,6 +56,8 @@ use set_hash::SetHash;
 use shingle_texts::ShingleTexts;
 use shingles::Shingles;
 use signature_set::SignatureSet;
+pub(crate) use units::UNIT;
+use units::Units;
 use unsigned_bits::UnsignedBits;
 
 /// Every function for SQL, in the order in which a document travels through them.
@@ -76,6 +80,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<DocumentKey>::default()),
         shared(RowUdf::<ShingleTexts>::default()),
         shared(Passages::default()),
+        shared(RowUdf::<Units>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
         shared(UnsignedBits::default()),
@@ -113,10 +118,10 @@ pub mod expr_fn {
 
     use super::{
         Containment, DocumentKey, Jaccard, LshBands, Minhash, MinhashSimilarity, OnePermutation, PairUdf,
-        Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles, SignatureSet,
+        Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles, SignatureSet, Units,
         UnsignedBits,
     };
-    use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, Unit, Words};
+    use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
 
     fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
         ScalarUDF::from(function).call(args)
@@ -131,6 +136,15 @@ pub mod expr_fn {
     /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
     pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
         call(RowUdf::<ShingleTexts>::default(), cut_arguments(text, by))
+    }
+
+    /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the rules of
+    /// `by`.
+    pub(crate) fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr {
+        let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
+        let mut arguments = cut_arguments(text, &by);
+        arguments.insert(1, lit(unit.name()));
+        call(RowUdf::<Units>::default(), arguments)
     }
 
     fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {

@@ -112,6 +112,7 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ("hot", &["lsh.hot_bucket=2", "shingle.hash=dictionary"]),
         ("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]),
         ("kept", &["output.keep=shingles"]),
+        ("lines", &["passages.unit=line", "passages.min_words=1"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",

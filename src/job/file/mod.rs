@@ -15,7 +15,7 @@ pub use self::limit::Limit;
 use super::document::Document;
 use super::{
     Alarms, BucketHash, Candidates, ClusterMethod, DuplicateIds, NewPairs, OnError, Output, References,
-    SameId, Score, ShingleHash, Short, Unit, Words,
+    SameId, Score, ShingleHash, Short, TextUnit, Unit, Words,
 };
 use crate::error::Result;
 
@@ -58,6 +58,8 @@ pub struct File {
     /// `[clusters]`: what a cluster is, and which of its documents represents it.
     #[serde(default)]
     pub clusters: Clusters,
+    /// `[passages]`: which passages are found that repeat inside documents.
+    pub passages: Option<Passages>,
     /// `[alarms]`: bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
@@ -99,6 +101,7 @@ impl File {
             against: None,
             score: Score::default(),
             clusters: Clusters::default(),
+            passages: None,
             alarms: Alarms::default(),
             output: Output::at(output),
             engine: Engine::default(),
@@ -444,6 +447,22 @@ pub struct Clusters {
     /// is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default: every
     /// document but the representative is removed.
     pub contained: Option<f64>,
+}
+
+/// `[passages]`: which passages are found that repeat inside documents. This is not `output.passages`, which is about pairs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Passages {
+    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`. Two are the same passage if they have the same words,
+    /// by `shingle.words` and `shingle.normalize`. Required.
+    pub unit: TextUnit,
+    /// The fewest words of a passage; shorter lines, sentences and paragraphs never are one. Default: [`Passages::MIN_WORDS`].
+    pub min_words: Option<usize>,
+}
+
+impl Passages {
+    /// The default of `min_words`: five words rarely agree by chance.
+    pub const MIN_WORDS: usize = 5;
 }
 
 /// `[engine]`: what runs the job.

@@ -7,4 +7,6 @@ pub mod normalize;
 pub(crate) mod passage;
 pub(crate) mod shingle_texts;
 pub mod shingles;
+pub(crate) mod units;
 pub mod words;
+pub(crate) mod written_words;

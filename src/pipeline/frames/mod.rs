@@ -22,6 +22,7 @@ pub(crate) mod scores;
 pub(crate) mod shingles;
 pub(crate) mod signatures;
 pub mod sketches;
+pub(crate) mod spans;
 
 use std::sync::Arc;
 

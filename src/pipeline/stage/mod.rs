@@ -26,6 +26,7 @@ pub(in crate::pipeline) mod losses;
 pub(crate) mod members;
 mod pair_limit;
 pub(crate) mod pairs;
+mod passages;
 mod positions;
 mod prefix_join;
 pub mod ranks;
@@ -36,6 +37,7 @@ pub mod represented;
 mod sample;
 pub(crate) mod scores;
 mod sketches;
+mod spans;
 pub(crate) mod spared;
 pub mod stars;
 mod texts;
@@ -52,6 +54,10 @@ static SEARCH: &[&dyn Stage] = &[
     &dictionary::Dictionary,
     &sketches::Sketches,
     &frequencies::Frequencies::New,
+    &spans::Units,
+    &spans::Spans,
+    &passages::PassagePositions,
+    &passages::Passages,
     &reference_duplicates::ReferenceDuplicates,
     &reference::Reference,
     &copies::Copies,
