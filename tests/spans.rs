@@ -110,7 +110,16 @@ fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Span> {
             let passage = format!("{:032x}", xxh3_128(words.join(" ").as_bytes()));
             let kept_at = first.entry(passage.clone()).or_insert_with(|| (id.clone(), chars.0)).clone();
             let kept = kept_at == (id.clone(), chars.0);
-            all.push(Span { id: id.clone(), chars, bytes, words: words.len(), occurrences: 0, passage, kept, kept_at });
+            all.push(Span {
+                id: id.clone(),
+                chars,
+                bytes,
+                words: words.len(),
+                occurrences: 0,
+                passage,
+                kept,
+                kept_at,
+            });
         }
     }
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
@@ -305,10 +314,112 @@ fn a_run_that_was_stopped_finds_the_same_passages() {
     assert_eq!(["spans", "passages"].map(|name| table(&path("reused"), name)), whole);
 }
 
+/// A text file of more than 8 MiB is cut into shingles while it is read, and is whole for its lines all the same.
+#[test]
+fn lines_of_long_files_are_found() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("in")).unwrap();
+    let mut random = Random(3);
+    let lines: Vec<String> =
+        (0..900).map(|line| format!("Line{line} {}\n", "word ".repeat(random.below(90)))).collect();
+    let mut long = String::new();
+    while long.len() < 9 << 20 {
+        long.push_str(&lines[random.below(lines.len())]);
+    }
+    let documents =
+        [("long.txt".to_owned(), long), ("short.txt".to_owned(), lines[..50].concat() + "Own words of it")];
+    for (name, text) in &documents {
+        std::fs::write(path("in").join(name), text).unwrap();
+    }
+    let text = format!(
+        "source = {{ format = \"text\", url = {:?} }}\npassages = {{ unit = \"line\", min_words = 2 }}\n\
+         clusters.keep = [\"id\"]\noutput.url = {:?}\n",
+        path("in").display().to_string(),
+        path("out").display().to_string()
+    );
+    run(&job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()).unwrap();
+    let (found, wanted) = (spans(&path("out")), expected(&documents, "line", 2));
+    assert!(wanted.len() > 10_000, "{}", wanted.len());
+    assert!(found == wanted, "{} spans instead of {}", found.len(), wanted.len());
+}
+
+#[test]
+fn a_passage_is_shown_with_its_places() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let text = |own: &str| {
+        format!("The same line in all of them\nOwn words of {own}\nThe same LINE in all of them.")
+    };
+    let documents = ["a", "b"].map(|own| (own.to_owned(), text(own)));
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let out = path("out").display().to_string();
+    run(&job(&path("in.parquet"), &path("out"), &["passages.unit=line", "clusters.keep=['id']"])).unwrap();
+    let spans = spans(&path("out"));
+    assert_eq!(
+        spans.iter().map(|span| (span.id.as_str(), span.kept)).collect::<Vec<_>>(),
+        [("a", true), ("a", false), ("b", false), ("b", false)]
+    );
+    let id = &spans[0].passage;
+    let show = |more: &[&str]| {
+        let shown = resemblance().args(["show", &out]).args(more).output().unwrap();
+        (
+            shown.status.code(),
+            String::from_utf8(shown.stdout).unwrap() + &String::from_utf8(shown.stderr).unwrap(),
+        )
+    };
+    let (code, shown) = show(&["--passage", &id[..6], "--top", "3"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let wanted = format!(
+        "passage {id}: 7 words, occurs 4 times, in 2 documents\n\n    The same line in all of them\n\n"
+    );
+    assert!(shown.starts_with(&wanted) && shown.contains("1 more place is not shown"), "{shown}");
+    let (_, shown) = show(&["--passage", id, "--json", "--top", "10"]);
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+    assert!(shown.starts_with("{\"id\":\"a\","), "{shown}");
+    let (_, shown) = show(&["--passage", id, "--csv"]);
+    assert!(
+        shown.starts_with("id,source,char_start,char_end,kept\n")
+            || shown.starts_with("id,source,char_start,char_end,kept\r"),
+        "{shown}"
+    );
+    let (code, shown) = show(&["--passage", "no"]);
+    assert!(code == Some(2) && shown.contains("no passage has the id \"no\""), "{shown}");
+    run(&job(&path("in.parquet"), &path("without"), &[])).unwrap();
+    let shown = resemblance()
+        .args(["show", &path("without").display().to_string(), "--passage", id])
+        .output()
+        .unwrap();
+    assert_eq!(shown.status.code(), Some(3));
+}
+
+/// Keys of one unit do not work with another, and reference documents are not searched.
+#[test]
+fn keys_of_passages_are_checked() {
+    for (sets, wanted) in [
+        (&["passages.unit=line", "passages.min_words=0"][..], "`passages.min_words` is 0"),
+        (&["passages.unit=line", "passages.length=7"], "`passages.length` is set"),
+        (&["passages.unit=sentence", "passages.gap=7"], "`passages.gap` is set"),
+        (&["passages.unit=word", "passages.min_words=7"], "expected `passages.length` instead"),
+        (&["passages.unit=word", "passages.length=1"], "expected 2 to 1000000"),
+        (&["passages.unit=word", "passages.gap=1000001"], "expected at most 1000000"),
+        (&["passages.unit=line", "against.output=earlier"], "does not work with `[against]`"),
+        (&["passages.unit=verse"], "`verse`"),
+        (&["passages.min_words=7"], "`passages.unit` is required"),
+    ] {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        let file = job::file::read(&job_text("in.parquet", "out"), "job.toml", &sets);
+        let error = file.and_then(job::resolve).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{sets:?}: {error}");
+    }
+}
+
 #[test]
 fn every_format_has_the_same_passages() {
     let mut documents = texts(&mut Random(8), 25);
-    documents.iter_mut().for_each(|(_, text)| *text = text.trim().replace('\n', " "));
+    for (_, text) in &mut documents {
+        *text = text.split('\n').filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    }
     let wanted = expected(&documents, "sentence", 2);
     assert!(wanted.len() > 20, "{}", wanted.len());
     let folder = tempdir().unwrap();

@@ -85,3 +85,4 @@ mod terminal;
 mod together;
 mod udf;
 mod values;
+mod word_runs;

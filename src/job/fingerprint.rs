@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 46] = [
+        let changes: [Change<Job>; 49] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -217,9 +217,18 @@ mod tests {
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("contained", |j| j.clusters.contained = Some(0.98)),
             ("passages", |j| j.output.passages = true),
-            ("passages inside", |j| j.passages = Some(Passages { unit: TextUnit::Line, min_words: 5 })),
-            ("other passages", |j| j.passages = Some(Passages { unit: TextUnit::Sentence, min_words: 5 })),
-            ("longer passages", |j| j.passages = Some(Passages { unit: TextUnit::Line, min_words: 6 })),
+            ("passages inside", |j| {
+                j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 5 })
+            }),
+            ("other passages", |j| {
+                j.passages = Some(Passages::Units { unit: TextUnit::Sentence, min_words: 5 })
+            }),
+            ("runs of words", |j| j.passages = Some(Passages::Words { length: 50, gap: 0 })),
+            ("longer runs of words", |j| j.passages = Some(Passages::Words { length: 51, gap: 0 })),
+            ("gaps", |j| j.passages = Some(Passages::Words { length: 50, gap: 1 })),
+            ("longer passages", |j| {
+                j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 6 })
+            }),
             ("merge", |j| j.input = Input::Merge(vec!["out/before/".into()])),
             ("reuse", |j| {
                 j.input = Input::Reuse(Reuse { output: "out/before/".into(), keeps_shingles: false });

@@ -1,19 +1,29 @@
 //! `[passages]`: what counts as a passage that repeats inside documents.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[passages]`: what counts as a passage that repeats inside documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Passages {
-    /// The parts into which texts are cut.
-    pub unit: TextUnit,
-    /// The fewest words of a passage, at least 1.
-    pub min_words: usize,
+#[serde(rename_all = "kebab-case")]
+pub enum Passages {
+    /// Whole lines, sentences or paragraphs.
+    Units {
+        /// The parts into which texts are cut.
+        unit: TextUnit,
+        /// The fewest words of a passage, at least 1.
+        min_words: usize,
+    },
+    /// Runs of words.
+    Words {
+        /// The fewest words of a passage, at least 2.
+        length: usize,
+        /// The most other words between two runs that are joined.
+        gap: usize,
+    },
 }
 
 /// A part of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TextUnit {
     /// A line, up to the newline.

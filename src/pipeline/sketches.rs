@@ -279,9 +279,19 @@ impl StageContext<'_> {
         texts.into_iter().map(frames::passages::texts).collect()
     }
 
-    /// Reads the texts with examples of passages by their positions: (source, position, text, ..).
-    pub(super) async fn passage_texts(&self) -> Result<DataFrame> {
-        let texts = self.at(WorkTable::PASSAGE_POSITIONS, None).await?.into_iter().map(Ok);
+    /// Finds the positions of the texts of the run's own documents `needed` (needed).
+    pub(super) async fn find_own_texts(
+        &self,
+        stage: &dyn Writes,
+        needed: DataFrame,
+        bytes: u64,
+    ) -> Result<()> {
+        self.find_among(None, stage, needed, bytes).await
+    }
+
+    /// Reads the texts at the positions of `table`: (source, position, doc, text, ..).
+    pub(super) async fn texts_at(&self, table: WorkTable) -> Result<DataFrame> {
+        let texts = self.at(table, None).await?.into_iter().map(Ok);
         frames::union(texts)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 

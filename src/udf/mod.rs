@@ -18,6 +18,7 @@
 mod arguments;
 mod containment;
 mod document_key;
+mod fingerprints;
 mod jaccard;
 mod lsh_bands;
 mod minhash;
@@ -34,6 +35,8 @@ mod signature_set;
 mod struct_lists;
 mod units;
 pub(crate) mod unsigned_bits;
+mod windows;
+mod word_runs;
 
 use std::sync::Arc;
 
@@ -44,6 +47,7 @@ use datafusion::prelude::SessionContext;
 use crate::error::Result;
 use containment::Containment;
 use document_key::DocumentKey;
+use fingerprints::Fingerprints;
 use jaccard::Jaccard;
 use lsh_bands::LshBands;
 use minhash::Minhash;
@@ -59,6 +63,10 @@ use signature_set::SignatureSet;
 pub(crate) use units::UNIT;
 use units::Units;
 use unsigned_bits::UnsignedBits;
+pub(crate) use windows::WINDOW;
+use windows::Windows;
+use word_runs::WordRuns;
+pub(crate) use word_runs::{REPEATED, RUN};
 
 /// Every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
@@ -81,6 +89,9 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<ShingleTexts>::default()),
         shared(Passages::default()),
         shared(RowUdf::<Units>::default()),
+        shared(RowUdf::<Fingerprints>::default()),
+        shared(Windows::default()),
+        shared(WordRuns::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
         shared(UnsignedBits::default()),
@@ -117,9 +128,9 @@ pub mod expr_fn {
     use datafusion::prelude::lit;
 
     use super::{
-        Containment, DocumentKey, Jaccard, LshBands, Minhash, MinhashSimilarity, OnePermutation, PairUdf,
-        Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles, SignatureSet, Units,
-        UnsignedBits,
+        Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
+        OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles,
+        SignatureSet, Units, UnsignedBits, Windows, WordRuns,
     };
     use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
 
@@ -145,6 +156,30 @@ pub mod expr_fn {
         let mut arguments = cut_arguments(text, &by);
         arguments.insert(1, lit(unit.name()));
         call(RowUdf::<Units>::default(), arguments)
+    }
+
+    /// `fingerprints(text, length, ...)`: a list of UInt64, at least one for every window of `length` words.
+    pub(crate) fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
+        let arguments = [vec![text], window_arguments(length, by)].concat();
+        call(RowUdf::<Fingerprints>::default(), arguments)
+    }
+
+    /// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
+    pub(crate) fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
+        let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
+        call(Windows::default(), arguments)
+    }
+
+    /// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
+    pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
+        let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
+        call(WordRuns::default(), arguments)
+    }
+
+    /// The length of windows, and the settings of `shingles` behind the text.
+    fn window_arguments(length: usize, by: &Shingle) -> Vec<Expr> {
+        let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
+        cut_arguments(lit(length as u64), &by)
     }
 
     fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {

@@ -113,6 +113,7 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]),
         ("kept", &["output.keep=shingles"]),
         ("lines", &["passages.unit=line", "passages.min_words=1"]),
+        ("words", &["passages.unit=word", "passages.length=6", "passages.gap=1"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",

@@ -4,6 +4,7 @@
 //! [`Job`](super::Job).
 
 mod limit;
+mod passages;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,10 +13,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 pub use self::limit::Limit;
+pub use self::passages::{PassageUnit, Passages};
 use super::document::Document;
 use super::{
     Alarms, BucketHash, Candidates, ClusterMethod, DuplicateIds, NewPairs, OnError, Output, References,
-    SameId, Score, ShingleHash, Short, TextUnit, Unit, Words,
+    SameId, Score, ShingleHash, Short, Unit, Words,
 };
 use crate::error::Result;
 
@@ -447,22 +449,6 @@ pub struct Clusters {
     /// is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default: every
     /// document but the representative is removed.
     pub contained: Option<f64>,
-}
-
-/// `[passages]`: which passages are found that repeat inside documents. This is not `output.passages`, which is about pairs.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Passages {
-    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`. Two are the same passage if they have the same words,
-    /// by `shingle.words` and `shingle.normalize`. Required.
-    pub unit: TextUnit,
-    /// The fewest words of a passage; shorter lines, sentences and paragraphs never are one. Default: [`Passages::MIN_WORDS`].
-    pub min_words: Option<usize>,
-}
-
-impl Passages {
-    /// The default of `min_words`: five words rarely agree by chance.
-    pub const MIN_WORDS: usize = 5;
 }
 
 /// `[engine]`: what runs the job.

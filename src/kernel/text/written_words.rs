@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::error::Result;
 use crate::job::{Normalize, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::each_word;
 
-/// The words of a text: where they stand, and what normalisation leaves of each. A word of which it leaves nothing is not among them.
+/// The words of a text: their places, and what normalisation leaves of each. A word that it removes is not among them.
 #[derive(Debug)]
 pub(crate) struct WrittenWords {
     normalizer: Normalizer,
@@ -64,6 +64,18 @@ impl WrittenWords {
         xxh3_128(self.joined(words).as_bytes())
     }
 
+    /// Replaces `hashes` by the XXH3-64 of each run of `size` words.
+    pub(crate) fn hashes_of_runs(&self, size: usize, hashes: &mut Vec<u64>) {
+        hashes.clear();
+        let runs = (self.len() + 1).saturating_sub(size);
+        hashes.extend((0..runs).map(|at| xxh3_64(self.joined(at..at + size).as_bytes())));
+    }
+
+    /// The places of words in `text`, from which they were cut.
+    pub(crate) fn places<'a>(&'a self, text: &'a str) -> Places<'a> {
+        Places { words: &self.places, text, counted: (0, 0) }
+    }
+
     /// Some of the normalised words, with a space between two of them; empty for no words.
     fn joined(&self, words: Range<usize>) -> &str {
         match self.parts.get(words) {
@@ -71,6 +83,45 @@ impl WrittenWords {
             Some([only]) => &self.normalized[only.clone()],
             Some([]) | None => "",
         }
+    }
+}
+
+/// Finds the places of words in their text.
+#[derive(Debug)]
+pub(crate) struct Places<'a> {
+    words: &'a [Range<usize>],
+    text: &'a str,
+    /// Bytes of the text, and the characters in them.
+    counted: (usize, usize),
+}
+
+/// The place of words in their text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// In bytes.
+    pub(crate) bytes: Range<usize>,
+    /// In characters (Unicode scalar values).
+    pub(crate) chars: Range<usize>,
+}
+
+impl Places<'_> {
+    /// The place of these words, from the start of the first to the end of the last one. Quick if it is asked for in the order of the
+    /// text. No words are at the start of the text.
+    pub(crate) fn of(&mut self, words: Range<usize>) -> Place {
+        let words = self.words.get(words).unwrap_or_default();
+        let Some((first, last)) = words.first().zip(words.last()) else { return Place::default() };
+        let chars = self.chars_before(first.start);
+        let written = self.text.get(first.start..last.end).unwrap_or_default();
+        Place { bytes: first.start..last.end, chars: chars..chars + written.chars().count() }
+    }
+
+    fn chars_before(&mut self, byte: usize) -> usize {
+        if byte < self.counted.0 {
+            self.counted = (0, 0);
+        }
+        let more = self.text.get(self.counted.0..byte).unwrap_or_default();
+        self.counted = (byte, self.counted.1 + more.chars().count());
+        self.counted.1
     }
 }
 
@@ -88,6 +139,15 @@ mod tests {
         assert_eq!(words.hash(0..2), xxh3_128("über house".as_bytes()));
         assert_eq!(words.hash(0..1), words.hash(2..3));
         assert_eq!(words.hash(1..1), xxh3_128(b""));
+        let mut hashes = vec![7];
+        words.hashes_of_runs(2, &mut hashes);
+        assert_eq!(hashes, [xxh3_64("über house".as_bytes()), xxh3_64("house über".as_bytes())]);
+        words.hashes_of_runs(4, &mut hashes);
+        assert!(hashes.is_empty());
+        let mut places = words.places("Über the House,\n über");
+        assert_eq!(places.of(1..3), Place { bytes: 10..23, chars: 9..21 });
+        assert_eq!(places.of(0..2), Place { bytes: 0..15, chars: 0..14 });
+        assert_eq!(places.of(1..1), Place::default());
         words.cut("the THE");
         assert_eq!(words.len(), 0);
     }

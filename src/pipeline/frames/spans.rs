@@ -15,7 +15,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::{by_group, keep};
 use crate::error::Result;
-use crate::job::{Passages, Preference, Shingle};
+use crate::job::{Preference, Shingle, TextUnit};
 use crate::udf::UNIT;
 use crate::udf::expr_fn::units as cut_units;
 
@@ -40,8 +40,12 @@ pub(crate) fn compared(documents: DataFrame, rejects: DataFrame) -> Result<DataF
 
 /// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each text
 /// that has enough words.
-pub(crate) fn units(documents: DataFrame, by: &Passages, shingle: &Shingle) -> Result<DataFrame> {
-    let unit = cut_units(col("text"), by.unit, by.min_words, shingle).alias("unit");
+pub(crate) fn units(
+    documents: DataFrame,
+    (unit, min_words): (TextUnit, usize),
+    shingle: &Shingle,
+) -> Result<DataFrame> {
+    let unit = cut_units(col("text"), unit, min_words, shingle).alias("unit");
     let units = documents.select(vec![col("doc"), unit])?.unnest_columns(&["unit"])?;
     let columns = UNIT.map(|name| get_field(col("unit"), name).alias(name));
     Ok(units

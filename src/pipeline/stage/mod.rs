@@ -42,6 +42,8 @@ pub(crate) mod spared;
 pub mod stars;
 mod texts;
 mod union_find;
+mod units;
+mod word_runs;
 
 pub(crate) use self::interface::Stage;
 use crate::job::Job;
@@ -54,7 +56,12 @@ static SEARCH: &[&dyn Stage] = &[
     &dictionary::Dictionary,
     &sketches::Sketches,
     &frequencies::Frequencies::New,
-    &spans::Units,
+    &units::Units,
+    &word_runs::Fingerprints,
+    &word_runs::FingerprintHits,
+    &word_runs::HitPositions,
+    &word_runs::Windows,
+    &word_runs::RepeatedWindows,
     &spans::Spans,
     &passages::PassagePositions,
     &passages::Passages,

@@ -1,60 +1,27 @@
-//! units, spans: the lines, sentences or paragraphs of all documents, and those that repeat.
+//! spans: the passages that repeat, and the occurrence of each that stays.
 
-use std::borrow::Cow;
-
-use arrow::datatypes::Field;
 use async_trait::async_trait;
-use datafusion::prelude::col;
 
-use super::interface::{OneTable, Stage, Tables, Writes, all};
-use crate::error::{Error, Result};
+use super::interface::{OneTable, Stage};
+use super::units::{BYTES_OF_UNIT, in_order};
+use super::word_runs;
+use crate::error::Result;
 use crate::job::{Job, Passages};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
-use crate::pipeline::{by_group, frames};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::frames;
+use crate::pipeline::tables::{AnyTable, WorkTable};
+use crate::schema::Table;
 
-/// Cuts all texts into lines, sentences or paragraphs.
-pub(crate) struct Units;
-
-/// Finds those that repeat, and keeps one of each.
+/// Finds the passages that repeat, and keeps one of each.
 pub(crate) struct Spans;
 
-impl WorkTable {
-    /// The lines, sentences or paragraphs of all documents: their hashes and places.
-    pub(crate) const UNITS: Self = Self::new("units", columns);
-}
-
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    let places = ["char_start", "char_end", "byte_start", "byte_end", "words"];
-    [numbers(["doc", "hash_0", "hash_1"]), numbers(places)].concat()
-}
-
-/// Bytes of a row of units in memory, with what ranks it.
-const BYTES_OF_UNIT: u64 = 128;
-
-/// The section of the job, which all stages of passages need.
-pub(super) fn section(job: &Job) -> Result<Passages> {
-    job.passages.ok_or_else(|| Error::bug("the job asks for no passages"))
-}
-
-impl Writes for Units {
-    fn name(&self) -> Cow<'static, str> {
-        "units".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
-        let unit = job.passages.map(|passages| format!("{}s", passages.unit.name())).unwrap_or_default();
-        format!("read the texts again and cut them into {unit}")
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::UNITS)
-    }
+impl OneTable for Spans {
+    const TABLE: AnyTable = AnyTable::Public(Table::Spans);
+    const WHAT: &'static str = "find the passages that repeat";
 }
 
 #[async_trait]
-impl Stage for Units {
+impl Stage for Spans {
     fn is_in(&self, job: &Job) -> bool {
         job.passages.is_some()
     }
@@ -63,28 +30,14 @@ impl Stage for Units {
         if cx.is_done(self).await? {
             return cx.take_over(self).await;
         }
-        let documents = frames::spans::compared(cx.whole_texts().await?, cx.table(Table::Rejects)?)?;
-        let units = frames::spans::units(documents, &section(cx.job)?, &cx.job.shingle)?;
-        cx.run_in_parts(self, 0, cx.parts_of_source(), units).await
-    }
-}
-
-impl OneTable for Spans {
-    const TABLE: AnyTable = AnyTable::Public(Table::Spans);
-    const WHAT: &'static str = "find those that repeat";
-}
-
-#[async_trait]
-impl Stage for Spans {
-    fn is_in(&self, job: &Job) -> bool {
-        Units.is_in(job)
-    }
-
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let mut columns = by_group::ordered(cx.job)?;
-        columns.extend(["source", "position"].map(col));
-        let documents = cx.table(Table::Documents)?.select(columns)?;
-        let spans = frames::spans::spans(cx.table(WorkTable::UNITS)?, documents, &cx.job.clusters.order())?;
-        cx.run(self, cx.rows(WorkTable::UNITS) * BYTES_OF_UNIT, vec![spans]).await
+        let spans = match cx.job.passages {
+            Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
+            Some(Passages::Units { .. }) | None => {
+                let (units, order) = (cx.table(WorkTable::UNITS)?, cx.job.clusters.order());
+                frames::spans::spans(units, in_order(cx)?, &order)?
+            }
+        };
+        let rows = cx.rows(WorkTable::UNITS) + cx.rows(WorkTable::REPEATED_WINDOWS);
+        cx.run(self, rows * BYTES_OF_UNIT, vec![spans]).await
     }
 }
