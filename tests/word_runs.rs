@@ -37,8 +37,8 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
         cut[doc][range].iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" ")
     };
     let mut windows: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
-    for doc in 0..cut.len() {
-        for at in 0..(cut[doc].len() + 1).saturating_sub(length) {
+    for (doc, words) in cut.iter().enumerate() {
+        for at in 0..(words.len() + 1).saturating_sub(length) {
             windows.entry(joined(doc, at..at + length)).or_default().push((doc, at));
         }
     }
@@ -71,7 +71,7 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
                 of_run().filter(|window| touches(window.0)).map(|window| window.2).max().unwrap();
             let before =
                 |window: &&(usize, (usize, usize), usize)| window.0 <= run.start && touches(window.0);
-            let (first_doc, first_at) = of_run().filter(before).last().unwrap().1;
+            let (first_doc, first_at) = of_run().rfind(before).unwrap().1;
             let start_of = |doc: usize, word: usize| {
                 let (_, place) = &cut[doc][word];
                 documents[doc].1[..place.start].chars().count()

@@ -13,6 +13,8 @@ use crate::kernel::text::words::each_word;
 #[derive(Debug)]
 pub(crate) struct WrittenWords {
     normalizer: Normalizer,
+    /// How ASCII words are normalised, if that is quicker than by the normaliser.
+    ascii: Option<AsciiCase>,
     words: Words,
     /// The place of each word in the text, in bytes.
     places: Vec<Range<usize>>,
@@ -22,25 +24,58 @@ pub(crate) struct WrittenWords {
     parts: Vec<Range<usize>>,
 }
 
+/// The only change that some steps make to a word of ASCII characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AsciiCase {
+    AsWritten,
+    Lower,
+}
+
+impl AsciiCase {
+    /// The change of `steps`; `None` if they make others.
+    fn of(steps: &[Normalize]) -> Option<Self> {
+        let mut case = Self::AsWritten;
+        for step in steps {
+            match step {
+                Normalize::Lowercase => case = Self::Lower,
+                // A word has no white space.
+                Normalize::CollapseWhitespace
+                | Normalize::CollapseWhitespaceKeepEnds
+                | Normalize::CollapseSpaces
+                | Normalize::Nfkc => {}
+                _ => return None,
+            }
+        }
+        Some(case)
+    }
+}
+
 impl WrittenWords {
     /// No words yet. Texts are cut by `words`, and each word goes through `steps`.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) on a language without stop words.
     pub(crate) fn new(steps: &[Normalize], words: Words) -> Result<Self> {
-        let normalizer = Normalizer::new(steps, words)?;
-        Ok(Self { normalizer, words, places: Vec::new(), normalized: String::new(), parts: Vec::new() })
+        let (normalizer, ascii) = (Normalizer::new(steps, words)?, AsciiCase::of(steps));
+        let (places, normalized, parts) = Default::default();
+        Ok(Self { normalizer, ascii, words, places, normalized, parts })
     }
 
     /// Takes the words of `text` instead of those of the last one.
     pub(crate) fn cut(&mut self, text: &str) {
-        let Self { normalizer, words, places, normalized, parts } = self;
+        let Self { normalizer, ascii, words, places, normalized, parts } = self;
         places.clear();
         normalized.clear();
         parts.clear();
         each_word(text, *words, |place| {
-            normalizer.begin();
-            let word = normalizer.piece(&text[place.clone()]).trim();
+            let written = &text[place.clone()];
+            let (word, lower) = match ascii {
+                Some(case) if written.is_ascii() => (written, *case == AsciiCase::Lower),
+                _ => {
+                    normalizer.begin();
+                    (normalizer.piece(written).trim(), false)
+                }
+            };
             if word.is_empty() {
                 return;
             }
@@ -49,6 +84,9 @@ impl WrittenWords {
             }
             let start = normalized.len();
             normalized.push_str(word);
+            if lower && let Some(word) = normalized.get_mut(start..) {
+                word.make_ascii_lowercase();
+            }
             parts.push(start..normalized.len());
             places.push(place);
         });
@@ -127,7 +165,10 @@ impl Places<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
 
     #[test]
     fn words_have_places_and_hashes_of_what_is_left_of_them() {
@@ -150,5 +191,25 @@ mod tests {
         assert_eq!(places.of(1..1), Place::default());
         words.cut("the THE");
         assert_eq!(words.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_those_of_the_normaliser(text in any_text(), steps in any_steps(), words in any_words()) {
+            let mut written = WrittenWords::new(&steps, words).unwrap();
+            written.cut(&text);
+            let mut normalizer = Normalizer::new(&steps, words).unwrap();
+            let mut all = Vec::new();
+            each_word(&text, words, |place| {
+                normalizer.begin();
+                let word = normalizer.piece(&text[place.clone()]).trim().to_owned();
+                if !word.is_empty() {
+                    all.push((place, word));
+                }
+            });
+            let (places, all): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+            prop_assert_eq!(&written.places, &places);
+            prop_assert_eq!(written.joined(0..written.len()), all.join(" "));
+        }
     }
 }
