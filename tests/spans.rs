@@ -371,7 +371,7 @@ fn a_passage_is_shown_with_its_places() {
     let (code, shown) = show(&["--passage", &id[..6], "--top", "3"]);
     assert_eq!(code, Some(0), "{shown}");
     let wanted = format!(
-        "passage {id}: 7 words, occurs 4 times, in 2 documents\n\n    The same line in all of them\n\n"
+        "passage {id}: 7 words, occurs 4 times in 2 documents\n\n    The same line in all of them\n\n"
     );
     assert!(shown.starts_with(&wanted) && shown.contains("1 more place is not shown"), "{shown}");
     let (_, shown) = show(&["--passage", id, "--json", "--top", "10"]);

@@ -15,8 +15,11 @@ use crate::lookup::rows;
 pub(in crate::cli) fn passage_text(passage: &Passage) -> Result<String> {
     let Passage { id, words, occurrences, documents, sample, places, all } = passage;
     let (words, documents) = (print::counted(*words, "word"), print::counted(*documents, "document"));
-    let mut text =
-        format!("passage {id}: {words}, occurs {} times, in {documents}\n\n", print::count(*occurrences));
+    let mut text = format!("passage {id}: {words}, occurs {} in {documents}", print::counted(*all, "time"));
+    if occurrences > all {
+        text += &format!("; the most frequent window in it occurs {}", print::counted(*occurrences, "time"));
+    }
+    text.push_str("\n\n");
     sample.lines().for_each(|line| text += &format!("    {}\n", visible(line)));
     text += &format!("\n{}", print::table(&PLACE, &rows::cells(places)?));
     let shown: usize = places.iter().map(RecordBatch::num_rows).sum();

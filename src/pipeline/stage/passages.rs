@@ -1,4 +1,4 @@
-//! passage_positions, passages: the passages that repeat inside documents, with an example of each.
+//! passage_positions, passages: the passages that repeat inside documents, with a sample of each.
 
 use async_trait::async_trait;
 use datafusion::prelude::col;
@@ -12,14 +12,14 @@ use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
 use crate::pipeline::{by_group, frames};
 use crate::schema::Table;
 
-/// Finds the texts that have the examples.
+/// Finds the texts that have the samples.
 pub(crate) struct PassagePositions;
 
-/// Counts passages, and reads an example of each.
+/// Counts passages, and reads a sample of each.
 pub(crate) struct Passages;
 
 impl WorkTable {
-    /// The positions of the texts that have an example of a passage.
+    /// The positions of the texts that have a sample of a passage.
     pub(crate) const PASSAGE_POSITIONS: Self = Self::new("passage_positions", position_columns);
 }
 
@@ -28,7 +28,7 @@ const BYTES_OF_SPAN: u64 = 128;
 
 impl OneTable for PassagePositions {
     const TABLE: AnyTable = AnyTable::Work(WorkTable::PASSAGE_POSITIONS);
-    const WHAT: &'static str = "find the texts with an example of each passage";
+    const WHAT: &'static str = "find the texts with a sample of each passage";
 }
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl Stage for PassagePositions {
 
 impl OneTable for Passages {
     const TABLE: AnyTable = AnyTable::Public(Table::Passages);
-    const WHAT: &'static str = "count the passages, and read the examples";
+    const WHAT: &'static str = "count the passages, and read the samples";
 }
 
 #[async_trait]
