@@ -7,7 +7,7 @@ use resemblance::job;
 
 use crate::support::repository;
 
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "source",
     "shingle",
     "minhash",
@@ -16,6 +16,7 @@ const SECTIONS: [&str; 11] = [
     "against",
     "score",
     "clusters",
+    "passages",
     "alarms",
     "output",
     "engine",
@@ -135,6 +136,8 @@ fn the_page_of_the_job_file_has_the_defaults() {
         // Of a section that may be missing, the keys that it requires.
         let required = if key.starts_with("against.") {
             vec!["against.output=out/before".into(), "source.id=id".into()]
+        } else if key.starts_with("passages.") {
+            vec!["passages.unit=line".into()]
         } else {
             vec![]
         };
@@ -188,7 +191,9 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
             "shingle.hash=dictionary",
             "source.group=shop",
             "candidates.compare=within",
+            "passages.unit=line",
         ]),
+        job(&["passages.unit=word"]),
         job(&["candidates.method=all", "against.output=earlier"]),
         job(&["candidates.method=prefix", second]),
     ];

@@ -76,6 +76,7 @@ mod show;
 #[cfg(feature = "cluster")]
 mod soak;
 mod source;
+mod spans;
 mod spills;
 mod sql;
 mod stages;
@@ -86,3 +87,4 @@ mod terminal;
 mod together;
 mod udf;
 mod values;
+mod word_runs;

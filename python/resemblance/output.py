@@ -113,6 +113,22 @@ class Output:
         """One row for a document that was read and not compared, with the reason."""
         return self.tables["rejects"]
 
+    @property
+    def spans(self) -> Table:
+        """One row for a place of a passage that repeats inside documents, if the job has the section `[passages]`."""
+        return self._of_passages("spans")
+
+    @property
+    def passages(self) -> Table:
+        """One row for such a passage."""
+        return self._of_passages("passages")
+
+    def _of_passages(self, name: str) -> Table:
+        table = self.tables.get(name)
+        if table is None:
+            raise InputError(f"{self.output} has no table {name}: add the section [passages] to the job and run it again")
+        return table
+
 
 class Run(Output):
     """A run that ended well, and its output."""

@@ -46,6 +46,26 @@ def test_a_table_without_rows_has_its_columns(quickstart: resemblance.Run, tmp_p
     assert run.pairs.to_arrow().schema.equals(quickstart.pairs.to_arrow().schema)
 
 
+def test_passages_are_tables_if_the_job_asks_for_them(quickstart: resemblance.Run, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / f"{name}.txt").write_text(f"The same line in both of them.\nAnd one of {name}.\n")
+    run = resemblance.run(
+        "jobs/quickstart.toml",
+        source__url=str(tmp_path / "in"),
+        output__url=tmp_path / "out",
+        passages__unit="line",
+    )
+    spans, passages = run.spans.to_arrow().to_pylist(), run.passages.to_arrow().to_pylist()
+    assert sorted((row["id"], row["char_start"], row["kept"]) for row in spans) == [
+        ("a.txt", 0, True),
+        ("b.txt", 0, False),
+    ]
+    assert [(row["sample"], row["documents"]) for row in passages] == [("The same line in both of them.\n", 2)]
+    with pytest.raises(resemblance.InputError, match="passages"):
+        quickstart.spans  # noqa: B018
+
+
 def test_open_gives_what_run_gave(quickstart: resemblance.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = resemblance.open(quickstart.output)
     assert opened.manifest == quickstart.manifest and opened.counts == quickstart.counts

@@ -41,6 +41,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         against,
         score,
         clusters,
+        passages: inside,
         alarms: _,
         output,
         engine: _,
@@ -109,6 +110,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
         (contained.is_some(), format!("contained {contained:?}")),
+        (inside.is_some(), format!("passages_inside {inside:?}")),
         (group.is_some(), format!("group {group:?}")),
         (condition.is_some(), format!("where {:?}", condition.as_ref().map(Condition::text))),
         (limit.is_some(), format!("limit {limit:?}")),
@@ -149,8 +151,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        Against, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Reference, Reuse,
-        SameId, file, resolve,
+        Against, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Passages, Reference,
+        Reuse, SameId, TextUnit, file, resolve,
     };
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 44] = [
+        let changes: [Change<Job>; 50] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -217,6 +219,18 @@ mod tests {
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("contained", |j| j.clusters.contained = Some(0.98)),
             ("passages", |j| j.output.passages = true),
+            ("passages inside", |j| {
+                j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 5 })
+            }),
+            ("other passages", |j| {
+                j.passages = Some(Passages::Units { unit: TextUnit::Sentence, min_words: 5 })
+            }),
+            ("runs of words", |j| j.passages = Some(Passages::Words { length: 50, gap: 0 })),
+            ("longer runs of words", |j| j.passages = Some(Passages::Words { length: 51, gap: 0 })),
+            ("gaps", |j| j.passages = Some(Passages::Words { length: 50, gap: 1 })),
+            ("longer passages", |j| {
+                j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 6 })
+            }),
             ("merge", |j| j.input = Input::Merge(vec!["out/before/".into()])),
             ("reuse", |j| {
                 j.input = Input::Reuse(Reuse { output: "out/before/".into(), keeps_shingles: false });

@@ -13,6 +13,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("lsh", &["banding", "bands"]),
     ("score", &["scoring", "similarity"]),
     ("clusters", &["cluster", "clustering"]),
+    ("passages", &["passage", "spans", "substrings", "boilerplate"]),
     ("alarms", &["alarm", "limits"]),
     ("output", &["outputs", "out", "result", "results"]),
     (

@@ -17,6 +17,7 @@ mod input;
 mod minhash;
 mod normalize;
 mod output;
+mod passages;
 mod preference;
 mod read_file;
 pub(crate) mod recipes;
@@ -40,6 +41,7 @@ pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::input::{Input, Reuse};
 pub use self::minhash::{Family, Minhash, Modulus};
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
+pub use self::passages::{Passages, TextUnit};
 pub use self::preference::{Prefer, Preference};
 pub use self::read_file::{InputFile, ReadFile, ReadRanges};
 pub use self::recipes::coefficients::Coefficients;
@@ -80,6 +82,9 @@ pub struct Job {
     /// The cluster method, and the document that represents a cluster.
     #[serde(default)]
     pub clusters: Clusters,
+    /// The passages that are found inside documents; `None` if none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passages: Option<Passages>,
     /// Bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
@@ -175,6 +180,13 @@ impl Job {
     pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
         // No text is read for a merge.
         let output = Output { url: url.to_owned(), passages: false, ..last.output.clone() };
-        Job { name: "merge".into(), input: Input::Merge(outputs), against: None, output, ..last.clone() }
+        Job {
+            name: "merge".into(),
+            input: Input::Merge(outputs),
+            against: None,
+            passages: None,
+            output,
+            ..last.clone()
+        }
     }
 }

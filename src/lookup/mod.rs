@@ -4,6 +4,7 @@ mod finished;
 mod id;
 pub mod neighbors;
 pub mod not_found;
+pub mod passage;
 pub mod query;
 pub mod reread;
 pub mod rows;

@@ -84,6 +84,12 @@ pub struct Counts {
     /// Documents that stay although another one represents their cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spared: Option<u64>,
+    /// Passages that occur more than once in the compared documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passages: Option<u64>,
+    /// The places of these passages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spans: Option<u64>,
     /// Documents that the reference outputs kept and that are duplicates of other documents now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_reference_documents: Option<u64>,

@@ -52,6 +52,11 @@ impl<'a> StageContext<'a> {
         parts::of_files(&self.input.files())
     }
 
+    /// The bytes of the files from which texts are read.
+    pub(super) fn bytes_of_files(&self) -> u64 {
+        self.input.files().iter().map(|file| file.bytes).sum()
+    }
+
     /// The outputs with the reference documents, if these are in outputs.
     pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
         self.reference.and_then(ReferenceDocuments::outputs)

@@ -84,6 +84,8 @@ pub(super) async fn publish(
         lossy_removals: lost.as_ref().map(|lost| lost.lossy_removals),
         lost_shingles: lost.as_ref().map(|lost| lost.shingles),
         spared: written(schema::Table::Spared),
+        passages: written(schema::Table::Passages),
+        spans: written(schema::Table::Spans),
         scores: cx.rows(WorkTable::SCORES),
         shingle_sets: cx.rows(schema::Table::Documents) - repeated,
         pairs_left_out: left_out,

@@ -279,6 +279,31 @@ impl StageContext<'_> {
         texts.into_iter().map(frames::passages::texts).collect()
     }
 
+    /// Finds the positions of the texts of the run's own documents `needed` (needed).
+    pub(super) async fn find_own_texts(
+        &self,
+        stage: &dyn Writes,
+        needed: DataFrame,
+        bytes: u64,
+    ) -> Result<()> {
+        self.find_among(None, stage, needed, bytes).await
+    }
+
+    /// Reads the texts at the positions of `table`: (source, position, doc, text, ..).
+    pub(super) async fn texts_at(&self, table: WorkTable) -> Result<DataFrame> {
+        let texts = self.at(table, None).await?.into_iter().map(Ok);
+        frames::union(texts)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+    }
+
+    /// All documents of the source in the columns of [`frames::documents`], with their whole texts.
+    pub(super) async fn whole_texts(&self) -> Result<DataFrame> {
+        let Some(listed) = self.input.listed() else {
+            return Err(Error::bug("texts are read, and no file was listed"));
+        };
+        let read = source::read(self.session(), &self.job.source, listed, Request::all()).await?;
+        frames::documents::documents(read.frame)
+    }
+
     /// The documents at the positions of a table, in the columns of [`frames::documents`]. Pass `cut` if only the
     /// shingles are needed, so that long texts are streamed.
     async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {

@@ -35,11 +35,15 @@ pub enum Table {
     ClusterIdChanges,
     /// Documents that stay although another one represents their cluster.
     Spared,
+    /// The places of passages that repeat inside documents.
+    Spans,
+    /// Those passages.
+    Passages,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 12] = [
         Table::Pairs,
         Table::Clusters,
         Table::ClusterLevels,
@@ -50,6 +54,8 @@ impl Table {
         Table::Dictionary,
         Table::ClusterIdChanges,
         Table::Spared,
+        Table::Spans,
+        Table::Passages,
     ];
 
     /// The tables that `job` writes.
@@ -61,6 +67,7 @@ impl Table {
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
             Table::Spared => job.clusters.contained.is_some(),
+            Table::Spans | Table::Passages => job.passages.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -76,6 +83,8 @@ impl Table {
                 | Table::Dictionary
                 | Table::ClusterIdChanges
                 | Table::Spared
+                | Table::Spans
+                | Table::Passages
         )
     }
 
@@ -97,6 +106,8 @@ impl Table {
             Table::Dictionary => "dictionary",
             Table::ClusterIdChanges => "cluster_id_changes",
             Table::Spared => "spared",
+            Table::Spans => "spans",
+            Table::Passages => "passages",
         }
     }
 }
@@ -243,6 +254,8 @@ pub fn contract(table: Table) -> &'static Contract {
                 Contract::read(table, include_str!("../../schemas/cluster_id_changes.toml"))
             }
             Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
+            Table::Spans => Contract::read(table, include_str!("../../schemas/spans.toml")),
+            Table::Passages => Contract::read(table, include_str!("../../schemas/passages.toml")),
         })
     });
     // They are in the order of the variants, as `Table::ALL` is.

@@ -18,6 +18,7 @@
 mod arguments;
 mod containment;
 mod document_key;
+mod fingerprints;
 mod jaccard;
 mod lsh_bands;
 mod minhash;
@@ -31,7 +32,11 @@ mod set_hash;
 mod shingle_texts;
 mod shingles;
 mod signature_set;
+mod struct_lists;
+mod units;
 pub(crate) mod unsigned_bits;
+mod windows;
+mod word_runs;
 
 use std::sync::Arc;
 
@@ -42,6 +47,7 @@ use datafusion::prelude::SessionContext;
 use crate::error::Result;
 use containment::Containment;
 use document_key::DocumentKey;
+use fingerprints::Fingerprints;
 use jaccard::Jaccard;
 use lsh_bands::LshBands;
 use minhash::Minhash;
@@ -54,7 +60,13 @@ use set_hash::SetHash;
 use shingle_texts::ShingleTexts;
 use shingles::Shingles;
 use signature_set::SignatureSet;
+pub(crate) use units::UNIT;
+use units::Units;
 use unsigned_bits::UnsignedBits;
+pub(crate) use windows::WINDOW;
+use windows::Windows;
+use word_runs::WordRuns;
+pub(crate) use word_runs::{REPEATED, RUN};
 
 /// Every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
@@ -76,6 +88,10 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<DocumentKey>::default()),
         shared(RowUdf::<ShingleTexts>::default()),
         shared(Passages::default()),
+        shared(RowUdf::<Units>::default()),
+        shared(RowUdf::<Fingerprints>::default()),
+        shared(Windows::default()),
+        shared(WordRuns::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
         shared(UnsignedBits::default()),
@@ -112,11 +128,11 @@ pub mod expr_fn {
     use datafusion::prelude::lit;
 
     use super::{
-        Containment, DocumentKey, Jaccard, LshBands, Minhash, MinhashSimilarity, OnePermutation, PairUdf,
-        Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles, SignatureSet,
-        UnsignedBits,
+        Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
+        OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles,
+        SignatureSet, Units, UnsignedBits, Windows, WordRuns,
     };
-    use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, Unit, Words};
+    use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
 
     fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
         ScalarUDF::from(function).call(args)
@@ -131,6 +147,39 @@ pub mod expr_fn {
     /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
     pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
         call(RowUdf::<ShingleTexts>::default(), cut_arguments(text, by))
+    }
+
+    /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the rules of
+    /// `by`.
+    pub(crate) fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr {
+        let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
+        let mut arguments = cut_arguments(text, &by);
+        arguments.insert(1, lit(unit.name()));
+        call(RowUdf::<Units>::default(), arguments)
+    }
+
+    /// `fingerprints(text, length, ...)`: a list of UInt64, at least one for every window of `length` words.
+    pub(crate) fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
+        let arguments = [vec![text], window_arguments(length, by)].concat();
+        call(RowUdf::<Fingerprints>::default(), arguments)
+    }
+
+    /// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
+    pub(crate) fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
+        let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
+        call(Windows::default(), arguments)
+    }
+
+    /// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
+    pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
+        let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
+        call(WordRuns::default(), arguments)
+    }
+
+    /// The length of windows, and the settings of `shingles` behind the text.
+    fn window_arguments(length: usize, by: &Shingle) -> Vec<Expr> {
+        let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
+        cut_arguments(lit(length as u64), &by)
     }
 
     fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {

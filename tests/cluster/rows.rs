@@ -117,6 +117,8 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ("kept", &["output.keep=shingles"]),
         ("chosen", &["source.where=character_length(text) % 5 > 0", "source.limit=150"]),
         ("contained", &["clusters.contained=0.9", "clusters.method=components"]),
+        ("lines", &["passages.unit=line", "passages.min_words=1"]),
+        ("words", &["passages.unit=word", "passages.length=6", "passages.gap=1"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",

@@ -235,6 +235,16 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             ),
         );
     }
+    if let Some((passages, spans)) = counts.passages.zip(counts.spans) {
+        let noun = print::plural(passages, "passage");
+        line(
+            passages,
+            &format!(
+                "{noun} inside documents that occur more than once, {} times together",
+                print::count(spans)
+            ),
+        );
+    }
     if let Some(warning) = job.low_recall() {
         let _ = writeln!(text, "             {warning}");
     }

@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use crate::apply::result::{Applied, Of};
 use crate::cli::support::csv_arguments::CsvArguments;
+use crate::cli::support::passage_text::passage_text;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::lookup::passage::{self, PLACE};
 use crate::lookup::rows::{self, Csv, Field};
 use crate::lookup::show::{self, First, Pair, Texts};
 use crate::lookup::side_by_side::{Common, Extent, common};
@@ -21,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   resemblance show out/reviews/ --pairs least-similar --top 5
   resemblance show out/reviews/ --cluster 42
+  resemblance show out/pages/ --passage 0f3a9c
   resemblance show out/reviews/ --top 1000 --excel > pairs.csv
   resemblance show clean/ --pairs least-similar";
 
@@ -43,7 +46,10 @@ pub(in crate::cli) struct Show {
     /// Show the cluster of this document: the document that represents it, beside each of the others
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     cluster: Option<String>,
-    /// Maximum number of pairs to show, or of documents beside the one that represents the cluster
+    /// Show a passage that repeats inside documents and its places, by its id or the first digits of it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full", "source"])]
+    passage: Option<String>,
+    /// Maximum number of pairs to show, or of documents beside the one that represents the cluster, or of places of a passage
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
     /// Seed for random pairs; another seed shows other pairs [default: the job's]
@@ -109,6 +115,9 @@ struct Line<'a> {
 
 impl Show {
     pub(in crate::cli) fn run(&self) -> Result<()> {
+        if let Some(id) = &self.passage {
+            return self.passage(id);
+        }
         let shown = on_session(self.memory, async |session, _| {
             if let Some(applied) = Applied::find(session, &self.output).await? {
                 return self.removed(&applied.with_source_in(self.source.clone())).await;
@@ -123,6 +132,20 @@ impl Show {
             (true, _) => print::result(&shown.json_lines()?),
             (false, Some(kind)) => print::result(&CsvArguments::for_output(shown.csv(kind)?)),
             (false, None) => print::result(&self.text(&shown)?),
+        }
+    }
+
+    fn passage(&self, id: &str) -> Result<()> {
+        let passage = on_session(self.memory, async |session, _| {
+            let finished = Finished::open(session, &self.output).await?;
+            passage::passage(&finished, id, self.top.get()).await
+        })?;
+        match (self.json, self.csv.kind()) {
+            (true, _) => print::result(&rows::json_lines(&passage.places)?),
+            (false, Some(kind)) => {
+                print::result(&CsvArguments::for_output(rows::csv(&PLACE, &passage.places, kind)?))
+            }
+            (false, None) => print::result(&passage_text(&passage)?),
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Measured<'a> {
 }
 
 /// The counts that become metrics: name, help text, and the count if the run made it.
-fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 16] {
+fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 18] {
     [
         ("documents", "Documents that were compared.", Some(counts.documents)),
         ("shingle_sets", "Different shingle sets among the compared documents.", Some(counts.shingle_sets)),
@@ -73,6 +73,8 @@ fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 16] {
             counts.lost_shingles,
         ),
         ("spared", "Documents that stay although another one represents their cluster.", counts.spared),
+        ("passages", "Passages that occur more than once in the compared documents.", counts.passages),
+        ("spans", "Places of passages that occur more than once.", counts.spans),
     ]
 }
 

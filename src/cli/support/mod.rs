@@ -18,6 +18,7 @@ pub(in crate::cli) mod measure;
 pub(in crate::cli) mod metrics;
 pub(in crate::cli) mod metrics_text;
 pub(in crate::cli) mod panics;
+pub(in crate::cli) mod passage_text;
 pub(in crate::cli) mod print;
 pub(in crate::cli) mod progress;
 pub(in crate::cli) mod record;

@@ -4,6 +4,7 @@
 //! [`Job`](super::Job).
 
 mod limit;
+mod passages;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,6 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 pub use self::limit::Limit;
+pub use self::passages::{PassageUnit, Passages};
 use super::document::Document;
 use super::{
     Alarms, BucketHash, Candidates, ClusterMethod, DuplicateIds, NewPairs, OnError, Output, References,
@@ -58,6 +60,8 @@ pub struct File {
     /// `[clusters]`: what a cluster is, and which of its documents represents it.
     #[serde(default)]
     pub clusters: Clusters,
+    /// `[passages]`: which passages are found that repeat inside documents.
+    pub passages: Option<Passages>,
     /// `[alarms]`: bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
@@ -99,6 +103,7 @@ impl File {
             against: None,
             score: Score::default(),
             clusters: Clusters::default(),
+            passages: None,
             alarms: Alarms::default(),
             output: Output::at(output),
             engine: Engine::default(),

@@ -4,6 +4,7 @@ mod against;
 mod clusters;
 mod engine;
 mod output;
+mod passages;
 mod rows;
 mod search;
 mod sketches;
@@ -17,6 +18,7 @@ use against::{against_of, check_id};
 use clusters::{check_alarms, clusters_of};
 use engine::engine_of;
 use output::check_output;
+use passages::passages_of;
 use search::{check_candidates, check_lsh, check_score, lsh_of};
 use sketches::{check_minhash, check_shingle, check_short, minhash_of, shingle_of};
 use source::{reuse_of, reused_source, source_of};
@@ -68,6 +70,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         against,
         score,
         clusters,
+        passages,
         alarms,
         output,
         engine,
@@ -99,6 +102,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     check_candidates(&candidates, &source, against.as_ref())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
     let clusters = clusters_of(clusters, &source, &score)?;
+    let passages = passages.map(|passages| passages_of(&passages, against.as_ref())).transpose()?;
     check_alarms(&alarms, &source)?;
     check_output(&output, &source)?;
     let engine = engine_of(engine)?;
@@ -119,6 +123,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         against,
         score,
         clusters,
+        passages,
         alarms,
         output,
         engine,

@@ -23,6 +23,8 @@ pub(crate) mod scores;
 pub(crate) mod shingles;
 pub(crate) mod signatures;
 pub mod sketches;
+pub(crate) mod spans;
+pub(crate) mod word_runs;
 
 use std::sync::Arc;
 

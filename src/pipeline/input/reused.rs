@@ -66,6 +66,9 @@ impl Reused {
             true if job.output.passages => {
                 Some(stored.source(session, "output.passages needs the texts", "").await?.1)
             }
+            true if job.passages.is_some() => {
+                Some(stored.source(session, "[passages] needs the texts", "").await?.1)
+            }
             true => None,
             false => {
                 let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);

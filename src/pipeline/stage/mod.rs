@@ -27,6 +27,7 @@ pub(in crate::pipeline) mod losses;
 pub(crate) mod members;
 mod pair_limit;
 pub(crate) mod pairs;
+mod passages;
 mod positions;
 mod prefix_join;
 pub mod ranks;
@@ -37,10 +38,13 @@ pub mod represented;
 mod sample;
 pub(crate) mod scores;
 mod sketches;
+mod spans;
 pub(crate) mod spared;
 pub mod stars;
 mod texts;
 mod union_find;
+mod units;
+mod word_runs;
 
 pub(crate) use self::interface::Stage;
 use crate::job::Job;
@@ -53,6 +57,15 @@ static SEARCH: &[&dyn Stage] = &[
     &dictionary::Dictionary,
     &sketches::Sketches,
     &frequencies::Frequencies::New,
+    &units::Units,
+    &word_runs::Fingerprints,
+    &word_runs::FingerprintHits,
+    &word_runs::HitPositions,
+    &word_runs::Windows,
+    &word_runs::RepeatedWindows,
+    &spans::Spans,
+    &passages::PassagePositions,
+    &passages::Passages,
     &reference_duplicates::ReferenceDuplicates,
     &reference::Reference,
     &copies::Copies,

@@ -1,0 +1,215 @@
+//! The words of a text as they stand in it, each normalised by itself, so that a run of words has a place in the text.
+
+use std::ops::Range;
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use crate::error::Result;
+use crate::job::{Normalize, Words};
+use crate::kernel::text::normalize::Normalizer;
+use crate::kernel::text::words::each_word;
+
+/// The words of a text: their places, and what normalisation leaves of each. A word that it removes is not among them.
+#[derive(Debug)]
+pub(crate) struct WrittenWords {
+    normalizer: Normalizer,
+    /// How ASCII words are normalised, if that is quicker than by the normaliser.
+    ascii: Option<AsciiCase>,
+    words: Words,
+    /// The place of each word in the text, in bytes.
+    places: Vec<Range<usize>>,
+    /// The normalised words, with a space between two of them.
+    normalized: String,
+    /// The place of each word in `normalized`.
+    parts: Vec<Range<usize>>,
+}
+
+/// The only change that some steps make to a word of ASCII characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AsciiCase {
+    AsWritten,
+    Lower,
+}
+
+impl AsciiCase {
+    /// The change of `steps`; `None` if they make others.
+    fn of(steps: &[Normalize]) -> Option<Self> {
+        let mut case = Self::AsWritten;
+        for step in steps {
+            match step {
+                Normalize::Lowercase => case = Self::Lower,
+                // A word has no white space.
+                Normalize::CollapseWhitespace
+                | Normalize::CollapseWhitespaceKeepEnds
+                | Normalize::CollapseSpaces
+                | Normalize::Nfkc => {}
+                _ => return None,
+            }
+        }
+        Some(case)
+    }
+}
+
+impl WrittenWords {
+    /// No words yet. Texts are cut by `words`, and each word goes through `steps`.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) on a language without stop words.
+    pub(crate) fn new(steps: &[Normalize], words: Words) -> Result<Self> {
+        let (normalizer, ascii) = (Normalizer::new(steps, words)?, AsciiCase::of(steps));
+        let (places, normalized, parts) = Default::default();
+        Ok(Self { normalizer, ascii, words, places, normalized, parts })
+    }
+
+    /// Takes the words of `text` instead of those of the last one.
+    pub(crate) fn cut(&mut self, text: &str) {
+        let Self { normalizer, ascii, words, places, normalized, parts } = self;
+        places.clear();
+        normalized.clear();
+        parts.clear();
+        each_word(text, *words, |place| {
+            let written = &text[place.clone()];
+            let (word, lower) = match ascii {
+                Some(case) if written.is_ascii() => (written, *case == AsciiCase::Lower),
+                _ => {
+                    normalizer.begin();
+                    (normalizer.piece(written).trim(), false)
+                }
+            };
+            if word.is_empty() {
+                return;
+            }
+            if !normalized.is_empty() {
+                normalized.push(' ');
+            }
+            let start = normalized.len();
+            normalized.push_str(word);
+            if lower && let Some(word) = normalized.get_mut(start..) {
+                word.make_ascii_lowercase();
+            }
+            parts.push(start..normalized.len());
+            places.push(place);
+        });
+    }
+
+    /// The number of words.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The 128-bit hash of some of the words: XXH3-128 of the normalised words with a space between two of them.
+    pub(crate) fn hash(&self, words: Range<usize>) -> u128 {
+        xxh3_128(self.joined(words).as_bytes())
+    }
+
+    /// Replaces `hashes` by the XXH3-64 of each run of `size` words.
+    pub(crate) fn hashes_of_runs(&self, size: usize, hashes: &mut Vec<u64>) {
+        hashes.clear();
+        let runs = (self.len() + 1).saturating_sub(size);
+        hashes.extend((0..runs).map(|at| xxh3_64(self.joined(at..at + size).as_bytes())));
+    }
+
+    /// The places of words in `text`, from which they were cut.
+    pub(crate) fn places<'a>(&'a self, text: &'a str) -> Places<'a> {
+        Places { words: &self.places, text, counted: (0, 0) }
+    }
+
+    /// Some of the normalised words, with a space between two of them; empty for no words.
+    fn joined(&self, words: Range<usize>) -> &str {
+        match self.parts.get(words) {
+            Some([first, .., last]) => &self.normalized[first.start..last.end],
+            Some([only]) => &self.normalized[only.clone()],
+            Some([]) | None => "",
+        }
+    }
+}
+
+/// Finds the places of words in their text.
+#[derive(Debug)]
+pub(crate) struct Places<'a> {
+    words: &'a [Range<usize>],
+    text: &'a str,
+    /// Bytes of the text, and the characters in them.
+    counted: (usize, usize),
+}
+
+/// The place of words in their text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// In bytes.
+    pub(crate) bytes: Range<usize>,
+    /// In characters (Unicode scalar values).
+    pub(crate) chars: Range<usize>,
+}
+
+impl Places<'_> {
+    /// The place of these words, from the start of the first to the end of the last one. Quick if it is asked for in the order of the
+    /// text. No words are at the start of the text.
+    pub(crate) fn of(&mut self, words: Range<usize>) -> Place {
+        let words = self.words.get(words).unwrap_or_default();
+        let Some((first, last)) = words.first().zip(words.last()) else { return Place::default() };
+        let chars = self.chars_before(first.start);
+        let written = self.text.get(first.start..last.end).unwrap_or_default();
+        Place { bytes: first.start..last.end, chars: chars..chars + written.chars().count() }
+    }
+
+    fn chars_before(&mut self, byte: usize) -> usize {
+        if byte < self.counted.0 {
+            self.counted = (0, 0);
+        }
+        let more = self.text.get(self.counted.0..byte).unwrap_or_default();
+        self.counted = (byte, self.counted.1 + more.chars().count());
+        self.counted.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
+
+    #[test]
+    fn words_have_places_and_hashes_of_what_is_left_of_them() {
+        let steps = ["lowercase", "stop-words:list=the"].map(|step| step.parse().unwrap());
+        let mut words = WrittenWords::new(&steps, Words::Unicode).unwrap();
+        words.cut("Über the House,\n über");
+        assert_eq!(words.places, [0..5, 10..15, 18..23]);
+        assert_eq!(words.len(), 3);
+        assert_eq!(words.hash(0..2), xxh3_128("über house".as_bytes()));
+        assert_eq!(words.hash(0..1), words.hash(2..3));
+        assert_eq!(words.hash(1..1), xxh3_128(b""));
+        let mut hashes = vec![7];
+        words.hashes_of_runs(2, &mut hashes);
+        assert_eq!(hashes, [xxh3_64("über house".as_bytes()), xxh3_64("house über".as_bytes())]);
+        words.hashes_of_runs(4, &mut hashes);
+        assert!(hashes.is_empty());
+        let mut places = words.places("Über the House,\n über");
+        assert_eq!(places.of(1..3), Place { bytes: 10..23, chars: 9..21 });
+        assert_eq!(places.of(0..2), Place { bytes: 0..15, chars: 0..14 });
+        assert_eq!(places.of(1..1), Place::default());
+        words.cut("the THE");
+        assert_eq!(words.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_those_of_the_normaliser(text in any_text(), steps in any_steps(), words in any_words()) {
+            let mut written = WrittenWords::new(&steps, words).unwrap();
+            written.cut(&text);
+            let mut normalizer = Normalizer::new(&steps, words).unwrap();
+            let mut all = Vec::new();
+            each_word(&text, words, |place| {
+                normalizer.begin();
+                let word = normalizer.piece(&text[place.clone()]).trim().to_owned();
+                if !word.is_empty() {
+                    all.push((place, word));
+                }
+            });
+            let (places, all): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+            prop_assert_eq!(&written.places, &places);
+            prop_assert_eq!(written.joined(0..written.len()), all.join(" "));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! spans: the passages that repeat inside documents, and the one of each that stays.
+//!
+//! They have nothing to do with [`super::passages`], which finds what the two documents of a pair have in common.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::functions::core::expr_fn::{get_field, least};
+use datafusion::functions::string::expr_fn::{concat, to_hex};
+use datafusion::functions::unicode::expr_fn::{lpad, substring};
+use datafusion::functions_aggregate::expr_fn::{count, max};
+use datafusion::functions_window::expr_fn::{first_value, row_number};
+use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::prelude::{DataFrame, cast, col, lit};
+use datafusion::scalar::ScalarValue;
+
+use super::{by_group, keep};
+use crate::error::Result;
+use crate::job::{Preference, Shingle, TextUnit};
+use crate::udf::UNIT;
+use crate::udf::expr_fn::units as cut_units;
+
+/// The most characters of a sample.
+const SAMPLE: i64 = 200;
+
+/// The columns of spans that are not about the passage that stays.
+pub(super) const SPAN: [&str; 9] =
+    ["id", "source", "position", "char_start", "char_end", "byte_start", "byte_end", "words", "occurrences"];
+
+/// (source, position, id, text, doc, reason, ..), rejects (source, position, ..) -> (doc, text) of the documents that are compared.
+pub(crate) fn compared(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
+    let rejects = rejects
+        .select(vec![col("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
+    let documents = documents.filter(col("reason").is_null())?;
+    let documents = documents.select(["source", "position", "doc", "text"].map(col).to_vec())?;
+    let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
+    Ok(rejects
+        .join(documents, JoinType::RightAnti, left, right, None)?
+        .select(vec![col("doc"), col("text")])?)
+}
+
+/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each text
+/// that has enough words.
+pub(crate) fn units(
+    documents: DataFrame,
+    (unit, min_words): (TextUnit, usize),
+    shingle: &Shingle,
+) -> Result<DataFrame> {
+    let unit = cut_units(col("text"), unit, min_words, shingle).alias("unit");
+    let units = documents.select(vec![col("doc"), unit])?.unnest_columns(&["unit"])?;
+    let columns = UNIT.map(|name| get_field(col("unit"), name).alias(name));
+    Ok(units
+        .filter(col("unit").is_not_null())?
+        .select(std::iter::once(col("doc")).chain(columns).collect::<Vec<_>>())?)
+}
+
+/// The rows of (hash_0, hash_1, ..) whose hash occurs more than once, with a column `occurrences`: how often.
+pub(super) fn repeated(units: DataFrame) -> Result<DataFrame> {
+    let columns: Vec<Expr> = units.schema().columns().into_iter().map(Expr::Column).collect();
+    let hashes = units
+        .clone()
+        .aggregate(vec![col("hash_0"), col("hash_1")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .select(vec![
+            col("hash_0").alias("repeated_0"),
+            col("hash_1").alias("repeated_1"),
+            cast(col("times"), DataType::UInt64).alias("occurrences"),
+        ])?;
+    let (left, right) = (&["repeated_0", "repeated_1"], &["hash_0", "hash_1"]);
+    let joined = hashes.join(units, JoinType::Inner, left, right, None)?;
+    Ok(joined.select([columns, vec![col("occurrences")]].concat())?)
+}
+
+/// (doc, ..) with the columns of `documents` (doc, id, source, position, shingle_count, ..) that order the documents, and those `of` them.
+pub(super) fn with_order(
+    rows: DataFrame,
+    documents: DataFrame,
+    of: &[&str],
+    order: &[Preference],
+) -> Result<DataFrame> {
+    let names = keep::names(order);
+    let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id")];
+    columns.extend(names.iter().map(String::as_str).chain(of.iter().copied()).map(col));
+    let documents = documents.select(columns)?;
+    Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
+}
+
+/// The 128-bit hash of the columns `hash_0` and `hash_1` as 32 hexadecimal digits.
+pub(super) fn passage_id() -> Expr {
+    let half = |name: &str| lpad(vec![to_hex(col(name)), lit(16_i64), lit("0")]);
+    concat(vec![half("hash_0"), half("hash_1")]).alias("passage_id")
+}
+
+/// The rows of [`units`], (doc, id, source, position, shingle_count, ..) of documents with the columns that order them -> the columns
+/// of `schemas/spans.toml`.
+///
+/// Of each passage that occurs more than once, the occurrence in the first document in the order of `order` is kept, and in that
+/// document the first one.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn spans(units: DataFrame, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+    let units = with_order(repeated(units)?, documents, &["source", "position"], order)?;
+    let mut sorted = keep::sorted(order);
+    sorted.push(col("char_start").sort(true, false));
+    let by_hash = || vec![col("hash_0"), col("hash_1")];
+    let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
+    let ranked = units.window(vec![
+        row_number().partition_by(by_hash()).order_by(sorted.clone()).build()?.alias("place"),
+        first("id")?.alias("kept_id"),
+        first("char_start")?.alias("kept_char_start"),
+    ])?;
+    let kept = col("place").eq(lit(1_u64)).alias("kept");
+    Ok(ranked.select(
+        [SPAN.map(col).to_vec(), vec![passage_id(), kept, col("kept_id"), col("kept_char_start")]].concat(),
+    )?)
+}
+
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, char_start, char_end) of one span of each passage: the one that
+/// is kept, or else the first one of the smallest id.
+pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
+    let sorted = vec![
+        col("kept").sort(false, false),
+        col("id").sort(true, false),
+        col("char_start").sort(true, false),
+    ];
+    let place = row_number().partition_by(vec![col("passage_id")]).order_by(sorted).build()?.alias("place");
+    let first = spans.window(vec![place])?.filter(col("place").eq(lit(1_u64)))?;
+    Ok(first.select(["passage_id", "source", "position", "char_start", "char_end"].map(col).to_vec())?)
+}
+
+/// [`samples`] -> (source, position, origin) of their documents.
+pub(crate) fn positions(samples: DataFrame) -> Result<DataFrame> {
+    let places = samples.select(vec![col("source"), col("position")])?.distinct()?;
+    Ok(places.with_column("origin", lit(ScalarValue::UInt64(None)))?)
+}
+
+/// The columns of `schemas/spans.toml`, (source, position, text) of the documents of [`samples`], (id, group) of documents if they have
+/// groups -> the columns of `schemas/passages.toml`.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
+    let once = vec![max(col("occurrences")).alias("occurrences"), max(col("words")).alias("words")];
+    let by_document = spans.clone().aggregate(vec![col("passage_id"), col("id")], once)?;
+    let counts = by_document.clone().aggregate(
+        vec![col("passage_id")],
+        vec![
+            max(col("words")).alias("words"),
+            max(col("occurrences")).alias("occurrences"),
+            count(lit(1)).alias("documents"),
+        ],
+    )?;
+    let texts = texts.select(vec![
+        col("source").alias("text_source"),
+        col("position").alias("text_position"),
+        col("text"),
+    ])?;
+    let (left, right) = (&["source", "position"], &["text_source", "text_position"]);
+    let number = |expr: Expr| cast(expr, DataType::Int64);
+    let from = number(col("char_start")) + lit(1_i64);
+    let length = least(vec![number(col("char_end") - col("char_start")), lit(SAMPLE)]);
+    let samples = samples(spans)?.join(texts, JoinType::Inner, left, right, None)?.select(vec![
+        col("passage_id").alias("sampled"),
+        substring(col("text"), from, length).alias("sample"),
+    ])?;
+    let counts = samples.join(counts, JoinType::Inner, &["sampled"], &["passage_id"], None)?;
+    let Some(groups) = groups else { return Ok(counts) };
+    let groups = groups.select(vec![col("id").alias("of_id"), by_group::key(col("group"))])?;
+    let groups = groups
+        .join(by_document, JoinType::Inner, &["of_id"], &["id"], None)?
+        .select(vec![col("passage_id").alias("grouped"), col("group_key")])?
+        .distinct()?
+        .aggregate(vec![col("grouped")], vec![count(lit(1)).alias("groups")])?;
+    Ok(groups.join(counts, JoinType::Inner, &["grouped"], &["passage_id"], None)?)
+}

@@ -1,0 +1,109 @@
+//! word_runs: the runs of words that repeat inside documents.
+//!
+//! Every window of as many words as a passage must have holds a fingerprint. Only windows around a fingerprint that occurs twice are
+//! hashed whole, and only those with a hash that occurs twice are repeated.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::functions::core::expr_fn::{get_field, named_struct};
+use datafusion::functions_aggregate::expr_fn::{array_agg, count};
+use datafusion::functions_window::expr_fn::{first_value, row_number};
+use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::prelude::{DataFrame, cast, col, lit};
+
+use super::keep;
+use super::spans::{SPAN, passage_id, repeated, with_order};
+use crate::error::Result;
+use crate::job::{Preference, Shingle};
+use crate::udf::expr_fn::{fingerprints as winnowed, windows as cut_windows, word_runs};
+use crate::udf::{REPEATED, RUN, WINDOW};
+
+/// The rows of a list in the column `name`, one a row, with the column `doc`.
+fn unnested<const N: usize>(frame: DataFrame, list: Expr, columns: [&str; N]) -> Result<DataFrame> {
+    let rows = frame.select(vec![col("doc"), list.alias("element")])?.unnest_columns(&["element"])?;
+    let columns = columns.map(|name| get_field(col("element"), name).alias(name));
+    let columns: Vec<Expr> = std::iter::once(col("doc")).chain(columns).collect();
+    Ok(rows.filter(col("element").is_not_null())?.select(columns)?)
+}
+
+/// (doc, text) -> (doc, fingerprint: UInt64), one row for each fingerprint of each text for windows of `length` words.
+pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingle) -> Result<DataFrame> {
+    let fingerprint = winnowed(col("text"), length, shingle).alias("fingerprint");
+    let all = documents.select(vec![col("doc"), fingerprint])?.unnest_columns(&["fingerprint"])?;
+    Ok(all.filter(col("fingerprint").is_not_null())?)
+}
+
+/// The fingerprints that occur more than once: (doc, fingerprint) -> the same, each once for each document.
+pub(crate) fn hits(fingerprints: DataFrame) -> Result<DataFrame> {
+    let repeated = fingerprints
+        .clone()
+        .aggregate(vec![col("fingerprint")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .select(vec![col("fingerprint").alias("repeated")])?;
+    Ok(repeated.join(fingerprints, JoinType::RightSemi, &["repeated"], &["fingerprint"], None)?.distinct()?)
+}
+
+/// (doc, text, ..), (doc, fingerprint) of [`hits`] -> (doc, hash_0, hash_1, at, char_start: UInt64), one row for each window of `length`
+/// words around a hit.
+pub(crate) fn windows(
+    texts: DataFrame,
+    hits: DataFrame,
+    length: usize,
+    shingle: &Shingle,
+) -> Result<DataFrame> {
+    let hits = hits
+        .select(vec![col("doc").alias("hit_doc"), col("fingerprint")])?
+        .aggregate(vec![col("hit_doc")], vec![array_agg(col("fingerprint")).alias("hits")])?;
+    let texts = texts.select(vec![col("doc"), col("text")])?;
+    let texts = hits.join(texts, JoinType::Inner, &["hit_doc"], &["doc"], None)?;
+    unnested(texts, cut_windows(col("text"), col("hits"), length, shingle), WINDOW)
+}
+
+/// (doc, hash_0, hash_1, at, char_start), (doc, id, shingle_count, ..) of documents -> (doc, at, is_first, occurrences, kept_doc,
+/// kept_char_start: UInt64) of the windows that occur more than once: `is_first` is 1 for the first occurrence, in the order of
+/// documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
+pub(crate) fn ranked(windows: DataFrame, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+    let windows = with_order(repeated(windows)?, documents, &[], order)?;
+    let mut sorted = keep::sorted(order);
+    sorted.push(col("at").sort(true, false));
+    let by_hash = || vec![col("hash_0"), col("hash_1")];
+    let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
+    let ranked = windows.window(vec![
+        row_number().partition_by(by_hash()).order_by(sorted.clone()).build()?.alias("place"),
+        first("doc")?.alias("kept_doc"),
+        first("char_start")?.alias("kept_char_start"),
+    ])?;
+    Ok(ranked.select(vec![
+        col("doc"),
+        col("at"),
+        cast(col("place").eq(lit(1_u64)), DataType::UInt64).alias("is_first"),
+        col("occurrences"),
+        col("kept_doc"),
+        col("kept_char_start"),
+    ])?)
+}
+
+/// (doc, text, ..), the rows of [`ranked`], (doc, id, source, position) of documents -> the columns of `schemas/spans.toml`.
+pub(crate) fn spans(
+    texts: DataFrame,
+    ranked: DataFrame,
+    documents: DataFrame,
+    (length, gap): (usize, usize),
+    shingle: &Shingle,
+) -> Result<DataFrame> {
+    let fields = REPEATED.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
+    let ranked = ranked
+        .select(vec![col("doc").alias("ranked_doc"), named_struct(fields).alias("window")])?
+        .aggregate(vec![col("ranked_doc")], vec![array_agg(col("window")).alias("windows")])?;
+    let texts = texts.select(vec![col("doc"), col("text")])?;
+    let texts = ranked.join(texts, JoinType::Inner, &["ranked_doc"], &["doc"], None)?;
+    let runs = unnested(texts, word_runs(col("text"), col("windows"), length, gap, shingle), RUN)?;
+    let kept = documents.clone().select(vec![col("doc").alias("of_kept"), col("id").alias("kept_id")])?;
+    let columns = ["id", "source", "position"].map(col);
+    let documents = documents.select([vec![col("doc").alias("of_doc")], columns.to_vec()].concat())?;
+    let runs = documents.join(runs, JoinType::Inner, &["of_doc"], &["doc"], None)?;
+    let runs = kept.join(runs, JoinType::Inner, &["of_kept"], &["kept_doc"], None)?;
+    let own =
+        [passage_id(), col("kept").eq(lit(1_u64)).alias("kept"), col("kept_id"), col("kept_char_start")];
+    Ok(runs.select([SPAN.map(col).to_vec(), own.to_vec()].concat())?)
+}

@@ -1,0 +1,71 @@
+//! passage_positions, passages: the passages that repeat inside documents, with a sample of each.
+
+use async_trait::async_trait;
+use datafusion::prelude::col;
+
+use super::interface::{OneTable, Stage};
+use super::spans::Spans;
+use crate::error::Result;
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
+use crate::pipeline::{by_group, frames};
+use crate::schema::Table;
+
+/// Finds the texts that have the samples.
+pub(crate) struct PassagePositions;
+
+/// Counts passages, and reads a sample of each.
+pub(crate) struct Passages;
+
+impl WorkTable {
+    /// The positions of the texts that have a sample of a passage.
+    pub(crate) const PASSAGE_POSITIONS: Self = Self::new("passage_positions", position_columns);
+}
+
+/// Bytes of a row of spans in memory.
+const BYTES_OF_SPAN: u64 = 128;
+
+impl OneTable for PassagePositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::PASSAGE_POSITIONS);
+    const WHAT: &'static str = "find the texts with a sample of each passage";
+}
+
+#[async_trait]
+impl Stage for PassagePositions {
+    fn is_in(&self, job: &Job) -> bool {
+        Spans.is_in(job)
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let samples = frames::spans::samples(cx.table(Table::Spans)?)?;
+        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
+        cx.run(self, bytes, vec![frames::spans::positions(samples)?]).await
+    }
+}
+
+impl OneTable for Passages {
+    const TABLE: AnyTable = AnyTable::Public(Table::Passages);
+    const WHAT: &'static str = "count the passages, and read the samples";
+}
+
+#[async_trait]
+impl Stage for Passages {
+    fn is_in(&self, job: &Job) -> bool {
+        Spans.is_in(job)
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        if cx.is_done(self).await? {
+            return cx.take_over(self).await;
+        }
+        let groups = match cx.job.has_groups() {
+            true => Some(by_group::own(cx, cx.job)?.select(vec![col("id"), col("group")])?),
+            false => None,
+        };
+        let texts = cx.texts_at(WorkTable::PASSAGE_POSITIONS).await?;
+        let passages = frames::spans::passages(cx.table(Table::Spans)?, texts, groups)?;
+        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.bytes_of_files();
+        cx.run(self, bytes, vec![passages]).await
+    }
+}

@@ -1,0 +1,82 @@
+//! units: the lines, sentences or paragraphs of all documents.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::Field;
+use async_trait::async_trait;
+use datafusion::prelude::{DataFrame, col};
+
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::{Error, Result};
+use crate::job::{Job, Passages, TextUnit};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::{WorkTable, numbers};
+use crate::pipeline::{by_group, frames};
+use crate::schema::{SourceTypes, Table};
+
+/// Cuts all texts into lines, sentences or paragraphs.
+pub(crate) struct Units;
+
+impl WorkTable {
+    /// The lines, sentences or paragraphs of all documents: their hashes and places.
+    pub(crate) const UNITS: Self = Self::new("units", columns);
+}
+
+fn columns(_source: &SourceTypes) -> Vec<Field> {
+    let places = ["char_start", "char_end", "byte_start", "byte_end", "words"];
+    [numbers(["doc", "hash_0", "hash_1"]), numbers(places)].concat()
+}
+
+/// Bytes of a row of units or windows in memory, with what ranks it.
+pub(super) const BYTES_OF_UNIT: u64 = 128;
+
+/// The documents with the columns that order them.
+pub(super) fn in_order(cx: &StageContext<'_>) -> Result<DataFrame> {
+    let mut columns = by_group::ordered(cx.job)?;
+    columns.extend(["source", "position"].map(col));
+    Ok(cx.table(Table::Documents)?.select(columns)?)
+}
+
+/// The texts of the documents that are compared.
+pub(super) async fn compared(cx: &StageContext<'_>) -> Result<DataFrame> {
+    frames::spans::compared(cx.whole_texts().await?, cx.table(Table::Rejects)?)
+}
+
+/// The unit of the job, and the fewest words of a passage; `None` for words.
+fn unit(job: &Job) -> Option<(TextUnit, usize)> {
+    match job.passages? {
+        Passages::Units { unit, min_words } => Some((unit, min_words)),
+        Passages::Words { .. } => None,
+    }
+}
+
+impl Writes for Units {
+    fn name(&self) -> Cow<'static, str> {
+        "units".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        let units = unit(job).map(|(unit, _)| format!("{}s", unit.name())).unwrap_or_default();
+        format!("read the texts again and cut them into {units}")
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::UNITS)
+    }
+}
+
+#[async_trait]
+impl Stage for Units {
+    fn is_in(&self, job: &Job) -> bool {
+        unit(job).is_some()
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        if cx.is_done(self).await? {
+            return cx.take_over(self).await;
+        }
+        let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
+        let units = frames::spans::units(compared(cx).await?, by, &cx.job.shingle)?;
+        cx.run_in_parts(self, 0, cx.parts_of_source(), units).await
+    }
+}

@@ -1,0 +1,444 @@
+//! `[passages]`: what repeats inside documents, against plain code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use resemblance::job;
+use resemblance::pipeline::OnExisting;
+use tempfile::tempdir;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::support::stopping;
+use crate::support::*;
+
+/// A span as the table has it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    pub id: String,
+    pub chars: (usize, usize),
+    pub bytes: (usize, usize),
+    pub words: usize,
+    pub occurrences: usize,
+    pub passage: String,
+    pub kept: bool,
+    pub kept_at: (String, usize),
+}
+
+/// The spans of an output, sorted by document and place.
+pub fn spans(output: &Path) -> Vec<Span> {
+    let table = table(output, "spans");
+    let of = |name: &str| strings(&table, name);
+    let number = |name: &str| of(name).iter().map(|n| n.parse::<usize>().unwrap()).collect::<Vec<_>>();
+    let (ids, passages, kept, kept_ids) = (of("id"), of("passage_id"), of("kept"), of("kept_id"));
+    let [char_start, char_end, byte_start, byte_end] =
+        ["char_start", "char_end", "byte_start", "byte_end"].map(number);
+    let [words, occurrences, kept_char_start] = ["words", "occurrences", "kept_char_start"].map(number);
+    let mut spans: Vec<Span> = (0..table.num_rows())
+        .map(|row| Span {
+            id: ids[row].clone(),
+            chars: (char_start[row], char_end[row]),
+            bytes: (byte_start[row], byte_end[row]),
+            words: words[row],
+            occurrences: occurrences[row],
+            passage: passages[row].clone(),
+            kept: kept[row] == "true",
+            kept_at: (kept_ids[row].clone(), kept_char_start[row]),
+        })
+        .collect();
+    spans.sort();
+    spans
+}
+
+/// The normalised words of a text in which only spaces, newlines and full stops are between words.
+fn words(text: &str) -> Vec<String> {
+    text.split([' ', '\n', '.']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// The parts of a text.
+fn parts<'t>(text: &'t str, unit: &str) -> Vec<&'t str> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    match unit {
+        "line" => lines,
+        "sentence" => {
+            // A sentence ends behind the spaces after a full stop, and at a newline. No word here begins with a small letter.
+            let mut parts = Vec::new();
+            for line in lines {
+                let mut start = 0;
+                for (at, _) in line.match_indices(". ") {
+                    parts.push(&line[start..at + 2]);
+                    start = at + 2;
+                }
+                parts.push(&line[start..]);
+            }
+            parts.retain(|part| !part.is_empty());
+            parts
+        }
+        _ => {
+            let mut parts = Vec::new();
+            let (mut start, mut at) = (0, 0);
+            for pair in lines.windows(2) {
+                at += pair[0].len();
+                let has_text = text[start..at].chars().any(|c| c != '\n');
+                if pair[0] == "\n" && pair[1] != "\n" && has_text {
+                    parts.push(&text[start..at]);
+                    start = at;
+                }
+            }
+            if start < text.len() {
+                parts.push(&text[start..]);
+            }
+            parts
+        }
+    }
+}
+
+/// The spans of `documents`, which are in the order in which they are kept.
+fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Span> {
+    let mut first: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (id, text) in documents {
+        let (mut byte, mut char) = (0, 0);
+        for part in parts(text, unit) {
+            let (bytes, chars) = ((byte, byte + part.len()), (char, char + part.chars().count()));
+            (byte, char) = (bytes.1, chars.1);
+            let words = words(part);
+            if words.len() < min_words {
+                continue;
+            }
+            let passage = format!("{:032x}", xxh3_128(words.join(" ").as_bytes()));
+            let kept_at = first.entry(passage.clone()).or_insert_with(|| (id.clone(), chars.0)).clone();
+            let kept = kept_at == (id.clone(), chars.0);
+            all.push(Span {
+                id: id.clone(),
+                chars,
+                bytes,
+                words: words.len(),
+                occurrences: 0,
+                passage,
+                kept,
+                kept_at,
+            });
+        }
+    }
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    all.iter().for_each(|span| *times.entry(span.passage.clone()).or_default() += 1);
+    all.iter_mut().for_each(|span| span.occurrences = times[&span.passage]);
+    all.retain(|span| span.occurrences > 1);
+    all.sort();
+    all
+}
+
+/// Texts of a few sentences, lines and paragraphs, some of them in other letters and with other white space.
+fn texts(random: &mut Random, count: usize) -> Vec<Document> {
+    let pool: Vec<String> = (0..12)
+        .map(|_| {
+            let words = (0..1 + random.below(7))
+                .map(|_| format!("{}{}", ["W", "Ü"][random.below(2)], random.below(40)));
+            words.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let sentence = |random: &mut Random| match random.below(3) {
+        0 => pool[random.below(pool.len())].clone(),
+        1 => pool[random.below(pool.len())].replace(' ', "  ").to_uppercase(),
+        _ => (0..1 + random.below(6))
+            .map(|_| format!("X{}", random.below(9_000)))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    let mut documents = Vec::new();
+    for number in 0..count {
+        // Enough words of its own that the document can be compared.
+        let mut text = format!("Own{number} Two{number} Three{number}.");
+        for _ in 0..random.below(9) {
+            text.push_str([" ", "\n", "\n\n", "\n\n\n"][random.below(4)]);
+            text.push_str(&sentence(random));
+            text.push('.');
+        }
+        if random.below(2) == 0 {
+            text.push('\n');
+        }
+        documents.push((format!("d{number:03}"), text));
+    }
+    documents
+}
+
+fn write_with_years(path: &Path, documents: &[Document], years: &[String], groups: &[String]) {
+    let column = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
+    let columns = [
+        ("id", column(documents.iter().map(|d| d.0.as_str()).collect())),
+        ("text", column(documents.iter().map(|d| d.1.as_str()).collect())),
+        ("year", column(years.iter().map(String::as_str).collect())),
+        ("site", column(groups.iter().map(String::as_str).collect())),
+    ];
+    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 7);
+}
+
+/// `passages/` against the spans, the texts and the groups.
+fn check_passages(
+    output: &Path,
+    spans: &[Span],
+    texts: &BTreeMap<String, String>,
+    groups: Option<&BTreeMap<String, String>>,
+) {
+    let table = table(output, "passages");
+    let of = |name: &str| strings(&table, name);
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (row, passage) in of("passage_id").into_iter().enumerate() {
+        let names = ["words", "occurrences", "documents", "sample"];
+        let mut cells: Vec<String> = names.iter().map(|name| of(name)[row].clone()).collect();
+        if groups.is_some() {
+            cells.push(of("groups")[row].clone());
+        }
+        assert!(rows.insert(passage, cells).is_none());
+    }
+    let mut wanted = BTreeMap::new();
+    for kept in spans.iter().filter(|span| span.kept) {
+        let all: Vec<&Span> = spans.iter().filter(|span| span.passage == kept.passage).collect();
+        let documents: BTreeSet<&str> = all.iter().map(|span| span.id.as_str()).collect();
+        let sample: String = texts[&kept.id][kept.bytes.0..kept.bytes.1].chars().take(200).collect();
+        let mut cells =
+            vec![kept.words.to_string(), all.len().to_string(), documents.len().to_string(), sample];
+        if let Some(groups) = groups {
+            let groups: BTreeSet<&str> = documents.iter().map(|id| groups[*id].as_str()).collect();
+            cells.push(groups.len().to_string());
+        }
+        wanted.insert(kept.passage.clone(), cells);
+    }
+    assert_eq!(rows, wanted);
+}
+
+#[test]
+fn units_that_repeat_are_found_and_the_first_one_is_kept() {
+    let mut found = 0;
+    for seed in seeds(18) {
+        let mut random = Random(seed);
+        let folder = tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let documents = texts(&mut random, 30);
+        let years: Vec<String> = documents.iter().map(|_| (1990 + random.below(4)).to_string()).collect();
+        let sites: Vec<String> = documents.iter().map(|_| format!("s{}", random.below(3))).collect();
+        write_with_years(&path("in.parquet"), &documents, &years, &sites);
+        let unit = ["line", "sentence", "paragraph"][seed as usize % 3];
+        let min_words = 1 + random.below(4);
+        let (unit_is, least) = (format!("passages.unit={unit}"), format!("passages.min_words={min_words}"));
+        let threads = format!("engine.threads={}", 1 + random.below(3));
+        let mut sets = vec![unit_is.as_str(), &least, &threads, "source.columns=['year']"];
+        let mut order: Vec<usize> = (0..documents.len()).collect();
+        match random.below(3) {
+            0 => {
+                sets.push("clusters.keep=['year desc']");
+                order.sort_by_key(|&at| (std::cmp::Reverse(&years[at]), at));
+            }
+            1 => {
+                sets.push("clusters.keep=['id desc']");
+                order.reverse();
+            }
+            _ => sets.push("clusters.keep=['id']"),
+        }
+        let with_groups = random.below(2) == 0;
+        if with_groups {
+            sets.push("source.group=site");
+        }
+        run(&crate::support::job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+        let ordered: Vec<Document> = order.iter().map(|&at| documents[at].clone()).collect();
+        let spans = spans(&path("out"));
+        assert_eq!(spans, expected(&ordered, unit, min_words), "seed {seed}");
+        let texts: BTreeMap<String, String> = documents.iter().cloned().collect();
+        let sites: BTreeMap<String, String> = documents.iter().map(|d| d.0.clone()).zip(sites).collect();
+        check_passages(&path("out"), &spans, &texts, with_groups.then_some(&sites));
+        found += spans.len();
+    }
+    assert!(found > 500, "{found}");
+}
+
+/// What cannot be compared has no spans, also if it has the id of a document that can.
+#[test]
+fn documents_that_are_rejected_have_no_spans() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let long = "A line that all have\nand Words of its own here";
+    let documents = [
+        ("a", "All have"),
+        ("a", long),
+        ("b", "A line that all have\nbut Other words of its own"),
+        ("a", long),
+    ];
+    let documents = documents.map(|(id, text)| (id.to_owned(), text.to_owned()));
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let sets = ["passages.unit=line", "passages.min_words=2", "source.duplicate_ids=reject"];
+    run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+    let spans: Vec<(String, bool)> =
+        spans(&path("out")).into_iter().map(|span| (span.id, span.kept)).collect();
+    assert_eq!(spans, [("a".to_owned(), true), ("b".to_owned(), false)]);
+    assert_eq!(
+        strings(&table(&path("out"), "spans"), "position").into_iter().collect::<BTreeSet<_>>(),
+        ["1", "2"].map(str::to_owned).into()
+    );
+}
+
+#[test]
+fn a_run_that_was_stopped_finds_the_same_passages() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = texts(&mut Random(5), 60);
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let sets = ["passages.unit=sentence", "passages.min_words=1"];
+    run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
+    let whole = ["spans", "passages"].map(|name| table(&path("whole"), name));
+    assert!(whole.iter().all(|table| table.num_rows() > 10));
+    let mut stops = 0;
+    for at in (0..).step_by(2) {
+        let job = crate::support::job(&path("in.parquet"), &path(&format!("stopped{at}")), &sets);
+        if !stopping::run_until(&job, OnExisting::Fail, at).1 {
+            break;
+        }
+        stops += 1;
+        run(&job).unwrap();
+        let resumed = ["spans", "passages"].map(|name| table(&path(&format!("stopped{at}")), name));
+        assert_eq!(resumed, whole, "stopped at plan {at}");
+    }
+    assert!(stops > 5, "{stops}");
+
+    let reused = format!(
+        "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\npassages = {{ unit = \"sentence\", min_words = 1 }}\n\
+         output.url = {:?}\n",
+        path("whole").display().to_string(),
+        path("reused").display().to_string()
+    );
+    std::fs::write(path("job.toml"), reused).unwrap();
+    let ran = resemblance().args(["run", &path("job.toml").display().to_string()]).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("passages inside documents"));
+    assert_eq!(["spans", "passages"].map(|name| table(&path("reused"), name)), whole);
+}
+
+/// A text file of more than 8 MiB is cut into shingles while it is read, and is whole for its lines all the same.
+#[test]
+fn lines_of_long_files_are_found() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("in")).unwrap();
+    let mut random = Random(3);
+    let lines: Vec<String> =
+        (0..900).map(|line| format!("Line{line} {}\n", "word ".repeat(random.below(90)))).collect();
+    let mut long = String::new();
+    while long.len() < 9 << 20 {
+        long.push_str(&lines[random.below(lines.len())]);
+    }
+    let documents =
+        [("long.txt".to_owned(), long), ("short.txt".to_owned(), lines[..50].concat() + "Own words of it")];
+    for (name, text) in &documents {
+        std::fs::write(path("in").join(name), text).unwrap();
+    }
+    let text = format!(
+        "source = {{ format = \"text\", url = {:?} }}\npassages = {{ unit = \"line\", min_words = 2 }}\n\
+         clusters.keep = [\"id\"]\noutput.url = {:?}\n",
+        path("in").display().to_string(),
+        path("out").display().to_string()
+    );
+    run(&job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()).unwrap();
+    let (found, wanted) = (spans(&path("out")), expected(&documents, "line", 2));
+    assert!(wanted.len() > 10_000, "{}", wanted.len());
+    assert!(found == wanted, "{} spans instead of {}", found.len(), wanted.len());
+}
+
+#[test]
+fn a_passage_is_shown_with_its_places() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let text = |own: &str| {
+        format!("The same line in all of them\nOwn words of {own}\nThe same LINE in all of them.")
+    };
+    let documents = ["a", "b"].map(|own| (own.to_owned(), text(own)));
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let out = path("out").display().to_string();
+    run(&job(&path("in.parquet"), &path("out"), &["passages.unit=line", "clusters.keep=['id']"])).unwrap();
+    let spans = spans(&path("out"));
+    assert_eq!(
+        spans.iter().map(|span| (span.id.as_str(), span.kept)).collect::<Vec<_>>(),
+        [("a", true), ("a", false), ("b", false), ("b", false)]
+    );
+    let id = &spans[0].passage;
+    let show = |more: &[&str]| {
+        let shown = resemblance().args(["show", &out]).args(more).output().unwrap();
+        (
+            shown.status.code(),
+            String::from_utf8(shown.stdout).unwrap() + &String::from_utf8(shown.stderr).unwrap(),
+        )
+    };
+    let (code, shown) = show(&["--passage", &id[..6], "--top", "3"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let wanted = format!(
+        "passage {id}: 7 words, occurs 4 times in 2 documents\n\n    The same line in all of them\n\n"
+    );
+    assert!(shown.starts_with(&wanted) && shown.contains("1 more place is not shown"), "{shown}");
+    let (_, shown) = show(&["--passage", id, "--json", "--top", "10"]);
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+    assert!(shown.starts_with("{\"id\":\"a\","), "{shown}");
+    let (_, shown) = show(&["--passage", id, "--csv"]);
+    assert!(
+        shown.starts_with("id,source,char_start,char_end,kept\n")
+            || shown.starts_with("id,source,char_start,char_end,kept\r"),
+        "{shown}"
+    );
+    let (code, shown) = show(&["--passage", "no"]);
+    assert!(code == Some(2) && shown.contains("no passage has the id \"no\""), "{shown}");
+    run(&job(&path("in.parquet"), &path("without"), &[])).unwrap();
+    let shown = resemblance()
+        .args(["show", &path("without").display().to_string(), "--passage", id])
+        .output()
+        .unwrap();
+    assert_eq!(shown.status.code(), Some(3));
+}
+
+/// Keys of one unit do not work with another, and reference documents are not searched.
+#[test]
+fn keys_of_passages_are_checked() {
+    for (sets, wanted) in [
+        (&["passages.unit=line", "passages.min_words=0"][..], "`passages.min_words` is 0"),
+        (&["passages.unit=line", "passages.length=7"], "`passages.length` is set"),
+        (&["passages.unit=sentence", "passages.gap=7"], "`passages.gap` is set"),
+        (&["passages.unit=word", "passages.min_words=7"], "expected `passages.length` instead"),
+        (&["passages.unit=word", "passages.length=1"], "expected 2 to 1000000"),
+        (&["passages.unit=word", "passages.gap=1000001"], "expected at most 1000000"),
+        (&["passages.unit=line", "against.output=earlier"], "does not work with `[against]`"),
+        (&["passages.unit=verse"], "`verse`"),
+        (&["passages.min_words=7"], "`passages.unit` is required"),
+    ] {
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        let file = job::file::read(&job_text("in.parquet", "out"), "job.toml", &sets);
+        let error = file.and_then(job::resolve).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{sets:?}: {error}");
+    }
+}
+
+#[test]
+fn every_format_has_the_same_passages() {
+    let mut documents = texts(&mut Random(8), 25);
+    for (_, text) in &mut documents {
+        *text = text.split('\n').filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    }
+    let wanted = expected(&documents, "sentence", 2);
+    assert!(wanted.len() > 20, "{}", wanted.len());
+    let folder = tempdir().unwrap();
+    for (number, format) in formats::formats(&documents).into_iter().enumerate() {
+        let path = |name: &str| folder.path().join(format!("{name}{number}"));
+        format.write(&path("in"));
+        let text = format!(
+            "[source]\n{}[shingle]\nsize = 3\n[passages]\nunit = \"sentence\"\nmin_words = 2\n[clusters]\nkeep = [\"id\"]\n\
+             [output]\nurl = {:?}\n",
+            format.source(&path("in").display().to_string()),
+            path("out").display().to_string()
+        );
+        let job = job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap();
+        run(&job).unwrap();
+        let mut found = spans(&path("out"));
+        for span in &mut found {
+            span.id = span.id.trim_end_matches(".txt").to_owned();
+            span.kept_at.0 = span.kept_at.0.trim_end_matches(".txt").to_owned();
+        }
+        assert_eq!(found, wanted, "{} {number}", format.name);
+    }
+}

@@ -1,0 +1,213 @@
+//! `[passages]` with `unit = "word"`, against a map of all windows of words.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use resemblance::pipeline::OnExisting;
+use tempfile::tempdir;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::spans::{Span, spans};
+use crate::support::stopping;
+use crate::support::*;
+
+/// The words of a text, in small letters, and their places in bytes: runs of letters and digits.
+fn words(text: &str) -> Vec<(String, Range<usize>)> {
+    let mut words: Vec<(String, Range<usize>)> = Vec::new();
+    let mut inside = false;
+    for (at, c) in text.char_indices() {
+        let end = at + c.len_utf8();
+        match words.last_mut().filter(|_| inside && c.is_alphanumeric()) {
+            Some((word, place)) => {
+                word.extend(c.to_lowercase());
+                place.end = end;
+            }
+            None if c.is_alphanumeric() => words.push((c.to_lowercase().collect(), at..end)),
+            None => {}
+        }
+        inside = c.is_alphanumeric();
+    }
+    words
+}
+
+/// The spans of `documents`, which are in the order in which they are kept.
+fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
+    let cut: Vec<Vec<(String, Range<usize>)>> = documents.iter().map(|(_, text)| words(text)).collect();
+    let joined = |doc: usize, range: Range<usize>| {
+        cut[doc][range].iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    let mut windows: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
+    for (doc, words) in cut.iter().enumerate() {
+        for at in 0..(words.len() + 1).saturating_sub(length) {
+            windows.entry(joined(doc, at..at + length)).or_default().push((doc, at));
+        }
+    }
+    let mut all = Vec::new();
+    for (doc, (id, text)) in documents.iter().enumerate() {
+        let chars = |byte: usize| text[..byte].chars().count();
+        // The repeated windows of the document: first word, where it is first, and how often it occurs.
+        let mine: Vec<(usize, (usize, usize), usize)> = (0..(cut[doc].len() + 1).saturating_sub(length))
+            .map(|at| (at, &windows[&joined(doc, at..at + length)]))
+            .filter(|(_, places)| places.len() > 1)
+            .map(|(at, places)| (at, places[0], places.len()))
+            .collect();
+        let is_kept = |window: &(usize, (usize, usize), usize)| window.1 == (doc, window.0);
+        let state = |word: usize| {
+            let holding = mine.iter().filter(|window| (window.0..window.0 + length).contains(&word));
+            holding.map(is_kept).max()
+        };
+        let mut runs: Vec<(Range<usize>, bool)> = Vec::new();
+        for word in 0..cut[doc].len() {
+            let Some(kept) = state(word) else { continue };
+            match runs.last_mut() {
+                Some((run, same)) if *same == kept && word <= run.end + gap => run.end = word + 1,
+                _ => runs.push((word..word + 1, kept)),
+            }
+        }
+        for (run, kept) in runs {
+            let of_run = || mine.iter().filter(|window| is_kept(window) == kept);
+            let touches = |at: usize| at < run.end && run.start < at + length;
+            let occurrences =
+                of_run().filter(|window| touches(window.0)).map(|window| window.2).max().unwrap();
+            let before =
+                |window: &&(usize, (usize, usize), usize)| window.0 <= run.start && touches(window.0);
+            let (first_doc, first_at) = of_run().rfind(before).unwrap().1;
+            let start_of = |doc: usize, word: usize| {
+                let (_, place) = &cut[doc][word];
+                documents[doc].1[..place.start].chars().count()
+            };
+            let bytes = (cut[doc][run.start].1.start, cut[doc][run.end - 1].1.end);
+            let kept_at = match kept {
+                true => (id.clone(), chars(bytes.0)),
+                false => (documents[first_doc].0.clone(), start_of(first_doc, first_at)),
+            };
+            all.push(Span {
+                id: id.clone(),
+                chars: (chars(bytes.0), chars(bytes.1)),
+                bytes,
+                words: run.len(),
+                occurrences,
+                passage: format!("{:032x}", xxh3_128(joined(doc, run.clone()).as_bytes())),
+                kept,
+                kept_at,
+            });
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Texts that have stretches of a few common ones, in other letters and with other characters between words.
+fn texts(random: &mut Random, count: usize, vocabulary: usize) -> Vec<Document> {
+    let word =
+        |random: &mut Random| format!("{}{}", ["w", "ü", "日1x"][random.below(3)], random.below(vocabulary));
+    let pool: Vec<Vec<String>> = (0..4).map(|_| (0..40).map(|_| word(random)).collect()).collect();
+    let mut documents = Vec::new();
+    for number in 0..count {
+        let mut words: Vec<String> = ["a", "b", "c"].iter().map(|own| format!("{own}{number}own")).collect();
+        for _ in 0..random.below(5) {
+            let common = &pool[random.below(pool.len())];
+            let start = random.below(common.len());
+            let end = (start + 1 + random.below(20)).min(common.len());
+            words.extend(common[start..end].iter().cloned());
+            words.extend((0..random.below(4)).map(|_| word(random)));
+        }
+        let mut text = String::new();
+        for word in words {
+            text.push_str(&if random.below(5) == 0 { word.to_uppercase() } else { word });
+            text.push_str([" ", " ", ", ", "\n", " – "][random.below(5)]);
+        }
+        documents.push((format!("d{number:03}"), text));
+    }
+    documents
+}
+
+#[test]
+fn words_repeat_if_they_are_in_a_window_that_occurs_elsewhere() {
+    let (mut kept, mut gone) = (0, 0);
+    for seed in seeds(100) {
+        let mut random = Random(seed);
+        let folder = tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let vocabulary = [2, 30, 1_000][random.below(3)];
+        let count = 1 + random.below(24);
+        let documents = texts(&mut random, count, vocabulary);
+        write_parquet(&path("in.parquet"), &documents, 7);
+        let (length, gap) = (2 + random.below(11), random.below(4));
+        let sets = [
+            "passages.unit=word".to_owned(),
+            format!("passages.length={length}"),
+            format!("passages.gap={gap}"),
+            format!("engine.threads={}", 1 + random.below(3)),
+            "shingle.words=word-characters".to_owned(),
+            // Only passages matter here.
+            "lsh.bands=1".to_owned(),
+            "lsh.rows=4".to_owned(),
+            "minhash.permutations=4".to_owned(),
+            format!("clusters.keep=['{}']", ["id", "id desc"][seed as usize % 2]),
+        ];
+        run(&job(&path("in.parquet"), &path("out"), &sets.each_ref().map(String::as_str))).unwrap();
+        let mut ordered = documents.clone();
+        if seed % 2 == 1 {
+            ordered.reverse();
+        }
+        let found = spans(&path("out"));
+        assert_eq!(found, expected(&ordered, length, gap), "seed {seed}, length {length}, gap {gap}");
+        kept += found.iter().filter(|span| span.kept).count();
+        gone += found.iter().filter(|span| !span.kept).count();
+        // Each passage has a sample.
+        let passages = table(&path("out"), "passages");
+        let mut ids: Vec<&str> = found.iter().map(|span| span.passage.as_str()).collect();
+        ids.sort();
+        ids.dedup();
+        let mut rows = strings(&passages, "passage_id");
+        rows.sort();
+        assert_eq!(rows, ids);
+    }
+    assert!(kept > 500 && gone > 500, "{kept} {gone}");
+}
+
+#[test]
+fn a_run_that_was_stopped_finds_the_same_runs_of_words() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = texts(&mut Random(5), 40, 1_000);
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let sets = ["passages.unit=word", "passages.length=6"];
+    run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
+    let whole = ["spans", "passages"].map(|name| table(&path("whole"), name));
+    assert!(whole.iter().all(|table| table.num_rows() > 10));
+    let mut stops = 0;
+    for at in (0..).step_by(3) {
+        let job = job(&path("in.parquet"), &path(&format!("stopped{at}")), &sets);
+        if !stopping::run_until(&job, OnExisting::Fail, at).1 {
+            break;
+        }
+        stops += 1;
+        run(&job).unwrap();
+        let resumed = ["spans", "passages"].map(|name| table(&path(&format!("stopped{at}")), name));
+        assert_eq!(resumed, whole, "stopped at plan {at}");
+    }
+    assert!(stops > 5, "{stops}");
+}
+
+#[test]
+fn spans_are_the_same_for_any_threads_and_memory() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = texts(&mut Random(7), 6_000, 1_000);
+    write_parquet(&path("in.parquet"), &documents, 500);
+    for passages in
+        [&["passages.unit=word", "passages.length=8"][..], &["passages.unit=line", "passages.min_words=1"]]
+    {
+        let at = |name: &str, threads: &str, memory: &str| {
+            let output = path(&format!("{}{name}", passages[0]));
+            run(&job(&path("in.parquet"), &output, &[passages, &[threads, memory]].concat())).unwrap();
+            ["spans", "passages"].map(|name| table(&output, name))
+        };
+        let first = at("one", "engine.threads=1", "engine.memory=1GiB");
+        assert!(first.iter().all(|table| table.num_rows() > 1_000));
+        assert_eq!(at("four", "engine.threads=4", "engine.memory=1GiB"), first);
+        assert_eq!(at("small", "engine.threads=2", "engine.memory=24MiB"), first);
+    }
+}
