@@ -47,7 +47,12 @@ pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, bounds:
 }
 
 /// What bounds are passed, a sentence each.
-async fn raised(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<String>> {
+pub(crate) async fn raised(
+    session: &SessionContext,
+    stored: &Stored,
+    job: &Job,
+    bounds: Bounds,
+) -> Result<Vec<String>> {
     let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
     if removed_share.is_none() && largest_cluster.is_none() {
         return Ok(Vec::new());

@@ -16,6 +16,7 @@ mod init;
 mod man;
 mod merge;
 mod neighbors;
+mod report;
 mod run;
 #[cfg(feature = "cluster")]
 mod scheduler;
@@ -44,6 +45,7 @@ pub(in crate::cli) enum Command {
     Merge(merge::Merge),
     Apply(apply::Apply),
     Evaluate(evaluate::Evaluate),
+    Report(report::Report),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -95,6 +97,7 @@ impl Command {
             Command::Merge(command) => command.run(screen),
             Command::Apply(command) => command.run(screen),
             Command::Evaluate(command) => command.run(),
+            Command::Report(command) => command.run(),
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(screen),
             Command::Sql(command) => command.run(),
