@@ -69,7 +69,7 @@ async fn chosen(session: &SessionContext, seed: u64) -> Result<Vec<(&'static str
     let first = |order: &str| {
         format!(
             "SELECT arrow_cast(cluster_id, 'Utf8') AS cluster_id FROM clusters GROUP BY cluster_id HAVING max(size) > 1 \
-             ORDER BY {order}, clusters.cluster_id LIMIT 3"
+             ORDER BY {order}, cluster_id LIMIT 3"
         )
     };
     let mut chosen: Vec<(&'static str, String)> = Vec::new();
@@ -132,7 +132,7 @@ impl Scene {
         let members = |order: &str, most: usize| {
             format!(
                 "SELECT arrow_cast(id, 'Utf8') AS id, representative, reference, jaccard_to_representative AS jaccard, \
-                 {link} AS weakest_link FROM drawn ORDER BY {order}, drawn.id LIMIT {most}"
+                 {link} AS weakest_link FROM drawn ORDER BY {order}, id LIMIT {most}"
             )
         };
         let shown: Vec<MemberOf> =
