@@ -29,6 +29,8 @@
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
+//! | `page` | charts as SVG, and pages of charts and tables |
+//! | [`report`](mod@report) | one page about a finished output |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
 //! | `lineage` | the OpenLineage events of a run |
 //! | [`cli`] | one file per command |
@@ -70,8 +72,10 @@ pub mod lookup;
 mod machine;
 pub mod operator;
 pub mod output;
+mod page;
 pub mod pipeline;
 pub mod plan;
+pub mod report;
 pub(crate) mod rewrite;
 pub mod schema;
 pub mod source;

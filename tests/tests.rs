@@ -64,6 +64,7 @@ mod prefix;
 mod progress;
 mod public_types;
 mod readers;
+mod report;
 mod representative;
 mod reuse;
 mod reuters;

@@ -26,7 +26,7 @@ from .errors import (
 )
 from .job_commands import Checked, check, compare, run, sweep
 from .locate import command
-from .lookups import find, neighbors, show, sql
+from .lookups import find, neighbors, report, show, sql
 from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
@@ -74,6 +74,7 @@ __all__ = [
     "merge",
     "neighbors",
     "open",
+    "report",
     "run",
     "show",
     "sql",

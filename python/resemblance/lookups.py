@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, Literal, Optional, Union, cast
 
@@ -149,6 +150,38 @@ def show(
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += [*source_options(source), *_memory(memory)]
     return rows.shown_pairs(call(["show", "--json", *options, "--", location_of(output)]))
+
+
+def report(
+    output: Location,
+    to: Union[str, os.PathLike[str], None] = None,
+    *,
+    before: Optional[Location] = None,
+    evaluate: Optional[int] = None,
+    seed: int = 1,
+    source: Optional[Places] = None,
+    memory: Optional[str] = None,
+) -> dict[str, Any]:
+    """What a finished output found, would remove and may have missed: the content of the page, which `to` names.
+
+    Args:
+        output: the finished output: a path, a URL, or what `run` returned.
+        to: the HTML file to write; nothing is written without it. The page of an earlier report is replaced.
+        before: an earlier output to compare with.
+        evaluate: how many shingle sets are drawn to measure the recall, about; it is not measured unless given.
+        seed: another seed shows another cluster at random.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
+        memory: how much may be held at once, such as `"1GiB"`.
+    """
+    given = {
+        "to": None if to is None else os.fspath(to),
+        "before": None if before is None else location_of(before),
+        "evaluate": evaluate,
+        "seed": seed,
+    }
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    options += [*source_options(source), *_memory(memory)]
+    return cast("dict[str, Any]", json.loads(call(["report", "--json", *options, "--", location_of(output)])))
 
 
 def sql(

@@ -119,3 +119,10 @@ def test_a_newer_command_may_say_more(stand_in: Callable[[str], Path]) -> None:
     line = json.dumps({**row, "colour": "green"}, ensure_ascii=False)
     stand_in(f"import sys; sys.stdout.buffer.write({line!r}.encode() + b'\\n')")
     assert resemblance.find("a").to_arrow().to_pylist() == [row]
+
+
+def test_a_report_is_data_and_a_page(quickstart: resemblance.Run, tmp_path: Path) -> None:
+    report = resemblance.report(quickstart, tmp_path / "report.html", before=quickstart)
+    assert report["numbers"]["pairs"] == quickstart.counts["pairs"]
+    assert all(row["new"] == row["gone"] == 0 for row in report["before"]["compared"])
+    assert report["sentence"] in (tmp_path / "report.html").read_text(encoding="utf-8")

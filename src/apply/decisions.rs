@@ -43,7 +43,7 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn removed(
+pub(crate) fn removed(
     session: &SessionContext,
     stored: &Stored,
     group: Option<&str>,

@@ -26,7 +26,7 @@ pub struct GroupCounts {
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) async fn counts(
+pub(crate) async fn counts(
     session: &SessionContext,
     stored: &Stored,
     group: &str,

@@ -19,9 +19,9 @@
 //! application which was killed is taken up there.
 
 pub mod alarms;
-mod decisions;
+pub(crate) mod decisions;
 mod delta;
-mod groups;
+pub(crate) mod groups;
 mod losses;
 mod manifest;
 mod names;

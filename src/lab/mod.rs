@@ -3,7 +3,6 @@
 
 pub mod compare;
 pub mod corpus;
-pub(crate) mod page;
 mod sample;
 pub mod sweep;
 mod timing;

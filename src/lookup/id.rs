@@ -40,7 +40,7 @@ impl Id {
     }
 
     /// The id in an expression.
-    pub(super) fn literal(&self) -> Expr {
+    pub(crate) fn literal(&self) -> Expr {
         match self {
             Id::Number(number) => lit(*number),
             Id::Text(text) => lit(text.as_str()),

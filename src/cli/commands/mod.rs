@@ -18,6 +18,7 @@ mod init;
 mod man;
 mod merge;
 mod neighbors;
+mod report;
 mod run;
 #[cfg(feature = "cluster")]
 mod scheduler;
@@ -47,6 +48,7 @@ pub(in crate::cli) enum Command {
     Apply(apply::Apply),
     Evaluate(evaluate::Evaluate),
     Cluster(cluster::Cluster),
+    Report(report::Report),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -99,6 +101,7 @@ impl Command {
             Command::Merge(command) => command.run(screen),
             Command::Apply(command) => command.run(screen),
             Command::Evaluate(command) => command.run(),
+            Command::Report(command) => command.run(),
             Command::Clean(command) => command.run(),
             Command::Cluster(command) => command.run(),
             Command::Verify(command) => command.run(screen),

@@ -12,7 +12,7 @@ use crate::cli::support::work::Work;
 use crate::engine::{RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
-use crate::lab::page::{self, Chart, Page, Series};
+use crate::page::{self, Chart, Page, Series};
 
 /// The arguments of a command that measures a job.
 #[derive(clap::Args)]

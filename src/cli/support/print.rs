@@ -8,7 +8,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use crate::environment::Environment;
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
-pub(in crate::cli) use crate::lab::page::count;
+pub(in crate::cli) use crate::page::count;
 
 /// Writes a result to standard output. A closed pipe, as that of `head`, is not an error.
 pub(in crate::cli) fn result(text: &str) -> Result<()> {

@@ -1,9 +1,9 @@
 //! The page of `resemblance compare`.
 
 use super::{Comparison, Crossing, Measured, Measurement, Method, Verdict};
-use crate::lab::page::settings::{self, seconds};
-use crate::lab::page::text::{count, decimal};
-use crate::lab::page::{Axis, Chart, Page, Scale, Section, Series, Table};
+use crate::page::settings::{self, seconds};
+use crate::page::text::{count, decimal};
+use crate::page::{Axis, Chart, Page, Scale, Section, Series, Table};
 
 /// The charts, each with the name of its file: the total from texts to pairs, and the search alone. The first one also
 /// has the `added` lines.

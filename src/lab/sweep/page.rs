@@ -2,9 +2,9 @@
 
 use super::{Found, Run, Sweep};
 use crate::job::{Method, Unit};
-use crate::lab::page::settings::{self, seconds};
-use crate::lab::page::text::count;
-use crate::lab::page::{Axis, Chart, Page, Scale, Section, Series, Table};
+use crate::page::settings::{self, seconds};
+use crate::page::text::count;
+use crate::page::{Axis, Chart, Page, Scale, Section, Series, Table};
 
 /// The work that a time includes.
 pub(crate) fn coverage(sweep: &Sweep) -> String {

@@ -78,7 +78,7 @@ pub(super) fn look(series: usize) -> &'static Look {
 
 /// The style sheet of the charts: the class `chart`, its type, dashes, and the dark colours for readers who prefer
 /// them.
-pub(super) fn style() -> String {
+pub(crate) fn style() -> String {
     let mut css = String::from(
         ".chart{max-width:100%;height:auto}\n\
          .chart text{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n\
@@ -104,7 +104,7 @@ pub(super) fn style() -> String {
 }
 
 /// Variables of a page, `--ground`, `--ink`, `--faint` and `--grid`, light and dark.
-pub(super) fn variables() -> String {
+pub(crate) fn variables() -> String {
     let colours = [("ground", GROUND), ("ink", INK), ("faint", FAINT_INK), ("grid", GRID)];
     let set = |pick: fn(&Colour) -> u32| {
         colours.iter().fold(String::new(), |mut css, (name, colour)| {

@@ -6,7 +6,7 @@ use crate::engine::session;
 use crate::job::{Family, Job, Method, Modulus, ScoreBy, Unit};
 
 /// The settings that determine times and pairs.
-pub(in crate::lab) fn section(job: &Job) -> Section {
+pub(crate) fn section(job: &Job) -> Section {
     let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
     let score = match job.score.by {
         ScoreBy::Shingles => "exact Jaccard similarity of the shingle sets",
@@ -59,7 +59,7 @@ fn plain(setting: &impl serde::Serialize) -> String {
 }
 
 /// `5-word shingles`.
-pub(in crate::lab) fn shingles(job: &Job, size: usize) -> String {
+pub(crate) fn shingles(job: &Job, size: usize) -> String {
     let unit = match job.shingle.unit {
         Unit::Word => "word",
         Unit::Char => "character",
@@ -68,12 +68,12 @@ pub(in crate::lab) fn shingles(job: &Job, size: usize) -> String {
 }
 
 /// Seconds, to the millisecond.
-pub(in crate::lab) fn seconds(seconds: f64) -> String {
+pub(crate) fn seconds(seconds: f64) -> String {
     decimal(seconds, 3)
 }
 
 /// A fragment as a sentence.
-pub(in crate::lab) fn sentence(fragment: &str) -> String {
+pub(crate) fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())

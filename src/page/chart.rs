@@ -72,7 +72,7 @@ pub(crate) fn svg(chart: &Chart) -> Result<String> {
 }
 
 /// `chart` as an SVG element, with `head` inside before everything else.
-pub(super) fn element(chart: &Chart, head: &str) -> Result<String> {
+pub(crate) fn element(chart: &Chart, head: &str) -> Result<String> {
     let mut drawing = String::new();
     draw(chart, &mut drawing).map_err(|e| Error::bug("a chart cannot be drawn").because(e))?;
     // Replace the library's opening tag by one with a text for screen readers.

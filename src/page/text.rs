@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// `text` escaped for HTML and SVG, also in attributes.
-pub(in crate::lab) fn escape(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['<', '>', '&', '"', '\'']) && !text.chars().any(is_forbidden) {
         return Cow::Borrowed(text);
     }
@@ -23,7 +23,7 @@ pub(in crate::lab) fn escape(text: &str) -> Cow<'_, str> {
 }
 
 /// Characters that cannot be written in XML.
-pub(in crate::lab) fn is_forbidden(c: char) -> bool {
+pub(crate) fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 

@@ -8,12 +8,12 @@ mod added;
 mod axis;
 mod chart;
 mod html;
-mod palette;
-pub(in crate::lab) mod settings;
-pub(in crate::lab) mod text;
+pub(crate) mod palette;
+pub(crate) mod settings;
+pub(crate) mod text;
 
 pub(crate) use added::added;
 pub(crate) use axis::{Axis, Scale};
-pub(crate) use chart::{Chart, Series, svg};
+pub(crate) use chart::{Chart, Series, element, svg};
 pub(crate) use html::{Page, Section, Table, html};
 pub(crate) use text::count;

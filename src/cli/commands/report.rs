@@ -1,0 +1,126 @@
+//! `resemblance report`: one page about a finished output.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::apply::result::Applied;
+use crate::cli::support::work::on_session;
+use crate::cli::support::{arguments, print, record};
+use crate::error::{Context, Error, Result};
+use crate::report::{self, Settings, html};
+
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance report out/reviews/ --to report.html
+  resemblance report out/day=2026-11-21/ --before out/day=2026-11-20/ --to report.html
+  resemblance report out/reviews/ --evaluate 1000 --json";
+
+/// By this, a page of an earlier report is recognised.
+const MARK: &str = "<meta name=\"generator\" content=\"resemblance report\">";
+/// The mark is in the first bytes of a page.
+const HEAD: u64 = 2_000;
+
+/// Write one page about a finished output: what was found, what would be removed and lost, and what may be missing
+///
+/// The page is one HTML file that needs no other file and no network. It has the answer in five numbers, the alarms, the removals by
+/// reason and group, the similarities of the pairs, the sizes of the clusters, three clusters with their texts side by side, the expected
+/// recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source, which must not have
+/// changed since the job ran; without it, the page has no texts and says why.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Report {
+    /// The finished output: the folder or URL that a job names as output.url
+    output: String,
+    /// The HTML file to write; the page of an earlier report is replaced
+    #[arg(long, value_name = "FILE")]
+    to: Option<String>,
+    /// An earlier output to compare with
+    #[arg(long, value_name = "OUTPUT")]
+    before: Option<String>,
+    /// Measure the recall on about N shingle sets, as evaluate does
+    #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
+    evaluate: Option<std::num::NonZeroUsize>,
+    /// Seed of the cluster that is drawn at random
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Print everything that is on the page as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
+    memory: u64,
+}
+
+impl Report {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let to = self.to.as_deref().map(|file| record::writable("--to", file)).transpose()?;
+        if let Some(to) = &to {
+            refuse_others(to)?;
+        }
+        let settings = Settings {
+            seed: self.seed,
+            before: self.before.clone(),
+            places: self.source.clone(),
+            evaluate: self.evaluate.map(std::num::NonZeroUsize::get),
+            memory: self.memory,
+        };
+        let report = on_session(self.memory, async |session, _| {
+            if Applied::find(session, &self.output).await?.is_some() {
+                return Err(Error::job(format!(
+                    "{} is a result of apply: name the output that was applied; dedup keeps it with --output",
+                    self.output
+                )));
+            }
+            report::report(session, &self.output, &settings).await
+        })?;
+        if let Some(to) = &to {
+            record::write(to, &html(&report)?)?;
+        }
+        if self.json {
+            let json = serde_json::to_string(&report)
+                .map_err(|e| Error::bug("a report cannot be written as JSON").because(e))?;
+            return print::result(&format!("{json}\n"));
+        }
+        let mut text = format!("{}\n", report.sentence);
+        for alarm in &report.alarms.passed {
+            text.push_str(&format!("alarm: {alarm}\n"));
+        }
+        if let Some(before) = &report.before {
+            let rows: Vec<Vec<String>> = before
+                .compared
+                .iter()
+                .map(|of| {
+                    let changed = of.changed.map_or("-".to_owned(), print::count);
+                    vec![of.what.clone(), print::count(of.new), print::count(of.gone), changed]
+                })
+                .collect();
+            text.push_str(&print::table(&["since the earlier output", "new", "gone", "changed"], &rows));
+        }
+        match &self.to {
+            Some(to) => text.push_str(&format!("written to {to}\n")),
+            None => text.push_str("--to report.html writes the page\n"),
+        }
+        print::result(&text)
+    }
+}
+
+/// Refuses to replace a file that is not a page of this command.
+fn refuse_others(to: &Path) -> Result<()> {
+    if !to.exists() {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let file = std::fs::File::open(to).context(|| format!("cannot read {}", to.display()))?;
+    file.take(HEAD).read_to_end(&mut head).context(|| format!("cannot read {}", to.display()))?;
+    match String::from_utf8_lossy(&head).contains(MARK) {
+        true => Ok(()),
+        false => Err(Error::job(format!(
+            "--to: {} exists and is not a page of `resemblance report`: name another file, or remove it",
+            to.display()
+        ))),
+    }
+}

@@ -1,0 +1,98 @@
+//! What has changed since an earlier output.
+
+use datafusion::prelude::SessionContext;
+use serde::Deserialize;
+
+use super::numbers::{settings_of, similarities};
+use super::query;
+use super::view::{Before, Compared, CountChange, SettingChange};
+use crate::address::masked;
+use crate::apply::decisions;
+use crate::error::Result;
+use crate::lookup::Finished;
+use crate::output::Stored;
+use crate::schema::Table;
+
+/// Documents that only one of two outputs has. Ids are compared as text: a column may have changed its type.
+const DOCUMENTS: &str = "
+    SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
+    FROM (SELECT arrow_cast(id, 'Utf8') AS id FROM documents) n
+    FULL JOIN (SELECT arrow_cast(id, 'Utf8') AS id FROM before_documents) b ON n.id = b.id";
+
+const PAIRS: &str = "
+    SELECT count(*) FILTER (WHERE b.a IS NULL) AS new, count(*) FILTER (WHERE n.a IS NULL) AS gone,
+        count(*) FILTER (WHERE n.jaccard <> b.jaccard) AS changed
+    FROM (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM pairs) n
+    FULL JOIN (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM before_pairs) b
+    ON n.a = b.a AND n.b = b.b AND n.r = b.r";
+
+const REMOVALS: &str = "
+    SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
+    FROM (SELECT arrow_cast(id, 'Utf8') AS id FROM removals) n
+    FULL JOIN (SELECT arrow_cast(id, 'Utf8') AS id FROM before_removals) b ON n.id = b.id";
+
+/// A cluster is new if none of its documents was in one, gone if none is in one now, and unchanged if one of the other output has exactly
+/// its documents.
+const CLUSTERS: &str = "
+    WITH n AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM clusters),
+        b AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM before_clusters),
+        both_have AS (SELECT n.c AS nc, b.c AS bc, count(*) AS common, max(n.size) AS ns, max(b.size) AS bs
+            FROM n JOIN b ON n.id = b.id AND n.r = b.r GROUP BY n.c, b.c)
+    SELECT (SELECT count(DISTINCT c) FROM n) - (SELECT count(DISTINCT nc) FROM both_have) AS new,
+        (SELECT count(DISTINCT c) FROM b) - (SELECT count(DISTINCT bc) FROM both_have) AS gone,
+        (SELECT count(DISTINCT nc) FROM both_have) - (SELECT count(*) FROM both_have WHERE common = ns AND common = bs) AS changed";
+
+/// Compares `finished`, whose tables are in the session with the view `removals`, with the finished output at `url`.
+///
+/// # Errors
+/// As [`Stored::open`], and when a table cannot be read.
+pub(super) async fn compare(
+    session: &SessionContext,
+    finished: &Finished,
+    url: &str,
+    per_unit: u32,
+) -> Result<Before> {
+    #[derive(Deserialize)]
+    struct Row {
+        new: u64,
+        gone: u64,
+        changed: Option<u64>,
+    }
+    let before = Stored::open(session, url).await?;
+    for table in [Table::Documents, Table::Pairs, Table::Clusters] {
+        let rows = before.table(session, table)?;
+        session.register_table(format!("before_{table}"), rows.into_view())?;
+    }
+    let removals = decisions::removed(session, &before, None, None)?;
+    session.register_table("before_removals", removals.into_view())?;
+    let mut compared = Vec::new();
+    for (what, sql) in
+        [("documents", DOCUMENTS), ("pairs", PAIRS), ("clusters", CLUSTERS), ("removals", REMOVALS)]
+    {
+        for Row { new, gone, changed } in query(session, sql).await? {
+            compared.push(Compared { what: what.to_owned(), new, gone, changed });
+        }
+    }
+    let (now, then) = (&finished.manifest().counts, &before.manifest().counts);
+    let counts = [
+        ("documents", then.documents, now.documents),
+        ("rejected documents", then.rejects, now.rejects),
+        ("pairs", then.pairs, now.pairs),
+        ("clusters", then.clusters, now.clusters),
+        ("documents in clusters", then.clustered_documents, now.clustered_documents),
+        ("removals", then.removed_documents, now.removed_documents),
+    ];
+    let counts = counts.map(|(name, before, now)| CountChange { name: name.to_owned(), before, now });
+    let then = settings_of(before.job());
+    let changes = settings_of(finished.job()).into_iter().filter_map(|now| {
+        let then = then.iter().find(|then| then.name == now.name && then.value != now.value)?;
+        Some(SettingChange { name: now.name, before: then.value.clone(), now: now.value })
+    });
+    Ok(Before {
+        output: masked(url),
+        counts: counts.into(),
+        compared,
+        similarities: similarities(session, "before_pairs", per_unit).await?,
+        settings: changes.collect(),
+    })
+}

@@ -1,0 +1,72 @@
+//! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be missing.
+//!
+//! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters that are
+//! shown and reads their texts, `before` compares with an earlier output, and `page` makes the HTML of it, by the template
+//! `report.html`.
+
+mod before;
+mod draws;
+mod links;
+mod numbers;
+mod page;
+mod texts;
+mod view;
+
+use datafusion::prelude::SessionContext;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::evaluate;
+use crate::lookup::{Finished, rows};
+pub use page::html;
+pub use view::{
+    Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
+    MemberOf, Numbers, PairOfTexts, Part, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report,
+    Setting, SettingChange, Side, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
+};
+
+/// What a report needs to know besides its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The seed of the cluster that is drawn at random.
+    pub seed: u64,
+    /// An earlier output to compare with.
+    pub before: Option<String>,
+    /// The new places of a source that was moved, one for each of its URLs; none if it was not moved.
+    pub places: Vec<String>,
+    /// About how many shingle sets are drawn to measure the recall; `None` if it is not measured.
+    pub evaluate: Option<usize>,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// Reads the tables of the finished output at `url`, and the texts of the documents that are shown. If the texts cannot be read, the
+/// report has no texts and says why.
+///
+/// # Errors
+/// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`].
+pub async fn report(session: &SessionContext, url: &str, settings: &Settings) -> Result<Report> {
+    let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
+    let mut report = numbers::read(session, &finished, url).await?;
+    let drawn = draws::read(session, &finished, settings.seed).await?;
+    (report.clusters, report.no_texts) = (drawn.clusters, drawn.no_texts);
+    if let Some(before) = &settings.before {
+        report.before = Some(before::compare(session, &finished, before, report.per_unit).await?);
+    }
+    if let Some(sample) = settings.evaluate {
+        let settings = evaluate::Settings { sample, seed: 1, memory: settings.memory, truth: None };
+        report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
+    }
+    Ok(report)
+}
+
+/// The rows of a query on the tables of the session, whose columns have the names of the fields of `T`.
+///
+/// # Errors
+/// When the tables cannot be read.
+async fn query<T: DeserializeOwned>(session: &SessionContext, sql: &str) -> Result<Vec<T>> {
+    let batches = session.sql(sql).await?.collect().await?;
+    let lines = rows::json_lines(&batches)?;
+    let rows = lines.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<T>, _>>();
+    rows.map_err(|e| Error::bug("a row of a report has other columns").because(e))
+}

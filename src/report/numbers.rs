@@ -1,0 +1,313 @@
+//! The numbers of a report, from the manifest and the tables of an output.
+
+use std::collections::BTreeMap;
+
+use datafusion::prelude::SessionContext;
+use serde::Deserialize;
+
+use super::query;
+use super::view::{
+    Alarms, ClusterSizes, Cost, Example, Numbers, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed,
+    Report, Setting, SimilarityBin, StageCost, TableCost,
+};
+use crate::address::masked;
+use crate::apply::{self, alarms, decisions, groups};
+use crate::error::Result;
+use crate::job::{Job, Method};
+use crate::lookup::Finished;
+use crate::page::{count, settings};
+use crate::schema::{Table, contract};
+
+/// Groups that are listed.
+const MOST_GROUPS: usize = 30;
+/// Warnings of a run that are listed.
+const MOST_WARNINGS: usize = 50;
+
+/// The report on `finished`, without clusters, texts and an earlier output.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
+    let (stored, job, run) = (finished.output(), finished.job(), finished.manifest());
+    let removals = decisions::removed(session, stored, job.source.group.as_deref(), None)?;
+    session.register_table("removals", removals.into_view())?;
+    let removed = removed(session, finished).await?;
+    let numbers = Numbers {
+        documents: run.counts.documents,
+        pairs: run.counts.pairs,
+        clusters: run.counts.clusters,
+        removed: removed.by_reason.iter().map(|by| by.documents).sum(),
+        lossy_removals: run.counts.lossy_removals,
+    };
+    let bounds = alarms::Bounds { alarms: job.alarms, may_fail: false, contained: None };
+    let verdicts = alarms::verdicts(session, stored, job, bounds).await?;
+    let has_bounds = job.alarms.removed_share.is_some() || job.alarms.largest_cluster.is_some();
+    let per_unit = per_unit(job.score.threshold);
+    let (spared, spared_examples) = match job.clusters.contained {
+        Some(_) => (Some(query(session, SPARED).await?), query(session, SPARED_EXAMPLES).await?),
+        None => (None, Vec::new()),
+    };
+    Ok(Report {
+        output: masked(url),
+        name: run.name.clone(),
+        resemblance: run.resemblance.clone(),
+        sentence: sentence(&numbers),
+        numbers,
+        alarms: Alarms {
+            has_bounds,
+            passed: verdicts.into_iter().flat_map(|verdict| verdict.alarms).collect(),
+            warnings: run.warnings.iter().take(MOST_WARNINGS).cloned().collect(),
+        },
+        removed,
+        threshold: job.score.threshold,
+        measure: job.score.measure.to_string(),
+        per_unit,
+        similarities: similarities(session, "pairs", per_unit).await?,
+        cluster_sizes: cluster_sizes(session).await?,
+        clusters: Vec::new(),
+        no_texts: None,
+        spared,
+        spared_examples,
+        rejected: rejected(session, &run.rejects).await?,
+        recall: Recall {
+            at_threshold: job.expected_recall(),
+            expected: expected(session, job).await?,
+            measured: None,
+        },
+        cost: cost(finished),
+        settings: settings_of(job),
+        before: None,
+    })
+}
+
+fn sentence(numbers: &Numbers) -> String {
+    let Numbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
+    if pairs == 0 {
+        return format!("None of the {} documents is similar to another one.", count(documents));
+    }
+    let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    let goes = format!(
+        "Of {} documents, {} ({:.1} %) would be removed as near-duplicates of others that stay",
+        count(documents),
+        count(removed),
+        share(removed, documents)
+    );
+    match lossy_removals {
+        Some(0) => format!("{goes}; none of them loses more than 2 % of its shingles."),
+        Some(lossy) => format!(
+            "{goes}; {} of them ({:.1} %) lose more than 2 % of their shingles.",
+            count(lossy),
+            share(lossy, removed)
+        ),
+        None => format!("{goes}."),
+    }
+}
+
+/// A removal that keeps at least 98 % of its shingles is contained: see `crate::apply`.
+const BY_REASON: &str = "
+    SELECT CASE WHEN r.jaccard IS NULL THEN 'chain' WHEN r.jaccard = 1 THEN 'same_shingles' WHEN r.containment IS NULL THEN 'not_counted'
+        WHEN r.containment >= 0.98 THEN 'contained' ELSE 'lossy' END AS reason,
+        count(*) AS documents, sum(d.shingle_count) AS shingles
+    FROM removals r JOIN documents d ON r.id = d.id GROUP BY 1 ORDER BY documents DESC, reason";
+
+const SPARED: &str = "
+    SELECT arrow_cast(reason, 'Utf8') AS reason, count(*) AS documents, sum(lost_shingles) AS lost_shingles
+    FROM spared GROUP BY 1 ORDER BY documents DESC, reason";
+
+const SPARED_EXAMPLES: &str = "
+    SELECT arrow_cast(id, 'Utf8') AS id, arrow_cast(representative, 'Utf8') AS representative, reason, jaccard, containment, lost_shingles
+    FROM spared ORDER BY lost_shingles DESC NULLS LAST, id LIMIT 5";
+
+const REJECT_EXAMPLES: &str = "
+    SELECT reason, arrow_cast(id, 'Utf8') AS id, source, position FROM
+        (SELECT *, row_number() OVER (PARTITION BY reason ORDER BY source, position) AS nth FROM rejects)
+    WHERE nth <= 3 ORDER BY reason, source, position";
+
+/// A sum of no rows is null.
+#[derive(Deserialize)]
+struct Sum {
+    sum: Option<f64>,
+}
+
+async fn removed(session: &SessionContext, finished: &Finished) -> Result<Removed> {
+    let (stored, job) = (finished.output(), finished.job());
+    let by_reason: Vec<RemovalsBy> = query(session, BY_REASON).await?;
+    let all: Vec<Sum> =
+        query(session, "SELECT CAST(sum(shingle_count) AS DOUBLE) AS sum FROM documents").await?;
+    let shingles = all.first().and_then(|all| all.sum).unwrap_or_default() as u64;
+    let removed_shingles: u64 = by_reason.iter().map(|by| by.shingles).sum();
+    let source_bytes: u64 = finished.manifest().inputs.iter().map(|file| file.bytes).sum();
+    let share = removed_shingles as f64 / shingles.max(1) as f64;
+    let (mut by_group, mut more_groups) = (None, 0);
+    if let Some(group) = job.source.group.as_deref() {
+        let counts = groups::counts(session, stored, group, apply::Settings::default()).await?;
+        let mut counts: Vec<RemovalsOfGroup> = counts
+            .into_iter()
+            .map(|of| RemovalsOfGroup { group: of.group, documents: of.documents, removed: of.removed })
+            .collect();
+        counts.sort_by_key(|of| std::cmp::Reverse(of.removed));
+        more_groups = counts.len().saturating_sub(MOST_GROUPS) as u64;
+        counts.truncate(MOST_GROUPS);
+        by_group = Some(counts);
+    }
+    Ok(Removed {
+        by_reason,
+        by_group,
+        more_groups,
+        shingles,
+        removed_shingles,
+        source_bytes,
+        about_bytes: job.reference().is_none().then_some((source_bytes as f64 * share) as u64),
+        lost_shingles: finished.manifest().counts.lost_shingles,
+    })
+}
+
+/// Intervals of similarity in 1: about ten to thirty from the threshold to 1.
+fn per_unit(threshold: f64) -> u32 {
+    match threshold {
+        t if t < 0.6 => 20,
+        t if t < 0.9 => 50,
+        _ => 100,
+    }
+}
+
+/// The pairs of the table `pairs` by similarity, in intervals without gaps up to 1; those of similarity 1 are an interval of their own.
+pub(super) async fn similarities(
+    session: &SessionContext,
+    pairs: &str,
+    per_unit: u32,
+) -> Result<Vec<SimilarityBin>> {
+    #[derive(Deserialize)]
+    struct Bin {
+        bin: u32,
+        pairs: u64,
+    }
+    let sql = format!(
+        "SELECT CAST(floor(jaccard * {per_unit}) AS BIGINT) AS bin, count(*) AS pairs FROM {pairs} GROUP BY 1 ORDER BY 1"
+    );
+    let found: Vec<Bin> = query(session, &sql).await?;
+    let Some(first) = found.first().map(|bin| bin.bin) else { return Ok(Vec::new()) };
+    let found: BTreeMap<u32, u64> = found.into_iter().map(|bin| (bin.bin, bin.pairs)).collect();
+    let edge = |bin: u32| f64::from(bin.min(per_unit)) / f64::from(per_unit);
+    let bin = |bin| SimilarityBin {
+        from: edge(bin),
+        to: edge(bin + 1),
+        pairs: found.get(&bin).copied().unwrap_or_default(),
+    };
+    Ok((first..=per_unit).map(bin).collect())
+}
+
+/// The clusters by size, in intervals that end at powers of two.
+async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
+    #[derive(Deserialize)]
+    struct Size {
+        size: u64,
+        clusters: u64,
+    }
+    let sql =
+        "SELECT size, count(*) AS clusters FROM clusters WHERE representative GROUP BY size ORDER BY size";
+    let mut sizes: Vec<ClusterSizes> = Vec::new();
+    for Size { size, clusters } in query(session, sql).await? {
+        let to = size.next_power_of_two();
+        let documents = size * clusters;
+        match sizes.last_mut().filter(|last| last.to == to) {
+            Some(last) => {
+                last.clusters += clusters;
+                last.documents += documents;
+            }
+            None => sizes.push(ClusterSizes { from: to / 2 + 1, to, clusters, documents }),
+        }
+    }
+    Ok(sizes)
+}
+
+/// The rejected documents by reason, with examples.
+async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> Result<Vec<Rejected>> {
+    #[derive(Deserialize)]
+    struct RejectExample {
+        reason: String,
+        id: Option<String>,
+        source: String,
+        position: u64,
+    }
+    let examples: Vec<RejectExample> = match rejects.is_empty() {
+        true => Vec::new(),
+        false => query(session, REJECT_EXAMPLES).await?,
+    };
+    let reasons = &contract(Table::Rejects).reasons;
+    let of = |(reason, &documents): (&String, &u64)| Rejected {
+        reason: reason.clone(),
+        meaning: reasons
+            .iter()
+            .find(|known| known.name == *reason)
+            .map_or_else(String::new, |known| known.doc.clone()),
+        documents,
+        examples: examples
+            .iter()
+            .filter(|example| example.reason == *reason)
+            .map(|RejectExample { id, source, position, .. }| Example {
+                id: id.clone(),
+                source: masked(source),
+                position: *position,
+            })
+            .collect(),
+    };
+    Ok(rejects.iter().map(of).collect())
+}
+
+/// The expected recall over all pairs: each found one represents as many as are needed to find one of its similarity (Horvitz and
+/// Thompson, 1952).
+async fn expected(session: &SessionContext, job: &Job) -> Result<Option<f64>> {
+    #[derive(Deserialize)]
+    struct Totals {
+        found: u64,
+        all: Option<f64>,
+    }
+    let weight = match job.candidates.method {
+        Method::All | Method::Prefix => "1.0".to_owned(),
+        Method::Lsh => {
+            let (bands, rows) = (job.lsh.bands, job.lsh.rows);
+            // As `crate::job::curve`; where a pair is hardly ever found, its weight is bounded.
+            format!(
+                "1.0 / greatest(1e-6, 1.0 - power(1.0 - power(jaccard, CAST({rows} AS DOUBLE)), CAST({bands} AS DOUBLE)))"
+            )
+        }
+    };
+    let totals: Vec<Totals> =
+        query(session, &format!("SELECT count(*) AS found, sum({weight}) AS \"all\" FROM pairs")).await?;
+    Ok(totals.first().and_then(|totals| totals.all.map(|all| totals.found as f64 / all)))
+}
+
+fn cost(finished: &Finished) -> Cost {
+    let run = finished.manifest();
+    let stages = run.stages.iter();
+    let stages: Vec<StageCost> = stages
+        .map(|stage| StageCost { name: stage.name.clone(), seconds: stage.seconds, rows: stage.rows })
+        .collect();
+    let tables = run.tables.iter().map(|(name, table)| TableCost {
+        name: name.clone(),
+        rows: table.rows,
+        files: table.files.len() as u64,
+        bytes: table.files.iter().map(|file| file.bytes).sum(),
+    });
+    Cost {
+        seconds: stages.iter().map(|stage| stage.seconds).sum(),
+        memory: finished.job().engine.memory,
+        stages,
+        tables: tables.collect(),
+    }
+}
+
+/// The settings that determine pairs and clusters.
+pub(super) fn settings_of(job: &Job) -> Vec<Setting> {
+    let rows = settings::section(job).tables.into_iter().flat_map(|table| table.rows);
+    let rows = rows.filter_map(|row| <[String; 2]>::try_from(row).ok());
+    let clusters = &job.clusters;
+    let more = [
+        ("measure", job.score.measure.to_string()),
+        ("clusters", clusters.method.describe().to_owned()),
+        ("contained", clusters.contained.map_or("not asked for".to_owned(), |share| share.to_string())),
+    ];
+    let more = more.map(|(name, value)| [name.to_owned(), value]);
+    rows.chain(more).map(|[name, value]| Setting { name, value: masked(&value) }).collect()
+}

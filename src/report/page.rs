@@ -1,0 +1,189 @@
+//! The report as an HTML file that needs nothing else: no script, no font, no other file.
+
+use askama::Template;
+
+use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, Side, SimilarityBin};
+use crate::error::visible::visible;
+use crate::error::{Error, Result};
+use crate::evaluate::{Estimate, Recall};
+use crate::page::text::decimal;
+use crate::page::{Axis, Chart, Scale, Series, count, element, palette};
+
+/// Characters of an id that are shown.
+const MOST_OF_ID: usize = 100;
+
+/// What the template reads.
+#[derive(Template)]
+#[template(path = "report.html", config = "src/report/askama.toml")]
+struct Page<'a> {
+    report: &'a Report,
+    style: String,
+    sizes: String,
+}
+
+/// The HTML file of a report.
+///
+/// # Errors
+/// Only if there is a bug.
+pub fn html(report: &Report) -> Result<String> {
+    let style = format!("{}{}", palette::variables(), palette::style());
+    let page = Page { report, style, sizes: element(&sizes(report), "")? };
+    page.render().map_err(|e| Error::bug("the page of a report cannot be written").because(e))
+}
+
+/// The sizes of clusters on logarithmic axes.
+fn sizes(report: &Report) -> Chart {
+    let points = report.cluster_sizes.iter().map(|size| (size.from as f64, size.clusters as f64));
+    Chart {
+        title: "Clusters by number of documents".to_owned(),
+        caption: "Each point has all clusters from its size up to the next power of two.".to_owned(),
+        x: Axis::new("documents in a cluster (logarithmic)", Scale::Log),
+        y: Axis::new("clusters (logarithmic)", Scale::Log),
+        series: vec![Series::new("clusters", points.collect())],
+    }
+}
+
+/// The words and numbers of the page.
+impl Page<'_> {
+    fn n(&self, number: &u64) -> String {
+        count(*number)
+    }
+
+    /// A similarity, with three digits.
+    fn share(&self, share: &f64) -> String {
+        decimal(*share, 3)
+    }
+
+    fn maybe(&self, share: &Option<f64>) -> String {
+        share.map_or("-".to_owned(), |share| decimal(share, 3))
+    }
+
+    fn percent(&self, part: &u64, of: &u64) -> String {
+        format!("{} %", decimal(100.0 * *part as f64 / (*of).max(1) as f64, 1))
+    }
+
+    fn percent_of(&self, share: &f64) -> String {
+        format!("{} %", decimal(100.0 * share, 2))
+    }
+
+    fn seconds(&self, seconds: &f64) -> String {
+        decimal(*seconds, 2)
+    }
+
+    fn bytes(&self, bytes: &u64) -> String {
+        const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+        let mut size = *bytes as f64;
+        let mut unit = 0;
+        while size >= 1024.0 && unit + 1 < UNITS.len() {
+            (size, unit) = (size / 1024.0, unit + 1);
+        }
+        format!("{} {}", decimal(size, usize::from(unit > 0)), UNITS[unit])
+    }
+
+    /// An id, a path or a value on one line: control characters are escaped, and long ones are cut.
+    fn id(&self, id: &str) -> String {
+        let shown = match id.char_indices().nth(MOST_OF_ID) {
+            Some((end, _)) => visible(&id[..end]).into_owned() + "…",
+            None => visible(id).into_owned(),
+        };
+        shown
+    }
+
+    fn or_none(&self, id: &Option<String>) -> String {
+        id.as_deref().map_or("(none)".to_owned(), |id| self.id(id))
+    }
+
+    /// The length of a bar in percent, of the longest one.
+    fn bar(&self, pairs: &u64) -> String {
+        let bins = self.report.similarities.iter().chain(self.before_bins());
+        let most = bins.map(|bin| bin.pairs).max().unwrap_or_default().max(1);
+        decimal(100.0 * *pairs as f64 / most as f64, 2)
+    }
+
+    fn before_bins(&self) -> &[SimilarityBin] {
+        self.report.before.as_ref().map_or(&[], |before| &before.similarities)
+    }
+
+    /// The intervals of this output and of the earlier one, the highest similarity first: (from, to, pairs, pairs before).
+    fn bins(&self) -> Vec<(f64, f64, u64, u64)> {
+        let mut bins: Vec<(f64, f64, u64, u64)> =
+            self.report.similarities.iter().map(|bin| (bin.from, bin.to, bin.pairs, 0)).collect();
+        for before in self.before_bins() {
+            match bins.iter_mut().find(|bin| bin.0 == before.from && bin.1 == before.to) {
+                Some(bin) => bin.3 = before.pairs,
+                None => bins.push((before.from, before.to, 0, before.pairs)),
+            }
+        }
+        bins.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        bins
+    }
+
+    /// `0.50 to 0.55`, or `1` for the same shingles.
+    fn interval(&self, bin: &(f64, f64, u64, u64)) -> String {
+        match bin.0 == bin.1 {
+            true => "1 (same shingles)".to_owned(),
+            false => format!("{} to {}", decimal(bin.0, 2), decimal(bin.1, 2)),
+        }
+    }
+
+    fn reason(&self, by: &RemovalsBy) -> &'static str {
+        match by.reason.as_str() {
+            "same_shingles" => "has the same shingles as the document that stays",
+            "contained" => "at least 98 % of its shingles are in the document that stays",
+            "lossy" => "is similar to the document that stays, and loses more than 2 % of its shingles",
+            "not_counted" => "is similar to the document that stays; what it loses was not counted",
+            _ => "is not paired with the document that stays: other documents connect them",
+        }
+    }
+
+    fn spared(&self, reason: &str) -> &'static str {
+        match reason {
+            "chain" => "is not paired with the representative: other documents connect them",
+            _ => "the representative lacks too many of its shingles",
+        }
+    }
+
+    /// Whether the list of documents of the cluster is not complete.
+    fn lists_some(&self, cluster: &DrawnCluster) -> bool {
+        (cluster.members.len() as u64) < cluster.size
+    }
+
+    fn recalls(&self, recall: &Recall) -> [(&'static str, Option<Estimate>); 3] {
+        [
+            ("pairs of different texts", recall.pairs),
+            ("documents with a pair", recall.documents),
+            ("removals", recall.removals),
+        ]
+    }
+
+    fn heading(&self, cluster: &DrawnCluster) -> &'static str {
+        match cluster.why.as_str() {
+            "largest" => "The largest cluster",
+            "loosest" => "The loosest cluster",
+            _ => "A cluster at random",
+        }
+    }
+
+    fn role(&self, member: &MemberOf) -> &'static str {
+        match (member.representative, member.reference) {
+            (true, false) => "represents the cluster",
+            (true, true) => "represents the cluster, a reference document",
+            (false, true) => "a reference document",
+            (false, false) => "",
+        }
+    }
+
+    fn cut(&self, side: &Side) -> Option<String> {
+        (side.shown < side.characters).then(|| {
+            format!("Cut here: {} of {} characters are shown.", count(side.shown), count(side.characters))
+        })
+    }
+
+    fn change(&self, before: &u64, now: &u64) -> String {
+        match now.cmp(before) {
+            std::cmp::Ordering::Equal => "0".to_owned(),
+            std::cmp::Ordering::Greater => format!("+{}", count(now - before)),
+            std::cmp::Ordering::Less => format!("-{}", count(before - now)),
+        }
+    }
+}

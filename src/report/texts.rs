@@ -1,0 +1,68 @@
+//! Two texts in parts, common passages and others.
+
+use std::ops::Range;
+
+use super::view::{Part, Side};
+use crate::error::visible::acts;
+use crate::job::Shingle;
+use crate::lookup::side_by_side::common;
+
+/// Characters of a text that are shown. Longer texts are cut.
+const MOST_CHARACTERS: usize = 4_000;
+
+/// Two texts of the documents `ids`, their common passages of at least a shingle marked.
+pub(super) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
+    let cut = texts.map(|text| match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    });
+    let (passages, _) = common(cut, shingle);
+    let of_a = parts(cut[0], passages.iter().map(|passage| passage.a.clone()));
+    let of_b = parts(cut[1], passages.iter().map(|passage| passage.b.clone()));
+    let [id_a, id_b] = ids;
+    let side = |id, parts, shown: &str, text: &str| Side {
+        id,
+        parts,
+        shown: shown.chars().count() as u64,
+        characters: text.chars().count() as u64,
+    };
+    [side(id_a, of_a, cut[0], texts[0]), side(id_b, of_b, cut[1], texts[1])]
+}
+
+/// A text in parts; `passages` are ranges of characters in order.
+fn parts(text: &str, passages: impl Iterator<Item = Range<usize>>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let (mut rest, mut at) = (text, 0);
+    let mut take = |characters: usize, common: bool| {
+        let end = rest.char_indices().nth(characters).map_or(rest.len(), |(end, _)| end);
+        let (part, behind) = rest.split_at(end);
+        rest = behind;
+        if !part.is_empty() {
+            // Line feeds and tabs are shown as such; other control characters would act on the page.
+            let text = part.replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
+            parts.push(Part { text, common });
+        }
+    };
+    for passage in passages {
+        take(passage.start - at, false);
+        take(passage.len(), true);
+        at = passage.end;
+    }
+    take(usize::MAX, false);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_the_text() {
+        let part = |text: &str, common| Part { text: text.into(), common };
+        assert_eq!(
+            parts("é one two\u{0}\u{202e} x", [2..9].into_iter()),
+            [part("é ", false), part("one two", true), part("\u{fffd}\u{fffd} x", false)]
+        );
+        assert_eq!(parts("", std::iter::empty()), []);
+    }
+}

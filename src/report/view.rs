@@ -1,0 +1,400 @@
+//! The content of a report, as plain data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::evaluate::Evaluation;
+
+/// A report on a finished output.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The output, as the user named it.
+    pub output: String,
+    /// The name of the job.
+    pub name: String,
+    /// The version of this program that made the output.
+    pub resemblance: String,
+    /// The answer in five numbers.
+    pub numbers: Numbers,
+    /// The answer in a sentence.
+    pub sentence: String,
+    /// Bounds of the job that are passed, and warnings of the run.
+    pub alarms: Alarms,
+    /// What `apply` would remove.
+    pub removed: Removed,
+    /// The threshold of the job.
+    pub threshold: f64,
+    /// What the threshold is for: jaccard or containment.
+    pub measure: String,
+    /// Intervals of similarity in 1.
+    pub per_unit: u32,
+    /// Pairs by similarity.
+    pub similarities: Vec<SimilarityBin>,
+    /// Clusters by size.
+    pub cluster_sizes: Vec<ClusterSizes>,
+    /// The largest cluster, the loosest one, and one drawn at random.
+    pub clusters: Vec<DrawnCluster>,
+    /// Why there are no texts; `None` if they were read.
+    pub no_texts: Option<String>,
+    /// Documents that stay although another one represents them; `None` if the job does not ask for it.
+    pub spared: Option<Vec<Spared>>,
+    /// Examples of those.
+    pub spared_examples: Vec<SpareExample>,
+    /// Documents that were not compared.
+    pub rejected: Vec<Rejected>,
+    /// What was found of what there is.
+    pub recall: Recall,
+    /// What the run took.
+    pub cost: Cost,
+    /// The settings of the job.
+    pub settings: Vec<Setting>,
+    /// What has changed since an earlier output; `None` if none is named.
+    pub before: Option<Before>,
+}
+
+/// The answer in five numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Numbers {
+    /// Documents that were compared.
+    pub documents: u64,
+    /// Pairs.
+    pub pairs: u64,
+    /// Clusters.
+    pub clusters: u64,
+    /// Documents that would be removed.
+    pub removed: u64,
+    /// Removals that lose more than 2 % of their shingles; `None` if the run did not count them.
+    pub lossy_removals: Option<u64>,
+}
+
+/// What a reader should look at first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Alarms {
+    /// Whether the job has bounds.
+    pub has_bounds: bool,
+    /// Bounds that are passed, a sentence each.
+    pub passed: Vec<String>,
+    /// Warnings of the run.
+    pub warnings: Vec<String>,
+}
+
+/// What `apply` would remove.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Removed {
+    /// By reason.
+    pub by_reason: Vec<RemovalsBy>,
+    /// By group, the groups with the most removals first; `None` if the job has no groups.
+    pub by_group: Option<Vec<RemovalsOfGroup>>,
+    /// Groups that the list leaves out.
+    pub more_groups: u64,
+    /// Shingles of all documents, each counted once for each document that has it.
+    pub shingles: u64,
+    /// The same of the documents that would be removed.
+    pub removed_shingles: u64,
+    /// Bytes of the source.
+    pub source_bytes: u64,
+    /// Bytes that would go, if they are in proportion to the shingles; `None` if the source has other documents too.
+    pub about_bytes: Option<u64>,
+    /// Shingles that no kept document of the cluster has; `None` if the run did not count them.
+    pub lost_shingles: Option<u64>,
+}
+
+/// Removals for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovalsBy {
+    /// `same_shingles`, `contained`, `lossy`, `not_counted` or `chain`.
+    pub reason: String,
+    /// Documents.
+    pub documents: u64,
+    /// Their shingles.
+    pub shingles: u64,
+}
+
+/// Removals of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RemovalsOfGroup {
+    /// Its name; `None` for documents without one.
+    pub group: Option<String>,
+    /// Its documents.
+    pub documents: u64,
+    /// Those that would be removed.
+    pub removed: u64,
+}
+
+/// The pairs in an interval of similarity.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SimilarityBin {
+    /// The least Jaccard similarity.
+    pub from: f64,
+    /// The greatest one, not included; 1 for pairs of similarity 1.
+    pub to: f64,
+    /// Pairs.
+    pub pairs: u64,
+}
+
+/// The clusters in an interval of sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ClusterSizes {
+    /// The smallest number of documents.
+    pub from: u64,
+    /// The largest one.
+    pub to: u64,
+    /// Clusters.
+    pub clusters: u64,
+    /// Their documents.
+    pub documents: u64,
+}
+
+/// A cluster that is shown.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DrawnCluster {
+    /// Why: `largest`, `loosest` or `random`.
+    pub why: String,
+    /// Its id.
+    pub cluster_id: String,
+    /// Its documents.
+    pub size: u64,
+    /// Some of them, the representative first.
+    pub members: Vec<MemberOf>,
+    /// The pair that connects it the least; `None` if there are too many pairs to say, or all have the same shingles.
+    pub weakest_link: Option<Link>,
+    /// Pairs without which it would be two clusters, those with the larger parts first.
+    pub bridges: Vec<BridgeLink>,
+    /// All such pairs; `None` if there are too many pairs to count them.
+    pub all_bridges: Option<u64>,
+    /// Pairs with their texts.
+    pub texts: Vec<PairOfTexts>,
+}
+
+/// A document of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemberOf {
+    /// Its id.
+    pub id: String,
+    /// Whether it represents the cluster.
+    pub representative: bool,
+    /// Whether it is a reference document.
+    pub reference: bool,
+    /// The Jaccard similarity with the representative; `None` if they are not a pair.
+    pub jaccard: Option<f64>,
+    /// The least similarity on the best path to the representative, if the output has it.
+    pub weakest_link: Option<f64>,
+}
+
+/// A pair.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Link {
+    /// One document.
+    pub id_a: String,
+    /// The other.
+    pub id_b: String,
+    /// Their Jaccard similarity.
+    pub jaccard: f64,
+}
+
+/// A pair that alone connects two parts of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BridgeLink {
+    /// The pair.
+    #[serde(flatten)]
+    pub link: Link,
+    /// Documents of the part of `id_a`.
+    pub side_a: u64,
+    /// Documents of the part of `id_b`.
+    pub side_b: u64,
+}
+
+/// Two texts side by side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PairOfTexts {
+    /// What the pair is, as a phrase.
+    pub what: String,
+    /// Their Jaccard similarity.
+    pub jaccard: f64,
+    /// The share of the shingles of the first that the second has.
+    pub containment_a: f64,
+    /// The share of the shingles of the second that the first has.
+    pub containment_b: f64,
+    /// The two.
+    pub sides: [Side; 2],
+}
+
+/// A text in parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// The document.
+    pub id: String,
+    /// Its parts in order.
+    pub parts: Vec<Part>,
+    /// Characters that are shown.
+    pub shown: u64,
+    /// Characters of the whole text.
+    pub characters: u64,
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The text.
+    pub text: String,
+    /// Whether the other text has it too.
+    pub common: bool,
+}
+
+/// Documents that are spared for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spared {
+    /// `chain` or `not_contained`.
+    pub reason: String,
+    /// Documents.
+    pub documents: u64,
+    /// Shingles that their removal would lose; `None` if they are unknown.
+    pub lost_shingles: Option<u64>,
+}
+
+/// A document that is spared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpareExample {
+    /// Its id.
+    pub id: String,
+    /// The document that represents its cluster.
+    pub representative: String,
+    /// As in [`Spared`].
+    pub reason: String,
+    /// Their Jaccard similarity.
+    pub jaccard: Option<f64>,
+    /// The share of its shingles that the representative has.
+    pub containment: Option<f64>,
+    /// Shingles that its removal would lose.
+    pub lost_shingles: Option<u64>,
+}
+
+/// Documents that were rejected for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    /// The reason.
+    pub reason: String,
+    /// What it means.
+    pub meaning: String,
+    /// Documents.
+    pub documents: u64,
+    /// Some of them.
+    pub examples: Vec<Example>,
+}
+
+/// A rejected document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// Its id, if it has one.
+    pub id: Option<String>,
+    /// Its file.
+    pub source: String,
+    /// Its number in the file, from 0.
+    pub position: u64,
+}
+
+/// What was found of what there is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recall {
+    /// The share of the pairs at the threshold that the method is expected to find.
+    pub at_threshold: f64,
+    /// The share of all pairs that it is expected to find, as far as the similarities of the found ones show; `None` without a pair.
+    pub expected: Option<f64>,
+    /// What an evaluation measured; `None` if there was none.
+    pub measured: Option<Evaluation>,
+}
+
+/// What the run took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cost {
+    /// Seconds of all stages.
+    pub seconds: f64,
+    /// The memory budget in bytes.
+    pub memory: u64,
+    /// The stages in order.
+    pub stages: Vec<StageCost>,
+    /// The tables of the output.
+    pub tables: Vec<TableCost>,
+}
+
+/// A stage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageCost {
+    /// Its name.
+    pub name: String,
+    /// Seconds.
+    pub seconds: f64,
+    /// Rows that it wrote.
+    pub rows: u64,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TableCost {
+    /// Its name.
+    pub name: String,
+    /// Rows.
+    pub rows: u64,
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A setting of the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// What has changed since an earlier output.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Before {
+    /// The earlier output, as the user named it.
+    pub output: String,
+    /// Counts of both runs.
+    pub counts: Vec<CountChange>,
+    /// Rows that only one of the two has, by what they are.
+    pub compared: Vec<Compared>,
+    /// Pairs of the earlier output by similarity, in the intervals of the report.
+    pub similarities: Vec<SimilarityBin>,
+    /// Settings that differ.
+    pub settings: Vec<SettingChange>,
+}
+
+/// A count of both runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CountChange {
+    /// What is counted.
+    pub name: String,
+    /// In the earlier output.
+    pub before: u64,
+    /// In this one.
+    pub now: u64,
+}
+
+/// What only one of two outputs has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Compared {
+    /// What is compared: documents, pairs, clusters or removals.
+    pub what: String,
+    /// Only in this output.
+    pub new: u64,
+    /// Only in the earlier one.
+    pub gone: u64,
+    /// In both, but different: pairs with another similarity, clusters with other documents.
+    pub changed: Option<u64>,
+}
+
+/// A setting that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SettingChange {
+    /// Its name.
+    pub name: String,
+    /// Its value in the earlier run.
+    pub before: String,
+    /// Its value in this one.
+    pub now: String,
+}

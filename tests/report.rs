@@ -1,0 +1,267 @@
+//! `report`: the numbers of the page, compared with the tables, and a page that needs nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::Float64Type;
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::needs::{self, Presence};
+use crate::support::*;
+
+/// A corpus with its outputs.
+struct Scene {
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new(documents: &[Document]) -> Self {
+        let scene = Self { folder: tempdir().unwrap() };
+        write_parquet(&scene.path("in.parquet"), documents, 50);
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, output: &str, sets: &[&str]) -> PathBuf {
+        let output = self.path(output);
+        run(&job(&self.path("in.parquet"), &output, sets)).unwrap();
+        output
+    }
+}
+
+/// What the command prints with `--json`, and the page.
+fn report(output: &Path, more: &[&str]) -> (Value, String) {
+    let folder = tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let mut command = resemblance();
+    command.arg("report").arg(output).args(more).arg("--json").arg("--to").arg(&page);
+    let printed = command.assert().success().get_output().stdout.clone();
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.len() < 3 << 20, "{} bytes", html.len());
+    (serde_json::from_slice(&printed).unwrap(), html)
+}
+
+/// Everything on a page is in the page.
+fn needs_nothing_else(html: &str) {
+    let rest = html.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["<script", "<link", "<img", "<iframe", "src=", "@import", "url(", "http-equiv=\"refresh"]
+    {
+        assert!(!rest.contains(outside), "{outside}");
+    }
+    assert!(html.contains("default-src 'none'"));
+}
+
+fn count(value: &Value) -> usize {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}")) as usize
+}
+
+/// The removals of an output by reason, from its tables.
+fn removals(output: &Path) -> BTreeMap<&'static str, usize> {
+    let clusters = table(output, "clusters");
+    let (ids, of) = (strings(&clusters, "id"), strings(&clusters, "cluster_id"));
+    let represents = clusters.column_by_name("representative").unwrap().as_boolean().clone();
+    let kept: BTreeMap<&String, &String> =
+        (0..ids.len()).filter(|&row| represents.value(row)).map(|row| (&of[row], &ids[row])).collect();
+    let jaccard = clusters.column_by_name("jaccard_to_representative").unwrap();
+    let jaccard = jaccard.as_primitive::<Float64Type>();
+    let pairs = table(output, "pairs");
+    let (id_a, id_b) = (strings(&pairs, "id_a"), strings(&pairs, "id_b"));
+    let (in_b, in_a) = (floats(&pairs, "containment_a"), floats(&pairs, "containment_b"));
+    let mut reasons = BTreeMap::new();
+    for row in (0..ids.len()).filter(|&row| !represents.value(row)) {
+        let (id, kept) = (&ids[row], kept[&of[row]]);
+        let pair = (0..id_a.len()).find(|&at| (&id_a[at], &id_b[at]) == (id.min(kept), id.max(kept)));
+        let contained = pair.map(|at| if &id_a[at] == id { in_b[at] } else { in_a[at] });
+        let reason = match (jaccard.is_valid(row).then(|| jaccard.value(row)), contained) {
+            (None, _) => "chain",
+            (Some(1.0), _) => "same_shingles",
+            (Some(_), Some(share)) if share >= 0.98 => "contained",
+            (Some(_), _) => "lossy",
+        };
+        *reasons.entry(reason).or_default() += 1;
+    }
+    reasons
+}
+
+#[test]
+fn the_numbers_are_those_of_the_tables() {
+    let scene = Scene::new(&corpus(71, 400, 30));
+    let output = scene.run("out", &[]);
+    let (report, html) = report(&output, &[]);
+    needs_nothing_else(&html);
+    let jaccards: Vec<f64> = pairs(&output).into_values().collect();
+    let clusters = table(&output, "clusters");
+    let sizes: BTreeMap<String, usize> =
+        strings(&clusters, "cluster_id").into_iter().fold(BTreeMap::new(), |mut sizes, id| {
+            *sizes.entry(id).or_default() += 1;
+            sizes
+        });
+    assert!(jaccards.len() > 100 && sizes.len() > 20, "{} {}", jaccards.len(), sizes.len());
+    let numbers = &report["numbers"];
+    assert_eq!(count(&numbers["documents"]), 400);
+    assert_eq!(count(&numbers["pairs"]), jaccards.len());
+    assert_eq!(count(&numbers["clusters"]), sizes.len());
+    let expected = removals(&output);
+    assert_eq!(count(&numbers["removed"]), expected.values().sum::<usize>());
+    let by_reason = report["removed"]["by_reason"].as_array().unwrap().iter();
+    let by_reason: BTreeMap<&str, usize> =
+        by_reason.map(|by| (by["reason"].as_str().unwrap(), count(&by["documents"]))).collect();
+    assert_eq!(by_reason, expected);
+    assert!(by_reason.len() >= 3, "{by_reason:?}");
+    let mut all = 0;
+    for bin in report["similarities"].as_array().unwrap() {
+        let (from, to) = (bin["from"].as_f64().unwrap(), bin["to"].as_f64().unwrap());
+        let in_bin = |jaccard: &&f64| **jaccard >= from && (**jaccard < to || from == to);
+        assert_eq!(count(&bin["pairs"]), jaccards.iter().filter(in_bin).count(), "{bin}");
+        all += count(&bin["pairs"]);
+    }
+    assert_eq!(all, jaccards.len());
+    for of in report["cluster_sizes"].as_array().unwrap() {
+        let within = count(&of["from"])..=count(&of["to"]);
+        assert_eq!(
+            count(&of["clusters"]),
+            sizes.values().filter(|size| within.contains(size)).count(),
+            "{of}"
+        );
+    }
+    let shown = report["clusters"].as_array().unwrap();
+    assert_eq!(
+        shown.iter().map(|of| of["why"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["largest", "loosest", "random"]
+    );
+    assert_eq!(count(&shown[0]["size"]), *sizes.values().max().unwrap());
+    let different: BTreeSet<&str> = shown.iter().map(|of| of["cluster_id"].as_str().unwrap()).collect();
+    assert_eq!(different.len(), 3);
+    assert!(html.contains("<mark>") && html.contains("What may be missing"));
+}
+
+#[test]
+fn an_earlier_output_is_compared() {
+    let scene = Scene::new(&corpus(72, 200, 30));
+    let (before, now) = (scene.run("before", &["score.threshold=0.7"]), scene.run("now", &[]));
+    let (report, html) = report(&now, &["--before", before.to_str().unwrap()]);
+    let of = |what: &str| {
+        let all = report["before"]["compared"].as_array().unwrap();
+        let row = all.iter().find(|row| row["what"] == what).unwrap();
+        (count(&row["new"]), count(&row["gone"]))
+    };
+    let (then, pairs_now) = (pairs(&before), pairs(&now));
+    let new = pairs_now.keys().filter(|pair| !then.contains_key(*pair)).count();
+    let gone = then.keys().filter(|pair| !pairs_now.contains_key(*pair)).count();
+    assert!(new > 0);
+    assert_eq!(of("pairs"), (new, gone));
+    assert_eq!(of("documents"), (0, 0));
+    let gone_ids = |output: &Path| -> BTreeSet<String> {
+        let clusters = table(output, "clusters");
+        let represents = clusters.column_by_name("representative").unwrap().as_boolean().clone();
+        let ids = strings(&clusters, "id").into_iter().enumerate();
+        ids.filter(|(row, _)| !represents.value(*row)).map(|(_, id)| id).collect()
+    };
+    let (removed_then, removed_now) = (gone_ids(&before), gone_ids(&now));
+    let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).count();
+    assert_eq!(of("removals"), (only(&removed_now, &removed_then), only(&removed_then, &removed_now)));
+    let settings = report["before"]["settings"].as_array().unwrap();
+    assert!(settings.iter().any(|of| of["name"] == "threshold" && of["before"] == "0.7"), "{settings:?}");
+    needs_nothing_else(&html);
+}
+
+#[test]
+fn hostile_ids_and_texts_are_text() {
+    let words: Vec<String> = (0..30).map(|word| format!("w{word}")).collect();
+    let text = words.join(" ");
+    let hostile = "<script>alert('x')</script>\u{202e}\" onload=\"x\u{0}";
+    let documents: Vec<Document> = vec![
+        (format!("a{hostile}"), format!("{hostile} {text}")),
+        (format!("b{hostile}"), format!("{text} {hostile} <img src=http://x.test/>")),
+        ("long".into(), format!("{text} {}", "y".repeat(1 << 20))),
+        ("i".repeat(5_000), text),
+    ];
+    let scene = Scene::new(&documents);
+    let output = scene.run("out", &[]);
+    let (report, html) = report(&output, &[]);
+    assert_eq!(count(&report["numbers"]["documents"]), 4);
+    assert!(count(&report["numbers"]["pairs"]) >= 3, "{}", report["numbers"]);
+    assert!(report["no_texts"].is_null(), "{}", report["no_texts"]);
+    for raw in ["<script", "<img", "\u{202e}", "\u{0}", "\" onload=\""] {
+        assert!(!html.contains(raw), "{raw:?}");
+    }
+    assert!(html.contains("&#60;script&#62;") || html.contains("&lt;script&gt;"));
+    assert!(html.len() < 1 << 18, "long texts are cut: {} bytes", html.len());
+}
+
+#[test]
+fn an_output_without_pairs_has_a_page() {
+    let words = |from: usize| (from..from + 20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
+    let scene = Scene::new(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);
+    let output = scene.run("out", &[]);
+    let (report, html) = report(&output, &[]);
+    assert_eq!(report["sentence"], "None of the 2 documents is similar to another one.");
+    assert_eq!(report["rejected"][0]["reason"], "too_short");
+    assert_eq!(report["rejected"][0]["examples"][0]["id"], "c");
+    assert!(html.contains("There are no pairs."));
+}
+
+#[test]
+fn a_page_says_why_it_has_no_texts() {
+    let scene = Scene::new(&corpus(73, 60, 30));
+    let output = scene.run("out", &[]);
+    std::fs::remove_file(scene.path("in.parquet")).unwrap();
+    let (report, html) = report(&output, &[]);
+    let why = report["no_texts"].as_str().unwrap();
+    assert!(why.contains("--source") && html.contains("There are no texts"), "{why}");
+    assert_eq!(report["clusters"][0]["texts"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn wrong_places_are_refused() {
+    let scene = Scene::new(&corpus(74, 40, 30));
+    let output = scene.run("out", &[]);
+    let refused = |arguments: &[&str], code: i32| {
+        let ended =
+            resemblance().current_dir(scene.folder.path()).arg("report").args(arguments).assert().code(code);
+        String::from_utf8(ended.get_output().stderr.clone()).unwrap()
+    };
+    std::fs::write(scene.path("mine.html"), "my page").unwrap();
+    let said = refused(&["out", "--to", "mine.html"], 2);
+    assert!(said.contains("mine.html exists and is not a page of"), "{said}");
+    assert_eq!(std::fs::read_to_string(scene.path("mine.html")).unwrap(), "my page");
+    std::fs::create_dir(scene.path("empty")).unwrap();
+    let said = refused(&["empty"], 3);
+    assert!(said.contains("empty"), "{said}");
+    let applied = scene.path("clean");
+    resemblance().arg("apply").arg(&output).arg("--to").arg(&applied).assert().success();
+    let said = refused(&["clean"], 2);
+    assert!(said.contains("result of apply"), "{said}");
+    for _ in 0..2 {
+        resemblance().arg("report").arg(&output).arg("--to").arg(scene.path("page.html")).assert().success();
+    }
+}
+
+/// A browser shows the page without a request: the policy of the page forbids them, and it has no script to run.
+#[test]
+fn a_browser_shows_the_page() {
+    let browser = Path::new("/usr/bin/chromium");
+    let found = browser.exists().then_some(browser);
+    let Some(browser) = needs::needs(found, "chromium, to look at the page of a report", Presence::Optional)
+    else {
+        return;
+    };
+    let scene = Scene::new(&corpus(75, 80, 30));
+    let output = scene.run("out", &[]);
+    let page = scene.path("page.html");
+    resemblance().arg("report").arg(&output).arg("--to").arg(&page).assert().success();
+    let shown = Process::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", scene.path("profile").display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    let dom = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(dom.contains("What may be missing"), "{dom}");
+}
