@@ -4,7 +4,7 @@ use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
 use super::numbers::{settings_of, similarities};
-use super::query;
+use super::query::query;
 use super::view::{Before, Compared, CountChange, SettingChange};
 use crate::address::masked;
 use crate::apply::decisions;

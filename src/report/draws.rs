@@ -9,8 +9,9 @@ use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::links::{Bridge, Edge, bridges, weakest};
+use super::query::query;
+use super::texts;
 use super::view::{BridgeLink, DrawnCluster, Link, MemberOf, PairOfTexts};
-use super::{query, texts};
 use crate::error::{Error, Result};
 use crate::lookup::Finished;
 use crate::lookup::show::{Member, Texts, similarity};

@@ -9,15 +9,15 @@ mod draws;
 mod links;
 mod numbers;
 mod page;
+mod query;
 mod texts;
 mod view;
 
 use datafusion::prelude::SessionContext;
-use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::evaluate;
-use crate::lookup::{Finished, rows};
+use crate::lookup::Finished;
 pub use page::html;
 pub use view::{
     Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
@@ -58,15 +58,4 @@ pub async fn report(session: &SessionContext, url: &str, settings: &Settings) ->
         report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
     }
     Ok(report)
-}
-
-/// The rows of a query on the tables of the session, whose columns have the names of the fields of `T`.
-///
-/// # Errors
-/// When the tables cannot be read.
-async fn query<T: DeserializeOwned>(session: &SessionContext, sql: &str) -> Result<Vec<T>> {
-    let batches = session.sql(sql).await?.collect().await?;
-    let lines = rows::json_lines(&batches)?;
-    let rows = lines.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<T>, _>>();
-    rows.map_err(|e| Error::bug("a row of a report has other columns").because(e))
 }

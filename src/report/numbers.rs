@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
-use super::query;
+use super::query::query;
 use super::view::{
     Alarms, ClusterSizes, Cost, Example, Numbers, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed,
     Report, Setting, SimilarityBin, StageCost, TableCost,
