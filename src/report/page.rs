@@ -82,11 +82,10 @@ impl Page<'_> {
 
     /// An id, a path or a value on one line: control characters are escaped, and long ones are cut.
     fn id(&self, id: &str) -> String {
-        let shown = match id.char_indices().nth(MOST_OF_ID) {
+        match id.char_indices().nth(MOST_OF_ID) {
             Some((end, _)) => visible(&id[..end]).into_owned() + "…",
             None => visible(id).into_owned(),
-        };
-        shown
+        }
     }
 
     fn or_none(&self, id: &Option<String>) -> String {
