@@ -180,7 +180,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
     let jobs = [
         job(&[
-            "output.passages=true",
+            "output.pair_passages=true",
             "source.duplicate_ids=reject",
             "source.limit=10",
             "clusters.thresholds=[0.9]",

@@ -1,4 +1,4 @@
-//! `output.passages`: the longest passage of each pair, against a plain search.
+//! `output.pair_passages`: the longest passage of each pair, against a plain search.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn every_pair_has_the_longest_passage_of_its_texts() {
         let (own, known) = documents.split_at(80);
         write_parquet(&path("own.parquet"), own, 30);
         write_parquet(&path("reference.parquet"), known, 30);
-        let sets = [sets, &["output.passages=true"]].concat();
+        let sets = [sets, &["output.pair_passages=true"]].concat();
         run(&job(&path("own.parquet"), &path("own"), &sets)).unwrap();
         let (own, known) = (by_id(own), by_id(known));
         assert!(check(&path("own"), &own, &known) > 20);
@@ -97,7 +97,7 @@ fn an_output_with_passages_is_used_again_and_its_run_taken_up() {
     let path = |name: &str| folder.path().join(name);
     let documents = corpus(9, 80, 30);
     write_parquet(&path("in.parquet"), &documents, 30);
-    let sets = ["output.passages=true", "output.keep=shingles"];
+    let sets = ["output.pair_passages=true", "output.keep=shingles"];
     run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
     let whole = table(&path("whole"), "pairs");
     let mut stops = 0;
@@ -121,7 +121,7 @@ fn an_output_with_passages_is_used_again_and_its_run_taken_up() {
     );
 
     let reused = format!(
-        "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\n[output]\nurl = {:?}\npassages = true\n",
+        "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\n[output]\nurl = {:?}\npair_passages = true\n",
         path("whole").display().to_string(),
         path("reused").display().to_string()
     );
@@ -187,7 +187,7 @@ fn long_texts_come_in_batches_of_few() {
     write_parquet(&path("in.parquet"), &documents, 20);
     let mut rows = BTreeMap::new();
     for memory in ["64MiB", "8GiB"] {
-        let sets = ["output.passages=true", "engine.threads=2", &format!("engine.memory={memory}")];
+        let sets = ["output.pair_passages=true", "engine.threads=2", &format!("engine.memory={memory}")];
         let job = job(&path("in.parquet"), &path(memory), &sets);
         let most = Local::new(session::session(&job.engine).unwrap()).bucket_bytes() / 4;
         let (ended, hook) = run_around(&job, OnExisting::Fail, BatchRows::default());

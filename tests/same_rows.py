@@ -180,7 +180,7 @@ def jobs(scratch, documents, reuters):
     yield "representative", table, over(all_days, "clusters.method=representative"), ["apply"]
     yield "one-permutation", table, over(all_days, "minhash.family=one-permutation"), []
     yield "signature", table, over(all_days, "score.by=signature"), []
-    yield "passages", table, over(day, "output.passages=true"), []
+    yield "passages", table, over(day, "output.pair_passages=true"), []
     yield "dictionary", table, over(day, "shingle.hash=dictionary"), []
     known = [f'against.source={{format="parquet",url="{day}/",id="id",text="text"}}']
     yield "linked", table, over(scratch / "day2", "against.pairs=new-old", *known), ["apply"]

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the pictures of the README from real output: docs/pictures/make.py COMMAND, where COMMAND is a built `resemblance`.
+"""Makes the pictures of the README from real output: docs/pictures/make.py COMMAND [REUTERS], where COMMAND is a built `resemblance`
+and REUTERS the folder of Reuters-21578.
 
 show.svg is what `resemblance show` prints on a terminal for the job of the README; speed.svg is the table of programs in
-docs/benchmarks.md. Needs the package rich (14).
+docs/benchmarks.md; report.png is the beginning of the report of Reuters-21578 at a threshold of 0.5, if its folder is given. Needs the
+package rich (14), and Chromium for the report.
 """
 
 import fcntl
@@ -108,8 +110,24 @@ def speed():
     (HERE / "speed.svg").write_text("\n".join([*parts, "</svg>\n"]))
 
 
+def report(program, reuters):
+    """The first part of the page that the command writes, as a browser shows it."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = str(REPOSITORY / "jobs" / "recipes" / "reuters.toml")
+        settings = [f"source.url={reuters}", "score.threshold=0.5", "output.url=out/reuters"]
+        options = [option for setting in settings for option in ("--set", setting)]
+        subprocess.run([program, "run", job, "-q", *options], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([program, "report", "out/reuters", "--to", "report.html"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--blink-settings=preferredColorScheme=1"]
+        picture = ["--window-size=1000,1400", f"--screenshot={HERE / 'report.png'}", f"file://{folder}/report.html"]
+        subprocess.run([*browser, *picture], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    show(str(Path(sys.argv[1]).resolve()))
+    command = str(Path(sys.argv[1]).resolve())
+    show(command)
     speed()
+    if len(sys.argv) == 3:
+        report(command, Path(sys.argv[2]).resolve())

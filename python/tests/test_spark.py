@@ -84,7 +84,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> resemblance.Run:
             "source": {"format": "parquet", "url": str(source), "id": "id", "text": "text", "group": "shop"},
             "shingle": {"size": 3, "short": "reject"},
             "score": {"threshold": 0.5},
-            "output": {"url": str(folder / name), "keep": "shingles", "passages": True},
+            "output": {"url": str(folder / name), "keep": "shingles", "pair_passages": True},
         }
 
     known = resemblance.run(job("reference", documents("k", 0, 30)))

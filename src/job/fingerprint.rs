@@ -41,7 +41,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         against,
         score,
         clusters,
-        passages: inside,
+        passages,
         alarms: _,
         output,
         engine: _,
@@ -70,7 +70,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Score { threshold, measure, by, prefilter } = score;
     // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a
     // higher one. Delta logs do not change rows either: a finished output gets them without a new run.
-    let Output { url: _, expand, max_expand, max_pairs: _, keep, passages, tables: _ } = output;
+    let Output { url: _, expand, max_expand, max_pairs: _, keep, pair_passages, tables: _ } = output;
 
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
@@ -105,12 +105,12 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         // The output is among the inputs, by its own fingerprint: its rows do not depend on its place.
         (matches!(input, Input::Reuse(_)), "reuse".to_owned()),
         (matches!(input, Input::Merge(_)), "merge".to_owned()),
-        (*passages, "passages".to_owned()),
+        (*pair_passages, "pair_passages".to_owned()),
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
         (contained.is_some(), format!("contained {contained:?}")),
-        (inside.is_some(), format!("passages_inside {inside:?}")),
+        (passages.is_some(), format!("passages {passages:?}")),
         (group.is_some(), format!("group {group:?}")),
         (condition.is_some(), format!("where {:?}", condition.as_ref().map(Condition::text))),
         (limit.is_some(), format!("limit {limit:?}")),
@@ -218,10 +218,8 @@ mod tests {
             ("cluster_thresholds", |j| j.clusters.thresholds.push(0.9)),
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("contained", |j| j.clusters.contained = Some(0.98)),
-            ("passages", |j| j.output.passages = true),
-            ("passages inside", |j| {
-                j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 5 })
-            }),
+            ("pair_passages", |j| j.output.pair_passages = true),
+            ("passages", |j| j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 5 })),
             ("other passages", |j| {
                 j.passages = Some(Passages::Units { unit: TextUnit::Sentence, min_words: 5 })
             }),

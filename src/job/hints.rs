@@ -92,6 +92,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
         "output.url",
         &["output.path", "output.folder", "output.dir", "output.directory", "output.uri", "output.to"],
     ),
+    ("output.pair_passages", &["output.passages"]),
     ("output.tables", &["output.format", "output.type"]),
     ("engine.threads", &["engine.cores", "engine.cpus", "engine.workers", "engine.parallelism"]),
     ("engine.memory", &["engine.mem", "engine.ram", "engine.memory_limit"]),

@@ -157,8 +157,8 @@ impl Job {
 
     /// The columns that the tables have.
     pub(crate) fn columns(&self) -> Columns {
-        let Output { keep, passages, .. } = self.output;
-        Columns { keep, passages, groups: self.has_groups(), clusters: self.clusters.method }
+        let Output { keep, pair_passages, .. } = self.output;
+        Columns { keep, pair_passages, groups: self.has_groups(), clusters: self.clusters.method }
     }
 
     /// Whether documents are of groups.
@@ -179,7 +179,7 @@ impl Job {
     /// The job that merges `outputs` into the one at `url`. `last` is the job of the last of them.
     pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
         // No text is read for a merge.
-        let output = Output { url: url.to_owned(), passages: false, ..last.output.clone() };
+        let output = Output { url: url.to_owned(), pair_passages: false, ..last.output.clone() };
         Job {
             name: "merge".into(),
             input: Input::Merge(outputs),

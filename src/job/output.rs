@@ -28,7 +28,7 @@ pub struct Output {
     /// Whether `pairs` gets the longest passage that the two texts have in common, as it is written in each: the columns `passage_a`
     /// and `passage_b`. The texts of pairs are read again for it.
     #[serde(default)]
-    pub passages: bool,
+    pub pair_passages: bool,
     /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
     #[serde(default)]
     pub tables: Tables,
@@ -51,7 +51,7 @@ impl Output {
             max_expand: max_expand(),
             max_pairs: max_pairs(),
             keep: Keep::default(),
-            passages: false,
+            pair_passages: false,
             tables: Tables::default(),
         }
     }
@@ -68,7 +68,7 @@ pub struct Columns {
     /// The parts of the sketches that `documents` keeps.
     pub keep: Keep,
     /// Whether `pairs` has passages.
-    pub passages: bool,
+    pub pair_passages: bool,
     /// Whether `pairs` and `clusters` have columns of groups.
     pub groups: bool,
     /// The cluster method.

@@ -281,14 +281,14 @@ impl Contract {
     /// `documents` has the sketches that are kept and the columns that it carries, `pairs` and `clusters` may have groups and
     /// passages, and `clusters` has `weakest_link` where pairs connect its documents.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
-        let Columns { keep, passages, groups, clusters } = columns;
+        let Columns { keep, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
                 column.kind = Type::Source(DataType::Int64);
             }
         }
-        if self.table == Table::Pairs && !passages {
+        if self.table == Table::Pairs && !pair_passages {
             ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
         }
         if self.table == Table::Clusters && !clusters.keeps_chains() {
@@ -438,7 +438,7 @@ mod tests {
                     &source,
                     Columns {
                         keep: Keep::Shingles,
-                        passages: true,
+                        pair_passages: true,
                         groups: true,
                         clusters: ClusterMethod::Components,
                     },

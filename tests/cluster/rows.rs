@@ -209,7 +209,7 @@ fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Doc
         ("linked-lsh", ["candidates.method=lsh", "source.group=text", "candidates.compare=across"]),
         ("linked-prefix", ["candidates.method=prefix", "against.pairs=new-old", "score.measure=containment"]),
     ] {
-        assert_same(cluster, &job, name, &[&sets[..], &[&linked, "output.passages=true"]].concat());
+        assert_same(cluster, &job, name, &[&sets[..], &[&linked, "output.pair_passages=true"]].concat());
         assert!(manifest(&folder.join(name)).counts.pairs > 50);
     }
 }

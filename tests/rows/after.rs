@@ -109,7 +109,7 @@ fn texts_are_found_again_by_their_places() {
     for ending in ["parquet", "csv", "jsonl"] {
         let source = Source::new();
         write(&source.path(&format!("in/a.{ending}")), &all);
-        let sets = [&SETS[..], &["output.passages=true", "candidates.method=lsh"]].concat();
+        let sets = [&SETS[..], &["output.pair_passages=true", "candidates.method=lsh"]].concat();
         run(&source.job(ending, "out", &sets)).unwrap();
         let documents = table(&source.path("out"), "documents");
         for (id, position) in strings(&documents, "id").into_iter().zip(numbers(&documents, "position")) {

@@ -84,7 +84,8 @@ fn files_are_left_out_before_they_are_read() {
     let error = run(&source.job("parquet", "out", &["source.where=stars > 1"])).unwrap_err();
     assert!(said(&error).contains("year=19"), "{}", said(&error));
     // As a text, 19 is not less than 2025.
-    let sets = ["source.where=year >= 2025 AND stars > 1", "output.passages=true", "candidates.method=all"];
+    let sets =
+        ["source.where=year >= 2025 AND stars > 1", "output.pair_passages=true", "candidates.method=all"];
     let job = source.job("parquet", "out", &sets);
     let documents: Vec<Row> =
         all.iter().filter(|row| row.stars.is_some_and(|stars| stars > 1)).cloned().collect();

@@ -25,7 +25,7 @@ use crate::pipeline::frames::given_pairs;
 const EXAMPLES: &str = "\
 Examples:
   resemblance cluster pairs.parquet --to clusters.parquet --threshold 0.9
-  resemblance cluster out/reviews/pairs/ --to strict.parquet --score jaccard --threshold 0.95 --method representative";
+  resemblance cluster out/a/pairs/ --to a.parquet --score jaccard --method representative";
 
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
 ///

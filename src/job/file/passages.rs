@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// `[passages]`: which passages are found that repeat inside documents. This is not `output.passages`, which is about pairs.
+/// `[passages]`: which passages are found that repeat inside documents. This is not `output.pair_passages`, which is about pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Passages {

@@ -63,8 +63,8 @@ impl Reused {
             )));
         }
         let listed = match keep.shingles() {
-            true if job.output.passages => {
-                Some(stored.source(session, "output.passages needs the texts", "").await?.1)
+            true if job.output.pair_passages => {
+                Some(stored.source(session, "output.pair_passages needs the texts", "").await?.1)
             }
             true if job.passages.is_some() => {
                 Some(stored.source(session, "[passages] needs the texts", "").await?.1)

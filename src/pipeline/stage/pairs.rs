@@ -28,7 +28,7 @@ impl Writes for Pairs {
     }
 
     fn describe(&self, job: &Job) -> String {
-        let passages = if job.output.passages { " with their longest common passages" } else { "" };
+        let passages = if job.output.pair_passages { " with their longest common passages" } else { "" };
         format!("write the pairs{passages}, {} at most", job.output.max_pairs)
     }
 
@@ -48,7 +48,7 @@ impl Stage for Pairs {
             frame = frames::by_group::of_pairs(frame, groups)?;
         }
         let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
-        if !job.output.passages {
+        if !job.output.pair_passages {
             return cx.run(self, bytes, vec![frame]).await;
         }
         let texts = cx.table(WorkTable::TEXTS)?;

@@ -40,7 +40,7 @@ impl OneTable for TextPositions {
 #[async_trait]
 impl Stage for TextPositions {
     fn is_in(&self, job: &Job) -> bool {
-        job.compares() && job.output.passages
+        job.compares() && job.output.pair_passages
     }
 
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
