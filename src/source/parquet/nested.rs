@@ -35,7 +35,7 @@ pub(super) fn names(fields: &Fields) -> Vec<String> {
     named_fields(fields).into_iter().map(|(name, _)| name).collect()
 }
 
-/// The columns, and in place of structs their fields, with the names by which a job can name them.
+/// The columns, and the fields of structs instead of the structs, with the names by which a job can name them.
 pub(crate) fn named_fields(fields: &Fields) -> Vec<(String, &Field)> {
     let mut all = Vec::new();
     for field in fields {
