@@ -23,6 +23,7 @@ mod components;
 mod contained;
 mod containment;
 mod copies;
+mod crossings;
 mod csv_results;
 mod daily;
 mod damage;
