@@ -23,7 +23,7 @@ pub(super) enum Label {
     Yes,
     /// It is not.
     No,
-    /// Nobody could say.
+    /// The labeller cannot decide.
     Unsure,
 }
 

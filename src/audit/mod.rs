@@ -10,6 +10,7 @@ mod labels;
 mod pack;
 mod page;
 mod population;
+mod settings;
 
 use datafusion::prelude::SessionContext;
 
@@ -17,18 +18,9 @@ use crate::error::{Error, Result};
 use crate::lookup::Finished;
 pub use judged::{Judged, JudgedStratum, PrecisionAt};
 pub use pack::{Pack, Row, StratumOfPack};
+pub use page::html;
 use population::Population;
-
-/// What is drawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// How many pairs; all if there are no more.
-    pub pairs: usize,
-    /// The seed of the draw.
-    pub seed: u64,
-    /// The new places of a source that was moved, one for each of its URLs; none if it was not moved.
-    pub places: Vec<String>,
-}
+pub use settings::Settings;
 
 /// Draws pairs of the finished output at `url` to be judged, and reads their texts. The same seed draws the same pairs.
 ///
@@ -52,8 +44,21 @@ pub async fn audit(session: &SessionContext, url: &str, settings: &Settings) -> 
 /// [`Kind::Input`](crate::error::Kind::Input) with the row, where the file has a label that is not known, or a pair that the output does not
 /// have; also where it cannot be read, and where the output is gone.
 pub async fn judge(session: &SessionContext, url: &str, file: &str) -> Result<Judged> {
-    let labels = labels::read(file)?;
     let finished = Finished::open(session, url).await?;
-    let population = Population::of(session, &finished).await?;
+    judge_finished(session, &finished, url, file).await
+}
+
+/// As [`judge`], for an output that is open in `session`.
+///
+/// # Errors
+/// As [`judge`].
+pub(crate) async fn judge_finished(
+    session: &SessionContext,
+    finished: &Finished,
+    url: &str,
+    file: &str,
+) -> Result<Judged> {
+    let labels = labels::read(file)?;
+    let population = Population::of(session, finished).await?;
     judged::judge(&population, labels, url).await
 }

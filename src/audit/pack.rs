@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::draw::Draw;
 use super::population::{Candidate, Population, Scores};
-use super::{Settings, page};
+use super::settings::Settings;
 use crate::address::masked;
 use crate::error::{Error, Result};
 use crate::job::Shingle;
@@ -237,14 +237,6 @@ impl Pack {
             ]
         };
         csv_of(&COLUMNS, &self.rows.iter().map(row).collect::<Vec<_>>(), Csv::Spreadsheet)
-    }
-
-    /// The pack as an HTML page to judge with the keyboard, which needs nothing else.
-    ///
-    /// # Errors
-    /// Only if there is a bug.
-    pub fn html(&self) -> Result<String> {
-        page::html(self)
     }
 
     fn batch(&self) -> Result<RecordBatch> {

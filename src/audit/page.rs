@@ -32,11 +32,11 @@ struct PairOnPage<'a> {
     sides: [(Side, Option<&'a str>); 2],
 }
 
-/// The page of a pack.
+/// A pack as an HTML page to judge with the keyboard, which needs nothing else.
 ///
 /// # Errors
 /// Only if there is a bug.
-pub(super) fn html(pack: &Pack) -> Result<String> {
+pub fn html(pack: &Pack) -> Result<String> {
     let pair = |row| pair_on_page(pack, row);
     let page = Page {
         pack,

@@ -61,7 +61,7 @@ pub async fn report(session: &SessionContext, url: &str, settings: &Settings) ->
         report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
     }
     if let Some(file) = &settings.labels {
-        report.judged = Some(audit::judge(session, url, file).await?);
+        report.judged = Some(audit::judge_finished(session, &finished, url, file).await?);
     }
     Ok(report)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -168,7 +168,7 @@ impl Generate {
         }
         self.check_truth()?;
         let place = crate::address::local_path::absolute;
-        if place(&self.out)?.starts_with(place(Path::new(from))?) {
+        if place(&self.out)?.starts_with(place(&PathBuf::from(from))?) {
             return Err(Error::job(format!(
                 "{} lies in {from}, where it would be read as documents; choose another place",
                 self.out.display()

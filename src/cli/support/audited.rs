@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::audit::{Judged, JudgedStratum, Pack, PrecisionAt};
+use crate::audit::{Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack, html};
 use crate::cli::support::print;
 use crate::error::{Context, Error, Result};
 use crate::evaluate::Estimate;
@@ -31,7 +31,7 @@ pub(in crate::cli) fn free(folder: &str) -> Result<[PathBuf; 3]> {
 
 /// Writes a pack to `paths`, and never over a file.
 pub(in crate::cli) fn write(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
-    let contents = [pack.html()?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
+    let contents = [html(pack)?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
     for (path, content) in paths.iter().zip(contents) {
         let folder = path.parent().unwrap_or(Path::new("."));
         let written = || -> std::io::Result<()> {
@@ -54,7 +54,7 @@ pub(in crate::cli) fn write(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
 
 /// A pack for people.
 pub(in crate::cli) fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
-    let row = |stratum: &crate::audit::StratumOfPack| {
+    let row = |stratum: &StratumOfPack| {
         let (pairs, drawn) = (print::count(stratum.pairs), print::count(stratum.drawn));
         vec![stratum.name.clone(), pairs, drawn, stratum.what.clone()]
     };

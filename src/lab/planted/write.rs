@@ -10,7 +10,7 @@ use datafusion::prelude::{SessionContext, col};
 use futures::TryStreamExt;
 use parquet::arrow::ArrowWriter;
 
-use super::{Planted, Planter, Settings};
+use super::planter::{Planted, Planter, Settings};
 use crate::error::{Context, Error, Result};
 use crate::job::Source;
 use crate::lab::corpus::write::{Partial, check_free, properties};
