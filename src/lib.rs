@@ -30,6 +30,7 @@
 //! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
 //! | `page` | charts as SVG, and pages of charts and tables |
+//! | [`audit`](mod@audit) | pairs of a finished output to be judged, and what the judgements say |
 //! | [`report`](mod@report) | one page about a finished output |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
 //! | `lineage` | the OpenLineage events of a run |
@@ -56,6 +57,7 @@
 
 mod address;
 pub mod apply;
+pub mod audit;
 pub mod cli;
 pub mod clusters;
 mod delta;

@@ -11,6 +11,7 @@
 mod against;
 mod alarms;
 mod apply;
+mod audit;
 mod brute_force;
 mod chains;
 #[cfg(feature = "cluster")]
@@ -38,6 +39,7 @@ mod footers;
 mod fuzz_replay;
 mod garage;
 mod generate;
+mod generate_from;
 mod groups;
 mod job;
 mod keep;

@@ -24,6 +24,7 @@ from .errors import (
     JobError,
     ResemblanceError,
 )
+from .evaluation import evaluate
 from .job_commands import Checked, check, compare, run, sweep
 from .locate import command
 from .lookups import find, neighbors, report, show, sql
@@ -69,6 +70,7 @@ __all__ = [
     "command",
     "compare",
     "dedup",
+    "evaluate",
     "find",
     "generate",
     "merge",

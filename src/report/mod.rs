@@ -10,19 +10,20 @@ mod links;
 mod numbers;
 mod page;
 mod query;
-mod texts;
 mod view;
 
 use datafusion::prelude::SessionContext;
 
+use crate::audit;
 use crate::error::Result;
 use crate::evaluate;
 use crate::lookup::Finished;
+pub use crate::page::{Part, Side};
 pub use page::html;
 pub use view::{
     Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
-    MemberOf, Numbers, PairOfTexts, Part, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report,
-    Setting, SettingChange, Side, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
+    MemberOf, Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,
+    SettingChange, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
 };
 
 /// What a report needs to know besides its output.
@@ -36,6 +37,8 @@ pub struct Settings {
     pub places: Vec<String>,
     /// About how many shingle sets are drawn to measure the recall; `None` if it is not measured.
     pub evaluate: Option<usize>,
+    /// A file of labels of its pairs; `None` if there is none.
+    pub labels: Option<String>,
     /// Bytes of memory.
     pub memory: u64,
 }
@@ -44,7 +47,7 @@ pub struct Settings {
 /// report has no texts and says why.
 ///
 /// # Errors
-/// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`].
+/// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`] and [`audit::judge`].
 pub async fn report(session: &SessionContext, url: &str, settings: &Settings) -> Result<Report> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let mut report = numbers::read(session, &finished, url).await?;
@@ -56,6 +59,9 @@ pub async fn report(session: &SessionContext, url: &str, settings: &Settings) ->
     if let Some(sample) = settings.evaluate {
         let settings = evaluate::Settings { sample, seed: 1, memory: settings.memory, truth: None };
         report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
+    }
+    if let Some(file) = &settings.labels {
+        report.judged = Some(audit::judge_finished(session, &finished, url, file).await?);
     }
     Ok(report)
 }

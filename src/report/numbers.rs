@@ -74,6 +74,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
             expected: expected(session, job).await?,
             measured: None,
         },
+        judged: None,
         cost: cost(finished),
         settings: settings_of(job),
         before: None,

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Judged;
 use crate::evaluate::Evaluation;
+use crate::page::Side;
 
 /// A report on a finished output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,6 +45,8 @@ pub struct Report {
     pub rejected: Vec<Rejected>,
     /// What was found of what there is.
     pub recall: Recall,
+    /// What labels say about the pairs; `None` if no file has such.
+    pub judged: Option<Judged>,
     /// What the run took.
     pub cost: Cost,
     /// The settings of the job.
@@ -216,28 +220,6 @@ pub struct PairOfTexts {
     pub containment_b: f64,
     /// The two.
     pub sides: [Side; 2],
-}
-
-/// A text in parts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Side {
-    /// The document.
-    pub id: String,
-    /// Its parts in order.
-    pub parts: Vec<Part>,
-    /// Characters that are shown.
-    pub shown: u64,
-    /// Characters of the whole text.
-    pub characters: u64,
-}
-
-/// A part of a text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// The text.
-    pub text: String,
-    /// Whether the other text has it too.
-    pub common: bool,
 }
 
 /// Documents that are spared for one reason.

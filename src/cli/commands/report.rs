@@ -41,6 +41,9 @@ pub(in crate::cli) struct Report {
     /// Measure the recall on about N shingle sets, as evaluate does
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
+    /// A file of labels of the pairs, as evaluate --labels reads it
+    #[arg(long, value_name = "FILE")]
+    labels: Option<String>,
     /// Seed of the cluster that is drawn at random
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -66,6 +69,7 @@ impl Report {
             before: self.before.clone(),
             places: self.source.clone(),
             evaluate: self.evaluate.map(std::num::NonZeroUsize::get),
+            labels: self.labels.clone(),
             memory: self.memory,
         };
         let report = on_session(self.memory, async |session, _| {

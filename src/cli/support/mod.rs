@@ -3,6 +3,7 @@
 pub(in crate::cli) mod allocator;
 pub(in crate::cli) mod applied;
 pub(in crate::cli) mod arguments;
+pub(in crate::cli) mod audited;
 pub(in crate::cli) mod csv_arguments;
 pub(in crate::cli) mod data_text;
 pub(in crate::cli) mod errors;
@@ -19,6 +20,7 @@ pub(in crate::cli) mod metrics;
 pub(in crate::cli) mod metrics_text;
 pub(in crate::cli) mod panics;
 pub(in crate::cli) mod passage_text;
+pub(in crate::cli) mod planted;
 pub(in crate::cli) mod print;
 pub(in crate::cli) mod progress;
 pub(in crate::cli) mod record;
