@@ -3,7 +3,7 @@
 //! `formats/` has one file per format, behind the interface of `format`. `listing/` finds the files. Parquet is scanned by the engine (`parquet/`); all other formats
 //! are parsed by `ParseFiles` (`parse_files`, `reading`), whose batches are bounded by their bytes (`batch`). The bytes of files
 //! come decompressed (`bytes`) and in UTF-8 (`decode`), and are those of the file that was listed (`pin`). `columns` makes the
-//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `filter` chooses the rows that are documents, and `partitions` has the values of paths. `rows` cuts a file into rows byte for byte, for those who rewrite it.
+//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `filter` chooses the rows that are documents, and `partitions` has the values of paths. `rows` cuts a file into rows byte for byte, for those who rewrite it, and `text_place` finds the text in a row.
 
 mod as_read;
 mod batch;
@@ -34,6 +34,7 @@ mod reading;
 mod rows;
 mod selection;
 mod split;
+mod text_place;
 
 use std::sync::Arc;
 
@@ -73,6 +74,7 @@ pub(crate) use self::parts::parts;
 pub(crate) use self::rows::{Piece, Row};
 pub(crate) use self::selection::RowSet;
 pub use self::selection::Selection;
+pub(crate) use self::text_place::TextPlace;
 
 /// The documents of a source, and their files.
 #[derive(Debug)]
