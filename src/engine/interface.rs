@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::future::BoxFuture;
 
 use super::control::RunControl;
 use crate::error::Result;
@@ -22,7 +22,6 @@ const MORE_PARTITIONS: usize = 4;
 pub(super) const BUCKET_SHARE: u64 = 6;
 
 /// Runs physical plans.
-#[async_trait]
 pub trait Engine: Send + Sync {
     /// The session that plans what this engine runs.
     fn session(&self) -> &SessionContext;
@@ -31,8 +30,8 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// When there are none within the time limit.
-    async fn prepare(&self, _control: &RunControl) -> Result<()> {
-        Ok(())
+    fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { Ok(()) })
     }
 
     /// The configuration that plans are made and run with, except for the number of partitions.
@@ -85,11 +84,11 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The errors of the plan's operators, [`crate::error::Kind::Memory`] when a task ran out of memory, or
     /// [`crate::error::Kind::Interrupted`] when the run was stopped.
-    async fn run(
-        &self,
-        stage: &str,
+    fn run<'a>(
+        &'a self,
+        stage: &'a str,
         plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        control: &RunControl,
-    ) -> Result<Vec<File>>;
+        config: &'a SessionConfig,
+        control: &'a RunControl,
+    ) -> BoxFuture<'a, Result<Vec<File>>>;
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use async_trait::async_trait;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -44,7 +44,6 @@ impl Local {
     }
 }
 
-#[async_trait]
 impl Engine for Local {
     fn session(&self) -> &SessionContext {
         &self.session
@@ -62,19 +61,21 @@ impl Engine for Local {
         self.task_bytes() as u64 / self.tasks.max(1) as u64 / BUCKET_SHARE
     }
 
-    async fn run(
-        &self,
-        _stage: &str,
+    fn run<'a>(
+        &'a self,
+        _stage: &'a str,
         plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        control: &RunControl,
-    ) -> Result<Vec<File>> {
-        let reserved = self.session.runtime_env().memory_pool.reserved();
-        let ended = self.run_to_its_end(plan, config, control).await;
-        if ended.as_ref().is_err_and(|error| error.kind() == Kind::Memory) {
-            self.reserves_at_most(reserved).await;
-        }
-        ended
+        config: &'a SessionConfig,
+        control: &'a RunControl,
+    ) -> BoxFuture<'a, Result<Vec<File>>> {
+        Box::pin(async move {
+            let reserved = self.session.runtime_env().memory_pool.reserved();
+            let ended = self.run_to_its_end(plan, config, control).await;
+            if ended.as_ref().is_err_and(|error| error.kind() == Kind::Memory) {
+                self.reserves_at_most(reserved).await;
+            }
+            ended
+        })
     }
 }
 

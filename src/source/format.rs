@@ -5,9 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
+use futures::future::BoxFuture;
 
 use super::columns::Values;
 use super::documents::DocumentSink;
@@ -75,20 +75,19 @@ pub(crate) enum Rewriting {
 }
 
 /// A format whose files are parsed by this program.
-#[async_trait]
 pub(crate) trait ParsedFormat: Sync {
     /// Finds the values of the `columns` of the files in the first bytes of `files`.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or differ in their columns;
     /// [`Kind::Job`](crate::error::Kind::Job) for a column of the job that does not exist or cannot be used.
-    async fn plan(
-        &self,
-        ctx: &SessionContext,
-        source: &job::Source,
-        columns: &[&str],
-        files: &[Arc<SourceFile>],
-    ) -> Result<ParsePlan>;
+    fn plan<'a>(
+        &'a self,
+        ctx: &'a SessionContext,
+        source: &'a job::Source,
+        columns: &'a [&'a str],
+        files: &'a [Arc<SourceFile>],
+    ) -> BoxFuture<'a, Result<ParsePlan>>;
 
     /// A reader for one file.
     ///

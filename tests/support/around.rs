@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::future::BoxFuture;
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::Result;
 use resemblance::job::Job;
@@ -70,14 +71,13 @@ impl<H: Hook> Around<H> {
     }
 }
 
-#[async_trait]
 impl<H: Hook> Engine for Around<H> {
     fn session(&self) -> &SessionContext {
         self.hook.session(self.engine.as_ref())
     }
 
-    async fn prepare(&self, control: &RunControl) -> Result<()> {
-        self.runner().prepare(control).await
+    fn prepare<'a>(&'a self, control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
+        self.runner().prepare(control)
     }
 
     fn config(&self) -> SessionConfig {
@@ -108,14 +108,14 @@ impl<H: Hook> Engine for Around<H> {
         self.engine.bucket_bytes()
     }
 
-    async fn run(
-        &self,
-        stage: &str,
+    fn run<'a>(
+        &'a self,
+        stage: &'a str,
         plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        control: &RunControl,
-    ) -> Result<Vec<File>> {
-        self.hook.run(self.runner(), Call { stage, plan, config, control }).await
+        config: &'a SessionConfig,
+        control: &'a RunControl,
+    ) -> BoxFuture<'a, Result<Vec<File>>> {
+        self.hook.run(self.runner(), Call { stage, plan, config, control })
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use async_trait::async_trait;
 use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -18,6 +17,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
@@ -252,19 +252,20 @@ struct Seen {
     advance: Advance,
 }
 
-#[async_trait]
 impl Engine for Cluster {
     fn session(&self) -> &SessionContext {
         &self.session
     }
 
-    async fn prepare(&self, control: &RunControl) -> Result<()> {
-        let now = executors(&self.rest, &self.settings, control, None).await?;
-        let before = std::mem::replace(&mut *self.executors.lock(), now);
-        if now != before {
-            tracing::info!(executors = now.count, cores = now.cores, "the cluster has changed");
-        }
-        Ok(())
+    fn prepare<'a>(&'a self, control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let now = executors(&self.rest, &self.settings, control, None).await?;
+            let before = std::mem::replace(&mut *self.executors.lock(), now);
+            if now != before {
+                tracing::info!(executors = now.count, cores = now.cores, "the cluster has changed");
+            }
+            Ok(())
+        })
     }
 
     fn config(&self) -> SessionConfig {
@@ -284,54 +285,56 @@ impl Engine for Cluster {
         self.task_bytes() as u64 / BUCKET_SHARE
     }
 
-    async fn run(
-        &self,
-        stage: &str,
+    fn run<'a>(
+        &'a self,
+        stage: &'a str,
         plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        control: &RunControl,
-    ) -> Result<Vec<File>> {
-        // With many partitions, the rows of the final query stage would be lost with any executor that wrote some.
-        let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
-        let mut attempts = 0;
-        // The reasons of lost attempts, the latest first.
-        let mut lost: Vec<String> = Vec::new();
-        loop {
-            let why = match self.attempt(stage, &plan, config, control).await {
-                Ok(batches) => {
-                    let mut files = Vec::new();
-                    for batch in &batches {
-                        files.extend(File::read_rows(batch)?);
+        config: &'a SessionConfig,
+        control: &'a RunControl,
+    ) -> BoxFuture<'a, Result<Vec<File>>> {
+        Box::pin(async move {
+            // With many partitions, the rows of the final query stage would be lost with any executor that wrote some.
+            let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
+            let mut attempts = 0;
+            // The reasons of lost attempts, the latest first.
+            let mut lost: Vec<String> = Vec::new();
+            loop {
+                let why = match self.attempt(stage, &plan, config, control).await {
+                    Ok(batches) => {
+                        let mut files = Vec::new();
+                        for batch in &batches {
+                            files.extend(File::read_rows(batch)?);
+                        }
+                        files.sort();
+                        return Ok(files);
                     }
-                    files.sort();
-                    return Ok(files);
-                }
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Lost(why)) => why,
-            };
-            attempts += 1;
-            let why = why.one_line();
-            put_first(&mut lost, &why);
-            let because = || Error::chained(Kind::Engine, lost.clone());
-            if attempts >= self.settings.attempts {
-                let error = Error::engine(format!(
-                    "stage {stage} was submitted {attempts} times and never finished; run the same command again to \
+                    Err(Failure::Final(error)) => return Err(error),
+                    Err(Failure::Lost(why)) => why,
+                };
+                attempts += 1;
+                let why = why.one_line();
+                put_first(&mut lost, &why);
+                let because = || Error::chained(Kind::Engine, lost.clone());
+                if attempts >= self.settings.attempts {
+                    let error = Error::engine(format!(
+                        "stage {stage} was submitted {attempts} times and never finished; run the same command again to \
                      continue from the last finished stage"
-                ));
-                return Err(match because() {
-                    Some(why) => error.because(why),
-                    None => error,
-                });
+                    ));
+                    return Err(match because() {
+                        Some(why) => error.because(why),
+                        None => error,
+                    });
+                }
+                tracing::warn!(stage, attempts, why, "the stage is submitted again");
+                control.progress.recovering(&why);
+                let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
+                tokio::select! {
+                    () = control.stop.cancelled() => return Err(Error::interrupted()),
+                    () = tokio::time::sleep(pause) => {}
+                }
+                executors(&self.rest, &self.settings, control, because()).await?;
             }
-            tracing::warn!(stage, attempts, why, "the stage is submitted again");
-            control.progress.recovering(&why);
-            let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
-            tokio::select! {
-                () = control.stop.cancelled() => return Err(Error::interrupted()),
-                () = tokio::time::sleep(pause) => {}
-            }
-            executors(&self.rest, &self.settings, control, because()).await?;
-        }
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
 use crate::error::{Error, Result};
@@ -33,12 +33,13 @@ impl Writes for Agreeing {
     }
 }
 
-#[async_trait]
 impl Stage for Agreeing {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        match cx.signatures()? {
-            Some(signatures) => agree(cx, self, signatures, CandidatePairs::found(cx)?).await,
-            None => Err(Error::bug("no signatures are kept")),
-        }
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match cx.signatures()? {
+                Some(signatures) => agree(cx, self, signatures, CandidatePairs::found(cx)?).await,
+                None => Err(Error::bug("no signatures are kept")),
+            }
+        })
     }
 }

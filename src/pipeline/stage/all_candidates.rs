@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::agreeing::Agreeing;
 use super::interface::{Stage, Tables, Writes, not_null, null};
@@ -37,13 +37,18 @@ impl Writes for AllCandidates {
     }
 }
 
-#[async_trait]
 impl Stage for AllCandidates {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        prefix_join::by_prefixes(self, cx, Some(WorkTable::CANDIDATES)).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { prefix_join::by_prefixes(self, cx, Some(WorkTable::CANDIDATES)).await })
     }
 
-    async fn follow_ups(&self, cx: &StageContext<'_>) -> Result<Vec<&'static dyn Stage>> {
-        Ok(if signatures_first(cx).await? { vec![&Agreeing] } else { Vec::new() })
+    fn follow_ups<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
+        Box::pin(async move {
+            let mut further: Vec<&'static dyn Stage> = Vec::new();
+            if signatures_first(cx).await? {
+                further.push(&Agreeing);
+            }
+            Ok(further)
+        })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use async_trait::async_trait;
 use datafusion::prelude::{DataFrame, col};
+use futures::future::BoxFuture;
 
 use super::agreeing::Agreeing;
 use super::all_candidates::AllCandidates;
@@ -120,28 +120,31 @@ impl Writes for Candidates {
     }
 }
 
-#[async_trait]
 impl Stage for Candidates {
     fn is_in(&self, job: &Job) -> bool {
         job.compares() && job.candidates.method != Method::All
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        match cx.job.candidates.method {
-            Method::Prefix => prefix_join::by_prefixes(self, cx, None).await,
-            Method::Lsh | Method::All => by_buckets(cx).await,
-        }
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match cx.job.candidates.method {
+                Method::Prefix => prefix_join::by_prefixes(self, cx, None).await,
+                Method::Lsh | Method::All => by_buckets(cx).await,
+            }
+        })
     }
 
-    async fn follow_ups(&self, cx: &StageContext<'_>) -> Result<Vec<&'static dyn Stage>> {
-        if cx.job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
-            let mut further: Vec<&'static dyn Stage> = match AllSketches::of(cx.job) {
-                AllSketches::Nowhere => vec![&HotPositions, &HotSketches],
-                _ => Vec::new(),
-            };
-            further.extend([&Frequencies::Hot as &dyn Stage, &AllCandidates]);
-            return Ok(further);
-        }
-        Ok(if signatures_first(cx).await? { vec![&Agreeing] } else { Vec::new() })
+    fn follow_ups<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
+        Box::pin(async move {
+            if cx.job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
+                let mut further: Vec<&'static dyn Stage> = match AllSketches::of(cx.job) {
+                    AllSketches::Nowhere => vec![&HotPositions, &HotSketches],
+                    _ => Vec::new(),
+                };
+                further.extend([&Frequencies::Hot as &dyn Stage, &AllCandidates]);
+                return Ok(further);
+            }
+            Ok(if signatures_first(cx).await? { vec![&Agreeing] } else { Vec::new() })
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! cluster_id_changes: the clusters of earlier runs whose id changed.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::clusters::changes;
 use super::interface::{OneTable, Stage};
@@ -18,15 +18,16 @@ impl OneTable for ClusterIdChanges {
     const WHAT: &'static str = "write which clusters of earlier runs have another id now";
 }
 
-#[async_trait]
 impl Stage for ClusterIdChanges {
     fn is_in(&self, job: &Job) -> bool {
         !job.compares() || job.continues_clusters()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
-        let frame = changes(cx.table(Table::Clusters)?, founders)?;
-        cx.run(self, 0, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
+            let frame = changes(cx.table(Table::Clusters)?, founders)?;
+            cx.run(self, 0, vec![frame]).await
+        })
     }
 }

@@ -1,12 +1,12 @@
 //! cluster_levels: the clusters of the pairs that reach a higher threshold, for each threshold of a list.
 
 use arrow::datatypes::DataType;
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, least};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
+use futures::future::BoxFuture;
 
 use super::clusters::{cluster_ids, clusters};
 use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
@@ -99,21 +99,22 @@ impl OneTable for ClusterLevels {
     const WHAT: &'static str = "write the clusters of more similar pairs, for each of clusters.thresholds";
 }
 
-#[async_trait]
 impl Stage for ClusterLevels {
     fn is_in(&self, job: &Job) -> bool {
         !job.clusters.thresholds.is_empty()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
-        let Clusters { method, thresholds, .. } = &job.clusters;
-        let of = |threshold: &f64| {
-            let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
-            level(documents, scores.clone(), measured, *method, copies_are_pairs(job), ids.clone())
-        };
-        let frames = thresholds.iter().map(of).collect::<Result<Vec<_>>>()?;
-        let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
-        cx.run(self, bytes, frames).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
+            let Clusters { method, thresholds, .. } = &job.clusters;
+            let of = |threshold: &f64| {
+                let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
+                level(documents, scores.clone(), measured, *method, copies_are_pairs(job), ids.clone())
+            };
+            let frames = thresholds.iter().map(of).collect::<Result<Vec<_>>>()?;
+            let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
+            cx.run(self, bytes, frames).await
+        })
     }
 }

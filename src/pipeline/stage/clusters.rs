@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::DataType;
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{bool_and, count, min};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
 use super::ranks::clustered;
@@ -139,24 +139,25 @@ impl Writes for Clusters {
     }
 }
 
-#[async_trait]
 impl Stage for Clusters {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let job = cx.job;
-        let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
-        let method = job.clusters.method;
-        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
-        if !method.keeps_chains() {
-            frame = frame.drop_columns(&["weakest_link"])?;
-        }
-        if job.has_groups() {
-            let documents = match cx.reference {
-                None => cx.table(WorkTable::MEMBERS)?,
-                Some(reference) => clustered(cx, reference)?,
-            };
-            frame = frames::by_group::of_clusters(frame, documents)?;
-        }
-        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
-        cx.run(self, bytes, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let job = cx.job;
+            let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+            let method = job.clusters.method;
+            let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
+            if !method.keeps_chains() {
+                frame = frame.drop_columns(&["weakest_link"])?;
+            }
+            if job.has_groups() {
+                let documents = match cx.reference {
+                    None => cx.table(WorkTable::MEMBERS)?,
+                    Some(reference) => clustered(cx, reference)?,
+                };
+                frame = frames::by_group::of_clusters(frame, documents)?;
+            }
+            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
+            cx.run(self, bytes, vec![frame]).await
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! components: the documents that are connected by scores: by union-find while that fits in memory, else by rounds of [`super::stars`].
 
-use async_trait::async_trait;
 use datafusion::prelude::{DataFrame, col};
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::stars;
@@ -31,22 +31,23 @@ impl OneTable for Components {
     const WHAT: &'static str = "find which documents are connected by scores";
 }
 
-#[async_trait]
 impl Stage for Components {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let edges = edges(cx).await?;
-        match union_find(cx, edges.clone()).await? {
-            Some(found) => {
-                let schema = WorkTable::COMPONENTS.schema(&cx.types);
-                cx.run_here(self, found.rows(cx.session(), schema)?).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
             }
-            None => {
-                let (edges, bytes) = stars::rounds(cx, edges).await?;
-                cx.run(self, bytes, vec![stars::components(edges)?]).await
+            let edges = edges(cx).await?;
+            match union_find(cx, edges.clone()).await? {
+                Some(found) => {
+                    let schema = WorkTable::COMPONENTS.schema(&cx.types);
+                    cx.run_here(self, found.rows(cx.session(), schema)?).await
+                }
+                None => {
+                    let (edges, bytes) = stars::rounds(cx, edges).await?;
+                    cx.run(self, bytes, vec![stars::components(edges)?]).await
+                }
             }
-        }
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! copies: documents with identical shingles that are in the same pairs.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::prelude::col;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::pair_limit;
@@ -38,23 +38,24 @@ impl OneTable for Copies {
     const WHAT: &'static str = "group documents with identical shingles";
 }
 
-#[async_trait]
 impl Stage for Copies {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let keys = cx.table(WorkTable::KEYS)?;
-        let repeated = repeated(keys.clone(), NAMED_DUPLICATES)?;
-        let columns = ["doc", "set_hash_0", "set_hash_1"];
-        let mut keys = match cx.reference_documents()? {
-            None => keys.select(columns.map(col).to_vec())?,
-            known => frames::mark::both(keys, known, &columns)?,
-        };
-        if let Some(groups) = by_group::keys(cx, cx.job)? {
-            keys = frames::with_columns(keys, groups)?;
-        }
-        let frames = vec![copies(keys)?];
-        let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
-        let (repeated, ()) = futures::try_join!(spawn(keys_of(repeated)), cx.run(self, bytes, frames))?;
-        refuse_duplicates(cx.table(Table::Documents)?, &repeated, "source").await?;
-        pair_limit::check_copies(cx).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let keys = cx.table(WorkTable::KEYS)?;
+            let repeated = repeated(keys.clone(), NAMED_DUPLICATES)?;
+            let columns = ["doc", "set_hash_0", "set_hash_1"];
+            let mut keys = match cx.reference_documents()? {
+                None => keys.select(columns.map(col).to_vec())?,
+                known => frames::mark::both(keys, known, &columns)?,
+            };
+            if let Some(groups) = by_group::keys(cx, cx.job)? {
+                keys = frames::with_columns(keys, groups)?;
+            }
+            let frames = vec![copies(keys)?];
+            let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
+            let (repeated, ()) = futures::try_join!(spawn(keys_of(repeated)), cx.run(self, bytes, frames))?;
+            refuse_duplicates(cx.table(Table::Documents)?, &repeated, "source").await?;
+            pair_limit::check_copies(cx).await
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::dictionary;
 use super::duplicates::first_of_each_id;
@@ -56,15 +56,16 @@ impl Writes for Cuts {
     }
 }
 
-#[async_trait]
 impl Stage for Cuts {
     fn is_in(&self, job: &Job) -> bool {
         dictionary::Dictionary.is_in(job)
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let documents = first_of_each_id(cx, cx.documents.clone())?;
-        let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
-        cx.run_in_parts(self, 0, cx.parts_of_source(), cuts).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let documents = first_of_each_id(cx, cx.documents.clone())?;
+            let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
+            cx.run_in_parts(self, 0, cx.parts_of_source(), cuts).await
+        })
     }
 }

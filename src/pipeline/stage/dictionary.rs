@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, not_null};
 use crate::error::Result;
@@ -35,14 +35,15 @@ impl Writes for Dictionary {
     }
 }
 
-#[async_trait]
 impl Stage for Dictionary {
     fn is_in(&self, job: &Job) -> bool {
         job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let numbers = frames::dictionary::numbers(cx.table(WorkTable::CUTS)?)?;
-        cx.run(self, 0, vec![numbers]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let numbers = frames::dictionary::numbers(cx.table(WorkTable::CUTS)?)?;
+            cx.run(self, 0, vec![numbers]).await
+        })
     }
 }

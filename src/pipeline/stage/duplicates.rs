@@ -1,8 +1,8 @@
 //! duplicates: documents whose id an earlier document has.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::prelude::DataFrame;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::{Error, Result};
@@ -42,29 +42,30 @@ impl OneTable for Duplicates {
     const WHAT: &'static str = "find documents that have the id of an earlier one";
 }
 
-#[async_trait]
 impl Stage for Duplicates {
     fn is_in(&self, job: &Job) -> bool {
         job.reads_texts()
             && (job.source.duplicate_ids == DuplicateIds::Reject || job.same_id() == Some(SameId::Skip))
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (job, documents) = (cx.job, cx.documents.clone());
-        let known = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
-        let of_known = match known {
-            Some(known) => Some(of_known(documents.clone(), known.names(cx.session())?)?),
-            None => None,
-        };
-        let repeated = match job.source.duplicate_ids {
-            DuplicateIds::Reject => Some(duplicates(documents, &job.shingle)?),
-            DuplicateIds::Error => None,
-        };
-        let frame = match (repeated, of_known) {
-            (Some(repeated), Some(of_known)) => both(of_known, repeated)?,
-            (Some(frame), None) | (None, Some(frame)) => frame,
-            (None, None) => return Err(Error::bug("there is nothing to look for in ids")),
-        };
-        cx.run(self, 0, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (job, documents) = (cx.job, cx.documents.clone());
+            let known = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
+            let of_known = match known {
+                Some(known) => Some(of_known(documents.clone(), known.names(cx.session())?)?),
+                None => None,
+            };
+            let repeated = match job.source.duplicate_ids {
+                DuplicateIds::Reject => Some(duplicates(documents, &job.shingle)?),
+                DuplicateIds::Error => None,
+            };
+            let frame = match (repeated, of_known) {
+                (Some(repeated), Some(of_known)) => both(of_known, repeated)?,
+                (Some(frame), None) | (None, Some(frame)) => frame,
+                (None, None) => return Err(Error::bug("there is nothing to look for in ids")),
+            };
+            cx.run(self, 0, vec![frame]).await
+        })
     }
 }

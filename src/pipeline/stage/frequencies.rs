@@ -1,6 +1,6 @@
 //! frequencies: how often each shingle occurs among the documents of a prefix join.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::Result;
@@ -31,7 +31,6 @@ impl OneTable for Frequencies {
     const WHAT: &'static str = "count how often each shingle occurs";
 }
 
-#[async_trait]
 impl Stage for Frequencies {
     fn is_in(&self, job: &Job) -> bool {
         let is_joined = job.compares() && job.candidates.method == Method::Prefix;
@@ -42,9 +41,11 @@ impl Stage for Frequencies {
         }
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let documents = cx.new_documents_to_join()?;
-        let frame = frames::prefix::frequencies(documents, cx.join().await?)?;
-        cx.run(self, 0, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let documents = cx.new_documents_to_join()?;
+            let frame = frames::prefix::frequencies(documents, cx.join().await?)?;
+            cx.run(self, 0, vec![frame]).await
+        })
     }
 }

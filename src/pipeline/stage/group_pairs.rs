@@ -1,6 +1,6 @@
 //! group_pairs: the number of pairs of every two groups.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
 use crate::error::Result;
@@ -19,16 +19,17 @@ impl OneTable for GroupPairs {
     const WHAT: &'static str = "count the pairs of every two groups";
 }
 
-#[async_trait]
 impl Stage for GroupPairs {
     fn is_in(&self, job: &Job) -> bool {
         job.has_groups()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let documents = frames::mark::both(own(cx, cx.job)?, None, &NAMES)?;
-        let frame = frames::by_group::group_pairs(cx.table(Table::Pairs)?, documents)?;
-        let bytes = 4 * cx.rows(Table::Pairs) * BYTES_OF_MEMBER;
-        cx.run(self, bytes, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let documents = frames::mark::both(own(cx, cx.job)?, None, &NAMES)?;
+            let frame = frames::by_group::group_pairs(cx.table(Table::Pairs)?, documents)?;
+            let bytes = 4 * cx.rows(Table::Pairs) * BYTES_OF_MEMBER;
+            cx.run(self, bytes, vec![frame]).await
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! hot_positions: the positions of the texts of documents in hot buckets.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::Result;
@@ -20,10 +20,11 @@ impl OneTable for HotPositions {
     const WHAT: &'static str = "find the texts of hot buckets";
 }
 
-#[async_trait]
 impl Stage for HotPositions {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let wanted = cx.wanted_of_hot()?;
-        cx.find(self, &wanted).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let wanted = cx.wanted_of_hot()?;
+            cx.find(self, &wanted).await
+        })
     }
 }

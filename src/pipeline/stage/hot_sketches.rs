@@ -1,6 +1,6 @@
 //! hot_sketches: the sketches of documents in hot buckets, which are read several times.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::Result;
@@ -20,10 +20,11 @@ impl OneTable for HotSketches {
     const WHAT: &'static str = "cut the shingles of those texts again";
 }
 
-#[async_trait]
 impl Stage for HotSketches {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let sketches = cx.cut(cx.wanted_of_hot()?).await?;
-        cx.run(self, 0, vec![sketches]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let sketches = cx.cut(cx.wanted_of_hot()?).await?;
+            cx.run(self, 0, vec![sketches]).await
+        })
     }
 }

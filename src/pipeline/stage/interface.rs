@@ -1,6 +1,6 @@
 //! The interface of a stage.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use crate::error::Result;
 use crate::job::Job;
@@ -10,7 +10,9 @@ use crate::pipeline::tables::AnyTable;
 pub(super) use crate::pipeline::writes::{OneTable, Tables, Writes};
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
-#[async_trait]
+///
+/// Its functions return a boxed future and are not `async_trait`s: among the bounds which that adds, the compiler proves
+/// anew for every stage that a plan can be sent, and needs two seconds for it.
 pub(crate) trait Stage: Writes {
     /// Whether the list of `job` has it.
     fn is_in(&self, _job: &Job) -> bool {
@@ -21,14 +23,14 @@ pub(crate) trait Stage: Writes {
     ///
     /// # Errors
     /// By kind: the data do not fit the job, storage fails, or the run was stopped.
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()>;
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>>;
 
     /// The stages that its rows make necessary: they run next.
     ///
     /// # Errors
     /// As [`Self::run`].
-    async fn follow_ups(&self, _cx: &StageContext<'_>) -> Result<Vec<&'static dyn Stage>> {
-        Ok(Vec::new())
+    fn follow_ups<'a>(&'a self, _cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
+        Box::pin(async move { Ok(Vec::new()) })
     }
 }
 

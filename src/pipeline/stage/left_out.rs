@@ -1,9 +1,9 @@
 //! left_out: the numbers of rows and files that are no documents, by `source.where` and `source.limit`.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{col, lit};
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::{Error, Result};
@@ -39,30 +39,31 @@ impl OneTable for LeftOutRows {
     const WHAT: &'static str = "count the rows that source.where and source.limit leave out";
 }
 
-#[async_trait]
 impl Stage for LeftOutRows {
     fn is_in(&self, job: &Job) -> bool {
         own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out)
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let mut sources = Vec::new();
-        if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
-            sources.push((SOURCE, source, listed));
-        }
-        if let Some(ReferenceDocuments::Source(second)) = cx.reference {
-            let (source, listed) = second.files();
-            if source.leaves_rows_out() {
-                sources.push((SECOND_SOURCE, source, listed));
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let mut sources = Vec::new();
+            if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
+                sources.push((SOURCE, source, listed));
             }
-        }
-        let mut counted = Vec::with_capacity(sources.len());
-        for (of, source, listed) in sources {
-            let left_out = source::left_out(cx.session(), source, listed).await?;
-            counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
-        }
-        let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
-        cx.run(self, 0, vec![counted]).await
+            if let Some(ReferenceDocuments::Source(second)) = cx.reference {
+                let (source, listed) = second.files();
+                if source.leaves_rows_out() {
+                    sources.push((SECOND_SOURCE, source, listed));
+                }
+            }
+            let mut counted = Vec::with_capacity(sources.len());
+            for (of, source, listed) in sources {
+                let left_out = source::left_out(cx.session(), source, listed).await?;
+                counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
+            }
+            let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
+            cx.run(self, 0, vec![counted]).await
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! losses: how much of each removed document its representative lacks, and what is gone with all that are removed.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::removals::{loses_alone, roles};
@@ -92,28 +92,29 @@ impl OneTable for Losses {
     const WHAT: &'static str = "count the shingles that removals lose";
 }
 
-#[async_trait]
 impl Stage for Losses {
     fn is_in(&self, _job: &Job) -> bool {
         true
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let removals = cx.table(WorkTable::REMOVALS)?;
-        let basis = Basis::of(cx.job);
-        let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];
-        let mut bytes = 0;
-        if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
-            let roles = roles(removals)?;
-            let sketches =
-                cx.sketches_of_removals(roles.clone().select(vec![col("doc").alias("needed")])?).await?;
-            frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
-            bytes = 2 * cx.rows(WorkTable::REMOVALS) * cx.bytes_of_one().await?;
-        }
-        cx.run(self, bytes, frames).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            let removals = cx.table(WorkTable::REMOVALS)?;
+            let basis = Basis::of(cx.job);
+            let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];
+            let mut bytes = 0;
+            if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
+                let roles = roles(removals)?;
+                let sketches =
+                    cx.sketches_of_removals(roles.clone().select(vec![col("doc").alias("needed")])?).await?;
+                frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
+                bytes = 2 * cx.rows(WorkTable::REMOVALS) * cx.bytes_of_one().await?;
+            }
+            cx.run(self, bytes, frames).await
+        })
     }
 }
 

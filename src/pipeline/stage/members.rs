@@ -1,10 +1,10 @@
 //! members: the documents that are similar to another, with the group of copies that each belongs to.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
 use crate::error::Result;
@@ -71,16 +71,17 @@ impl OneTable for Members {
     const WHAT: &'static str = "expand scores to the copies of each document";
 }
 
-#[async_trait]
 impl Stage for Members {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
-        let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
-        let documents = frames::mark::both(own(cx, cx.job)?, cx.reference_documents()?, &NAMES)?;
-        let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
-        let bytes = count * BYTES_OF_MEMBER
-            + cx.bytes(WorkTable::COPIES)
-            + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
-        cx.run(self, bytes, vec![members(documents, copies, scores)?]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
+            let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
+            let documents = frames::mark::both(own(cx, cx.job)?, cx.reference_documents()?, &NAMES)?;
+            let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
+            let bytes = count * BYTES_OF_MEMBER
+                + cx.bytes(WorkTable::COPIES)
+                + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
+            cx.run(self, bytes, vec![members(documents, copies, scores)?]).await
+        })
     }
 }

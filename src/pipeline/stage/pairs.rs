@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
 use crate::error::Result;
@@ -37,28 +37,29 @@ impl Writes for Pairs {
     }
 }
 
-#[async_trait]
 impl Stage for Pairs {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let job = cx.job;
-        let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
-        let groups = members.clone();
-        let mut frame = pairs(members, scores, Rules::of(job), job.lsh.bands)?;
-        if job.has_groups() {
-            frame = frames::by_group::of_pairs(frame, groups)?;
-        }
-        let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
-        if !job.output.pair_passages {
-            return cx.run(self, bytes, vec![frame]).await;
-        }
-        let texts = cx.table(WorkTable::TEXTS)?;
-        let of_all = one_number(frames::passages::bytes(texts.clone())?).await?;
-        let longest = one_number(frames::passages::longest(texts.clone())?).await?;
-        let frame = frames::passages::passages(frame, texts, job.second_source().is_some())?;
-        // Every pair has two texts.
-        let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (of_all / cx.rows(WorkTable::TEXTS).max(1));
-        let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
-        let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
-        cx.run_in_batches(self, bytes, rows, frame).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let job = cx.job;
+            let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
+            let groups = members.clone();
+            let mut frame = pairs(members, scores, Rules::of(job), job.lsh.bands)?;
+            if job.has_groups() {
+                frame = frames::by_group::of_pairs(frame, groups)?;
+            }
+            let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
+            if !job.output.pair_passages {
+                return cx.run(self, bytes, vec![frame]).await;
+            }
+            let texts = cx.table(WorkTable::TEXTS)?;
+            let of_all = one_number(frames::passages::bytes(texts.clone())?).await?;
+            let longest = one_number(frames::passages::longest(texts.clone())?).await?;
+            let frame = frames::passages::passages(frame, texts, job.second_source().is_some())?;
+            // Every pair has two texts.
+            let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (of_all / cx.rows(WorkTable::TEXTS).max(1));
+            let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
+            let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
+            cx.run_in_batches(self, bytes, rows, frame).await
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! passage_positions, passages: the passages that repeat inside documents, with a sample of each.
 
-use async_trait::async_trait;
 use datafusion::prelude::col;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::spans::Spans;
@@ -31,16 +31,17 @@ impl OneTable for PassagePositions {
     const WHAT: &'static str = "find the texts with a sample of each passage";
 }
 
-#[async_trait]
 impl Stage for PassagePositions {
     fn is_in(&self, job: &Job) -> bool {
         Spans.is_in(job)
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let samples = frames::spans::samples(cx.table(Table::Spans)?)?;
-        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
-        cx.run(self, bytes, vec![frames::spans::positions(samples)?]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let samples = frames::spans::samples(cx.table(Table::Spans)?)?;
+            let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
+            cx.run(self, bytes, vec![frames::spans::positions(samples)?]).await
+        })
     }
 }
 
@@ -49,23 +50,24 @@ impl OneTable for Passages {
     const WHAT: &'static str = "count the passages, and read the samples";
 }
 
-#[async_trait]
 impl Stage for Passages {
     fn is_in(&self, job: &Job) -> bool {
         Spans.is_in(job)
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let groups = match cx.job.has_groups() {
-            true => Some(by_group::own(cx, cx.job)?.select(vec![col("id"), col("group")])?),
-            false => None,
-        };
-        let texts = cx.texts_at(WorkTable::PASSAGE_POSITIONS).await?;
-        let passages = frames::spans::passages(cx.table(Table::Spans)?, texts, groups)?;
-        let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.bytes_of_files();
-        cx.run(self, bytes, vec![passages]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            let groups = match cx.job.has_groups() {
+                true => Some(by_group::own(cx, cx.job)?.select(vec![col("id"), col("group")])?),
+                false => None,
+            };
+            let texts = cx.texts_at(WorkTable::PASSAGE_POSITIONS).await?;
+            let passages = frames::spans::passages(cx.table(Table::Spans)?, texts, groups)?;
+            let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.bytes_of_files();
+            cx.run(self, bytes, vec![passages]).await
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! positions: the positions of the texts of documents in candidates.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::Result;
@@ -22,14 +22,15 @@ impl OneTable for Positions {
     const WHAT: &'static str = "find the texts of candidates";
 }
 
-#[async_trait]
 impl Stage for Positions {
     fn is_in(&self, job: &Job) -> bool {
         job.compares() && AllSketches::of(job) == AllSketches::Nowhere
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let wanted = cx.wanted_of_candidates()?;
-        cx.find(self, &wanted).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let wanted = cx.wanted_of_candidates()?;
+            cx.find(self, &wanted).await
+        })
     }
 }

@@ -1,13 +1,13 @@
 //! ranks: the documents of each component, in the order of preferences.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{bool_and, min};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
 use crate::error::Result;
@@ -183,22 +183,23 @@ impl OneTable for Ranks {
     const WHAT: &'static str = "order each cluster";
 }
 
-#[async_trait]
 impl Stage for Ranks {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
-        let frame = match (cx.reference, cx.input.merged()) {
-            (Some(reference), _) => {
-                let new = cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?;
-                with_reference(components, clustered(cx, reference)?, new, &order)?
-            }
-            (None, Some(chain)) => {
-                of_merged(kept_first(members(cx, &order)?, chain, cx)?, components, &order)?
-            }
-            (None, None) => ranks(members(cx, &order)?, components, &order)?,
-        };
-        let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
-        let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
-        cx.run(self, bytes, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
+            let frame = match (cx.reference, cx.input.merged()) {
+                (Some(reference), _) => {
+                    let new = cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?;
+                    with_reference(components, clustered(cx, reference)?, new, &order)?
+                }
+                (None, Some(chain)) => {
+                    of_merged(kept_first(members(cx, &order)?, chain, cx)?, components, &order)?
+                }
+                (None, None) => ranks(members(cx, &order)?, components, &order)?,
+            };
+            let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
+            let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
+            cx.run(self, bytes, vec![frame]).await
+        })
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::prelude::{DataFrame, col, lit};
+use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all, not_null, null};
 use super::reference_duplicates::ReferenceDuplicates;
@@ -82,18 +82,19 @@ impl Writes for Reference {
     }
 }
 
-#[async_trait]
 impl Stage for Reference {
     fn is_in(&self, job: &Job) -> bool {
         job.against.is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        match cx.reference {
-            Some(ReferenceDocuments::Outputs(outputs)) => of_outputs(self, cx, outputs).await,
-            Some(ReferenceDocuments::Source(source)) => of_source(self, cx, source).await,
-            None => Err(Error::bug("the job has no reference documents")),
-        }
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match cx.reference {
+                Some(ReferenceDocuments::Outputs(outputs)) => of_outputs(self, cx, outputs).await,
+                Some(ReferenceDocuments::Source(source)) => of_source(self, cx, source).await,
+                None => Err(Error::bug("the job has no reference documents")),
+            }
+        })
     }
 }
 

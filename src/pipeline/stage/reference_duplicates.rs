@@ -1,6 +1,6 @@
 //! reference_duplicates: documents of a second source whose id an earlier one has.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::duplicates;
 use super::interface::{OneTable, Stage};
@@ -24,16 +24,17 @@ impl OneTable for ReferenceDuplicates {
     const WHAT: &'static str = "find documents of the second source that have the id of an earlier one";
 }
 
-#[async_trait]
 impl Stage for ReferenceDuplicates {
     fn is_in(&self, job: &Job) -> bool {
         job.second_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject)
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let Some(ReferenceDocuments::Source(source)) = cx.reference else {
-            return Err(Error::bug("the job has no second source"));
-        };
-        cx.run(self, 0, vec![duplicates(source.documents(), &cx.job.shingle)?]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let Some(ReferenceDocuments::Source(source)) = cx.reference else {
+                return Err(Error::bug("the job has no second source"));
+            };
+            cx.run(self, 0, vec![duplicates(source.documents(), &cx.job.shingle)?]).await
+        })
     }
 }

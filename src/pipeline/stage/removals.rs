@@ -1,12 +1,12 @@
 //! removals, removal_positions: the shingle sets that removals take from the dataset, and where their texts are.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, OneTable, Stage};
 use super::represented::scores_of_components;
@@ -149,21 +149,22 @@ impl OneTable for Removals {
     const WHAT: &'static str = "find what removals may lose";
 }
 
-#[async_trait]
 impl Stage for Removals {
     fn is_in(&self, _job: &Job) -> bool {
         true
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
-        let (scores, count) = scores_of_components(cx).await?;
-        let mut frame = removals(ranks, represented, scores)?;
-        if cx.reference.is_some() {
-            frame = frame.distinct()?;
-        }
-        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + 2 * count * BYTES_OF_EDGE;
-        cx.run(self, bytes, vec![with_lossy(frame)?]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+            let (scores, count) = scores_of_components(cx).await?;
+            let mut frame = removals(ranks, represented, scores)?;
+            if cx.reference.is_some() {
+                frame = frame.distinct()?;
+            }
+            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + 2 * count * BYTES_OF_EDGE;
+            cx.run(self, bytes, vec![with_lossy(frame)?]).await
+        })
     }
 }
 
@@ -172,14 +173,15 @@ impl OneTable for RemovalPositions {
     const WHAT: &'static str = "find the texts of those";
 }
 
-#[async_trait]
 impl Stage for RemovalPositions {
     fn is_in(&self, job: &Job) -> bool {
         job.compares() && AllSketches::of(job) == AllSketches::Nowhere
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let needed = roles(cx.table(WorkTable::REMOVALS)?)?.select(vec![col("doc").alias("needed")])?;
-        cx.find_removals(self, needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let needed = roles(cx.table(WorkTable::REMOVALS)?)?.select(vec![col("doc").alias("needed")])?;
+            cx.find_removals(self, needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY).await
+        })
     }
 }

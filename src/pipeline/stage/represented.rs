@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
 use super::ranks;
@@ -151,12 +151,13 @@ impl Writes for Represented {
     }
 }
 
-#[async_trait]
 impl Stage for Represented {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
-        let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
-        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
-        cx.run(self, bytes, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
+            let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
+            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
+            cx.run(self, bytes, vec![frame]).await
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
 use super::pair_limit;
@@ -76,20 +76,21 @@ impl Writes for Scores {
     }
 }
 
-#[async_trait]
 impl Stage for Scores {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if let Some(earlier) = cx.input.merged() {
-            return of_merged(cx, earlier).await;
-        }
-        match cx.job.candidates.method {
-            Method::All => of_all(cx).await?,
-            Method::Lsh | Method::Prefix => {
-                let documents = cx.of_candidates(cx.wanted_of_candidates()?).await?;
-                let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);
-                verify(cx, self, documents, candidates, same).await?;
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if let Some(earlier) = cx.input.merged() {
+                return of_merged(cx, earlier).await;
             }
-        }
-        pair_limit::check_scores(cx).await
+            match cx.job.candidates.method {
+                Method::All => of_all(cx).await?,
+                Method::Lsh | Method::Prefix => {
+                    let documents = cx.of_candidates(cx.wanted_of_candidates()?).await?;
+                    let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);
+                    verify(cx, self, documents, candidates, same).await?;
+                }
+            }
+            pair_limit::check_scores(cx).await
+        })
     }
 }

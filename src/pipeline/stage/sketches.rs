@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{Stage, Tables, Writes, not_null, null};
@@ -74,27 +74,28 @@ impl Writes for Sketches {
     }
 }
 
-#[async_trait]
 impl Stage for Sketches {
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (job, documents) = (cx.job, cx.documents.clone());
-        if !job.reads_texts() {
-            return cx.run(self, 0, vec![documents]).await;
-        }
-        let (shingles, dictionary) = match job.shingle.hash {
-            ShingleHash::Dictionary => {
-                let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
-                let numbered = frames::dictionary::numbered(cuts, numbers)?;
-                (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (job, documents) = (cx.job, cx.documents.clone());
+            if !job.reads_texts() {
+                return cx.run(self, 0, vec![documents]).await;
             }
-            _ => {
-                let documents = first_of_each_id(cx, documents)?;
-                (frames::shingles::shingles(documents, &job.shingle)?, None)
-            }
-        };
-        let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
-        let bands = frames::bands::bands(signatures, &job.lsh)?;
-        let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
-        cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
+            let (shingles, dictionary) = match job.shingle.hash {
+                ShingleHash::Dictionary => {
+                    let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
+                    let numbered = frames::dictionary::numbered(cuts, numbers)?;
+                    (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
+                }
+                _ => {
+                    let documents = first_of_each_id(cx, documents)?;
+                    (frames::shingles::shingles(documents, &job.shingle)?, None)
+                }
+            };
+            let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
+            let bands = frames::bands::bands(signatures, &job.lsh)?;
+            let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
+            cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! spans: the passages that repeat, and the occurrence of each that stays.
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::units::{BYTES_OF_UNIT, in_order};
@@ -20,24 +20,25 @@ impl OneTable for Spans {
     const WHAT: &'static str = "find the passages that repeat";
 }
 
-#[async_trait]
 impl Stage for Spans {
     fn is_in(&self, job: &Job) -> bool {
         job.passages.is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let spans = match cx.job.passages {
-            Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
-            Some(Passages::Units { .. }) | None => {
-                let (units, order) = (cx.table(WorkTable::UNITS)?, cx.job.clusters.order());
-                frames::spans::spans(units, in_order(cx)?, &order)?
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
             }
-        };
-        let rows = cx.rows(WorkTable::UNITS) + cx.rows(WorkTable::REPEATED_WINDOWS);
-        cx.run(self, rows * BYTES_OF_UNIT, vec![spans]).await
+            let spans = match cx.job.passages {
+                Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
+                Some(Passages::Units { .. }) | None => {
+                    let (units, order) = (cx.table(WorkTable::UNITS)?, cx.job.clusters.order());
+                    frames::spans::spans(units, in_order(cx)?, &order)?
+                }
+            };
+            let rows = cx.rows(WorkTable::UNITS) + cx.rows(WorkTable::REPEATED_WINDOWS);
+            cx.run(self, rows * BYTES_OF_UNIT, vec![spans]).await
+        })
     }
 }

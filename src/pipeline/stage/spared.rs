@@ -1,10 +1,10 @@
 //! spared: the documents that stay although another one represents their cluster.
 
 use arrow::datatypes::DataType;
-use async_trait::async_trait;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use futures::future::BoxFuture;
 
 use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
 use super::losses::{containment, is_spared};
@@ -92,32 +92,33 @@ impl OneTable for Spared {
     const WHAT: &'static str = "write which documents stay besides the representatives";
 }
 
-#[async_trait]
 impl Stage for Spared {
     fn is_in(&self, job: &Job) -> bool {
         job.clusters.contained.is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let job = cx.job;
-        let documents = cx.table(WorkTable::RANKS)?;
-        let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
-        let contained = job.clusters.contained.unwrap_or_default();
-        let mut frame =
-            spared(documents, sets, losses, job.clusters.method, copies_are_pairs(job), contained)?;
-        if cx.reference.is_some() {
-            // Of the other clusters, no row is written.
-            let clusters = cx.table(Table::Clusters)?;
-            let clusters =
-                clusters.select(vec![col("id").alias("of"), col("reference").alias("of_reference")])?;
-            let keys = (&["of", "of_reference"], &["id", "reference"]);
-            frame = clusters.join(frame, JoinType::RightSemi, keys.0, keys.1, None)?;
-        }
-        if job.second_source().is_some() {
-            // Nothing of a second source is removed.
-            frame = frame.filter(!col("reference"))?;
-        }
-        let bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-        cx.run(self, bytes, vec![frame]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let job = cx.job;
+            let documents = cx.table(WorkTable::RANKS)?;
+            let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
+            let contained = job.clusters.contained.unwrap_or_default();
+            let mut frame =
+                spared(documents, sets, losses, job.clusters.method, copies_are_pairs(job), contained)?;
+            if cx.reference.is_some() {
+                // Of the other clusters, no row is written.
+                let clusters = cx.table(Table::Clusters)?;
+                let clusters =
+                    clusters.select(vec![col("id").alias("of"), col("reference").alias("of_reference")])?;
+                let keys = (&["of", "of_reference"], &["id", "reference"]);
+                frame = clusters.join(frame, JoinType::RightSemi, keys.0, keys.1, None)?;
+            }
+            if job.second_source().is_some() {
+                // Nothing of a second source is removed.
+                frame = frame.filter(!col("reference"))?;
+            }
+            let bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
+            cx.run(self, bytes, vec![frame]).await
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! text_positions, texts: the texts of documents in pairs, read again for their passages.
 
 use arrow::datatypes::{DataType, Field};
-use async_trait::async_trait;
 use datafusion::prelude::col;
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use crate::error::Result;
@@ -37,15 +37,16 @@ impl OneTable for TextPositions {
     const WHAT: &'static str = "find the texts of pairs";
 }
 
-#[async_trait]
 impl Stage for TextPositions {
     fn is_in(&self, job: &Job) -> bool {
         job.compares() && job.output.pair_passages
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let needed = cx.table(WorkTable::MEMBERS)?.select(vec![col("doc").alias("needed")])?;
-        cx.find_texts(self, needed).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let needed = cx.table(WorkTable::MEMBERS)?.select(vec![col("doc").alias("needed")])?;
+            cx.find_texts(self, needed).await
+        })
     }
 }
 
@@ -54,16 +55,17 @@ impl OneTable for Texts {
     const WHAT: &'static str = "read them again";
 }
 
-#[async_trait]
 impl Stage for Texts {
     fn is_in(&self, job: &Job) -> bool {
         TextPositions.is_in(job)
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        match cx.is_done(self).await? {
-            true => cx.take_over(self).await,
-            false => cx.run(self, 0, cx.texts().await?).await,
-        }
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match cx.is_done(self).await? {
+                true => cx.take_over(self).await,
+                false => cx.run(self, 0, cx.texts().await?).await,
+            }
+        })
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::Field;
-use async_trait::async_trait;
 use datafusion::prelude::{DataFrame, col};
+use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
 use super::spared::Spared;
@@ -71,18 +71,19 @@ impl Writes for Units {
     }
 }
 
-#[async_trait]
 impl Stage for Units {
     fn is_in(&self, job: &Job) -> bool {
         unit(job).is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
-        let units = frames::spans::units(compared(cx).await?, by, &cx.job.shingle)?;
-        cx.run_in_parts(self, 0, cx.parts_of_source(), units).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
+            let units = frames::spans::units(compared(cx).await?, by, &cx.job.shingle)?;
+            cx.run_in_parts(self, 0, cx.parts_of_source(), units).await
+        })
     }
 }

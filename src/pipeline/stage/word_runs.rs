@@ -1,8 +1,8 @@
 //! fingerprints, fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than once.
 
 use arrow::datatypes::Field;
-use async_trait::async_trait;
 use datafusion::prelude::{DataFrame, col};
+use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::units::{BYTES_OF_UNIT, compared, in_order};
@@ -80,19 +80,20 @@ impl OneTable for Fingerprints {
     const WHAT: &'static str = "read the texts again and choose hashes of runs of words";
 }
 
-#[async_trait]
 impl Stage for Fingerprints {
     fn is_in(&self, job: &Job) -> bool {
         length(job).is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let fingerprints =
-            frames::word_runs::fingerprints(compared(cx).await?, length_of(cx)?, &cx.job.shingle)?;
-        cx.run_in_parts(self, 0, cx.parts_of_source(), fingerprints).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            let fingerprints =
+                frames::word_runs::fingerprints(compared(cx).await?, length_of(cx)?, &cx.job.shingle)?;
+            cx.run_in_parts(self, 0, cx.parts_of_source(), fingerprints).await
+        })
     }
 }
 
@@ -101,15 +102,16 @@ impl OneTable for FingerprintHits {
     const WHAT: &'static str = "find those hashes that occur more than once";
 }
 
-#[async_trait]
 impl Stage for FingerprintHits {
     fn is_in(&self, job: &Job) -> bool {
         length(job).is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let hits = frames::word_runs::hits(cx.table(WorkTable::FINGERPRINTS)?)?;
-        cx.run(self, 2 * cx.rows(WorkTable::FINGERPRINTS) * BYTES_OF_FINGERPRINT, vec![hits]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let hits = frames::word_runs::hits(cx.table(WorkTable::FINGERPRINTS)?)?;
+            cx.run(self, 2 * cx.rows(WorkTable::FINGERPRINTS) * BYTES_OF_FINGERPRINT, vec![hits]).await
+        })
     }
 }
 
@@ -118,16 +120,17 @@ impl OneTable for HitPositions {
     const WHAT: &'static str = "find the texts that have them";
 }
 
-#[async_trait]
 impl Stage for HitPositions {
     fn is_in(&self, job: &Job) -> bool {
         length(job).is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let needed = cx.table(WorkTable::FINGERPRINT_HITS)?.select(vec![col("doc").alias("needed")])?;
-        let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT;
-        cx.find_own_texts(self, needed.distinct()?, bytes).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let needed = cx.table(WorkTable::FINGERPRINT_HITS)?.select(vec![col("doc").alias("needed")])?;
+            let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT;
+            cx.find_own_texts(self, needed.distinct()?, bytes).await
+        })
     }
 }
 
@@ -136,21 +139,22 @@ impl OneTable for Windows {
     const WHAT: &'static str = "read these texts again and hash the windows of words around the hashes";
 }
 
-#[async_trait]
 impl Stage for Windows {
     fn is_in(&self, job: &Job) -> bool {
         length(job).is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        if cx.is_done(self).await? {
-            return cx.take_over(self).await;
-        }
-        let texts = cx.texts_at(WorkTable::HIT_POSITIONS).await?;
-        let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
-        let windows = frames::word_runs::windows(texts, hits, length_of(cx)?, &cx.job.shingle)?;
-        let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.bytes_of_files();
-        cx.run(self, bytes, vec![windows]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            let texts = cx.texts_at(WorkTable::HIT_POSITIONS).await?;
+            let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
+            let windows = frames::word_runs::windows(texts, hits, length_of(cx)?, &cx.job.shingle)?;
+            let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.bytes_of_files();
+            cx.run(self, bytes, vec![windows]).await
+        })
     }
 }
 
@@ -159,15 +163,16 @@ impl OneTable for RepeatedWindows {
     const WHAT: &'static str = "find the windows that occur more than once";
 }
 
-#[async_trait]
 impl Stage for RepeatedWindows {
     fn is_in(&self, job: &Job) -> bool {
         length(job).is_some()
     }
 
-    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let order = cx.job.clusters.order();
-        let ranked = frames::word_runs::ranked(cx.table(WorkTable::WINDOWS)?, in_order(cx)?, &order)?;
-        cx.run(self, cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]).await
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let order = cx.job.clusters.order();
+            let ranked = frames::word_runs::ranked(cx.table(WorkTable::WINDOWS)?, in_order(cx)?, &order)?;
+            cx.run(self, cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]).await
+        })
     }
 }

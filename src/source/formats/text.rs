@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use datafusion::execution::context::SessionContext;
+use futures::future::BoxFuture;
 
 use crate::error::{Error, Result};
 use crate::job::{self, Shingle};
@@ -31,30 +31,32 @@ const LONG_TEXT: u64 = 8 * 1024 * 1024;
 
 struct Text;
 
-#[async_trait]
 impl ParsedFormat for Text {
-    async fn plan(
-        &self,
-        _: &SessionContext,
-        source: &job::Source,
-        columns: &[&str],
-        files: &[Arc<SourceFile>],
-    ) -> Result<ParsePlan> {
-        if let job::Id::Columns(names) = &source.id {
-            return Err(Error::job(format!(
-                "text files have no column `{}` to take ids from: set [source] id to \"path\"",
-                names.join("`, `")
-            )));
-        }
-        if let Some(name) = columns.iter().find(|name| !source.text.iter().any(|text| text == *name)) {
-            return Err(Error::job(format!(
-                "text files have no column `{name}`: source.where can only use values in the path of every file, as in \
+    fn plan<'a>(
+        &'a self,
+        _: &'a SessionContext,
+        source: &'a job::Source,
+        columns: &'a [&'a str],
+        files: &'a [Arc<SourceFile>],
+    ) -> BoxFuture<'a, Result<ParsePlan>> {
+        Box::pin(async move {
+            if let job::Id::Columns(names) = &source.id {
+                return Err(Error::job(format!(
+                    "text files have no column `{}` to take ids from: set [source] id to \"path\"",
+                    names.join("`, `")
+                )));
+            }
+            if let Some(name) = columns.iter().find(|name| !source.text.iter().any(|text| text == *name)) {
+                return Err(Error::job(format!(
+                    "text files have no column `{name}`: source.where can only use values in the path of every file, as in \
                  day=2026-11-01/a.txt"
-            )));
-        }
-        // Whatever the job calls it, a file has one text.
-        let values = source.text.iter().take(1).map(|name| (name.clone(), column(value_name(0)))).collect();
-        Ok(ParsePlan { wanted: WantedValues::All(1), values, files: files.to_vec() })
+                )));
+            }
+            // Whatever the job calls it, a file has one text.
+            let values =
+                source.text.iter().take(1).map(|name| (name.clone(), column(value_name(0)))).collect();
+            Ok(ParsePlan { wanted: WantedValues::All(1), values, files: files.to_vec() })
+        })
     }
 
     fn reader(&self, parser: &Parser, file: &FileToParse) -> Result<Box<dyn DocumentReader>> {

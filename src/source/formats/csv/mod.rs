@@ -7,9 +7,9 @@ mod records;
 use std::ops::Range;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::{Buf, Bytes};
 use datafusion::execution::context::SessionContext;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::cutter::CsvCutter;
@@ -45,44 +45,45 @@ const HEADER_BYTES: usize = 1024 * 1024;
 
 struct Csv;
 
-#[async_trait]
 impl ParsedFormat for Csv {
-    async fn plan(
-        &self,
-        ctx: &SessionContext,
-        source: &job::Source,
-        columns: &[&str],
-        files: &[Arc<SourceFile>],
-    ) -> Result<ParsePlan> {
-        let heads: Vec<Head> = stream::iter(files.iter().cloned())
-            .map(|file| head(ctx, file, source))
-            .buffered(CONCURRENT_HEADS)
-            .try_collect()
-            .await?;
-        let with_columns: Vec<&Head> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
-        let Some(first) = with_columns.first() else {
-            let path = files.first().map_or("the input", |file| &file.path);
-            return Err(Error::input(format!("{path} and all other files of the input are empty")));
-        };
-        for other in &with_columns[1..] {
-            same_columns(first, other, source.csv.header)?;
-        }
-
-        let (mut wanted, mut values) = (Vec::new(), Vec::new());
-        for (at, name) in columns.iter().copied().enumerate() {
-            let mut places = first.columns.iter().enumerate().filter(|(_, c)| *c == name).map(|(i, _)| i);
-            let Some(place) = places.next() else {
-                return Err(missing(name, &first.file.path, first.columns.iter().cloned()));
+    fn plan<'a>(
+        &'a self,
+        ctx: &'a SessionContext,
+        source: &'a job::Source,
+        columns: &'a [&'a str],
+        files: &'a [Arc<SourceFile>],
+    ) -> BoxFuture<'a, Result<ParsePlan>> {
+        Box::pin(async move {
+            let heads: Vec<Head> = stream::iter(files.iter().cloned())
+                .map(|file| head(ctx, file, source))
+                .buffered(CONCURRENT_HEADS)
+                .try_collect()
+                .await?;
+            let with_columns: Vec<&Head> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
+            let Some(first) = with_columns.first() else {
+                let path = files.first().map_or("the input", |file| &file.path);
+                return Err(Error::input(format!("{path} and all other files of the input are empty")));
             };
-            if places.next().is_some() {
-                return Err(Error::job(format!("{} has more than one column `{name}`", first.file.path)));
+            for other in &with_columns[1..] {
+                same_columns(first, other, source.csv.header)?;
             }
-            wanted.push(place);
-            values.push((name.to_owned(), column(value_name(at))));
-        }
-        let wanted = WantedValues::Columns { columns: first.columns.len(), wanted };
-        let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
-        Ok(ParsePlan { wanted, values, files })
+
+            let (mut wanted, mut values) = (Vec::new(), Vec::new());
+            for (at, name) in columns.iter().copied().enumerate() {
+                let mut places = first.columns.iter().enumerate().filter(|(_, c)| *c == name).map(|(i, _)| i);
+                let Some(place) = places.next() else {
+                    return Err(missing(name, &first.file.path, first.columns.iter().cloned()));
+                };
+                if places.next().is_some() {
+                    return Err(Error::job(format!("{} has more than one column `{name}`", first.file.path)));
+                }
+                wanted.push(place);
+                values.push((name.to_owned(), column(value_name(at))));
+            }
+            let wanted = WantedValues::Columns { columns: first.columns.len(), wanted };
+            let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
+            Ok(ParsePlan { wanted, values, files })
+        })
     }
 
     fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {

@@ -8,9 +8,9 @@ mod shape;
 use std::ops::Range;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::line::{JsonValue, Unusable, WantedFields};
@@ -59,47 +59,49 @@ const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
 
 struct JsonLines;
 
-#[async_trait]
 impl ParsedFormat for JsonLines {
     /// A name `a.b` is the column of that name, or else field `b` of column `a`.
-    async fn plan(
-        &self,
-        ctx: &SessionContext,
-        source: &job::Source,
-        columns: &[&str],
-        files: &[Arc<SourceFile>],
-    ) -> Result<ParsePlan> {
-        let samples: Vec<Sample> = stream::iter(files.iter().cloned())
-            .map(|file| sample(ctx, file, source))
-            .buffered(CONCURRENT_SAMPLES)
-            .try_collect()
-            .await?;
-        let mut shape = Shape::default();
-        for sample in &samples {
-            shape.merge(&sample.shape);
-        }
-        let first = files.first().map_or("the input", |file| &file.path);
-        if shape.is_empty() {
-            return Err(Error::input(format!("{first} and all other files of the input have no rows")));
-        }
-        let (mut wanted, mut values) = (Vec::new(), Values::new());
-        for (at, name) in columns.iter().copied().enumerate() {
-            let path = shape
-                .path(name)
-                .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
-            let role = match &source.id {
-                _ if source.text.iter().any(|text| text == name) => Role::Text,
-                Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
-                _ if source.columns.iter().any(|column| column == name) => Role::Carried,
-                _ => Role::Compared,
-            };
-            let kind = kind_of(&shape, &path, name, role)?;
-            let path = path.into_iter().map(str::to_owned).collect();
-            wanted.push(JsonValue { name: name.to_owned(), path, kind });
-            values.push((name.to_owned(), column(value_name(at))));
-        }
-        let files = samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
-        Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files })
+    fn plan<'a>(
+        &'a self,
+        ctx: &'a SessionContext,
+        source: &'a job::Source,
+        columns: &'a [&'a str],
+        files: &'a [Arc<SourceFile>],
+    ) -> BoxFuture<'a, Result<ParsePlan>> {
+        Box::pin(async move {
+            let samples: Vec<Sample> = stream::iter(files.iter().cloned())
+                .map(|file| sample(ctx, file, source))
+                .buffered(CONCURRENT_SAMPLES)
+                .try_collect()
+                .await?;
+            let mut shape = Shape::default();
+            for sample in &samples {
+                shape.merge(&sample.shape);
+            }
+            let first = files.first().map_or("the input", |file| &file.path);
+            if shape.is_empty() {
+                return Err(Error::input(format!("{first} and all other files of the input have no rows")));
+            }
+            let (mut wanted, mut values) = (Vec::new(), Values::new());
+            for (at, name) in columns.iter().copied().enumerate() {
+                let path = shape
+                    .path(name)
+                    .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
+                let role = match &source.id {
+                    _ if source.text.iter().any(|text| text == name) => Role::Text,
+                    Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
+                    _ if source.columns.iter().any(|column| column == name) => Role::Carried,
+                    _ => Role::Compared,
+                };
+                let kind = kind_of(&shape, &path, name, role)?;
+                let path = path.into_iter().map(str::to_owned).collect();
+                wanted.push(JsonValue { name: name.to_owned(), path, kind });
+                values.push((name.to_owned(), column(value_name(at))));
+            }
+            let files =
+                samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
+            Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files })
+        })
     }
 
     fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {

@@ -4,9 +4,9 @@ pub(in crate::source) mod sgml;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
+use futures::future::BoxFuture;
 
 use self::sgml::{Stories, Story};
 use crate::error::{Error, Result};
@@ -30,21 +30,22 @@ pub(super) const FORMAT: SourceFormat = SourceFormat {
 
 struct Reuters;
 
-#[async_trait]
 impl ParsedFormat for Reuters {
-    async fn plan(
-        &self,
-        _: &SessionContext,
-        _: &job::Source,
-        columns: &[&str],
-        files: &[Arc<SourceFile>],
-    ) -> Result<ParsePlan> {
-        let value = |name: &str| match Story::COLUMNS.iter().position(|column| *column == name) {
-            Some(place) => Ok((name.to_owned(), column(value_name(place)))),
-            None => Err(missing(name, "Reuters stories", Story::COLUMNS.map(str::to_owned))),
-        };
-        let values = columns.iter().copied().map(value).collect::<Result<Values>>()?;
-        Ok(ParsePlan { wanted: WantedValues::All(Story::COLUMNS.len()), values, files: files.to_vec() })
+    fn plan<'a>(
+        &'a self,
+        _: &'a SessionContext,
+        _: &'a job::Source,
+        columns: &'a [&'a str],
+        files: &'a [Arc<SourceFile>],
+    ) -> BoxFuture<'a, Result<ParsePlan>> {
+        Box::pin(async move {
+            let value = |name: &str| match Story::COLUMNS.iter().position(|column| *column == name) {
+                Some(place) => Ok((name.to_owned(), column(value_name(place)))),
+                None => Err(missing(name, "Reuters stories", Story::COLUMNS.map(str::to_owned))),
+            };
+            let values = columns.iter().copied().map(value).collect::<Result<Values>>()?;
+            Ok(ParsePlan { wanted: WantedValues::All(Story::COLUMNS.len()), values, files: files.to_vec() })
+        })
     }
 
     fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {
