@@ -92,7 +92,7 @@ def apply(
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
         passages: what happens to passages that repeat inside documents, except for the occurrence that stays: "mark" adds the column
             repeated_spans, "cut" cuts them out, and "drop" also removes documents that become too short.
-        min_words: with passages="drop", the fewest words of a document out of which something was cut; 50 by default.
+        min_words: with passages="drop", the fewest words that a document must have after the cut; 50 by default.
         tables: the format of the kept and the removed documents: "parquet", or "delta" for Delta tables.
         contained: the least share of its shingles that the representative of a removed document has, such as 0.98, instead of
             clusters.contained of the job.

@@ -3,19 +3,20 @@
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
-use super::passages::{
-    self, PassageCounts, Passages, removed_as_short, removed_spans, removed_spans_schema, short, short_schema,
-};
+use super::losses;
+use super::passage_action::{PassageCounts, Passages};
+use super::passages::{self, removed_as_short, removed_spans, removed_spans_schema, short, short_schema};
 use super::settings::Settings;
 use super::tables::{self, BY_DOCUMENT, BY_SPAN, Wanted};
-use super::{Opened, losses};
 use crate::error::Result;
+use crate::job::Job;
 use crate::output::manifest::File;
 use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::{Layout, Stored, read};
 use crate::pipeline::runner::Runner;
 use crate::rewrite::{Annotation, AnnotationTable, clustered_schema};
 use crate::schema::Table;
+use crate::source::Listed;
 
 /// The tables that decide about documents and spans; their paths are in the folder of records.
 pub(super) struct Decided {
@@ -51,19 +52,18 @@ fn has_rejects(stored: &Stored) -> bool {
 /// # Errors
 /// When a table cannot be read or written, or the run was stopped.
 pub(super) async fn decide(
-    opened: &Opened,
+    (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: Settings,
     session: &SessionContext,
     records: &Layout,
     runner: &Runner<'_>,
 ) -> Result<Decided> {
-    let stored = &opened.stored;
     let id = stored.manifest().source.id;
     // A job over a finished output has groups of its own.
     let group = stored.job().source.group.as_deref();
     let too_short: Option<DataFrame> = match settings.passages {
         Passages::Drop { min_words } => {
-            let rows = short(session, opened, settings, min_words).await?;
+            let rows = short(session, (stored, sources), settings, min_words).await?;
             let wanted = Wanted {
                 name: "too_short",
                 folder: "_work/too_short".into(),

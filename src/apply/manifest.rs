@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::passages::{PassageCounts, Passages};
+use super::passage_action::{PassageCounts, Passages};
 use crate::job::Tables;
 use crate::output::manifest::{File, Origin};
 use crate::rewrite::{Counts, Rejects, SourceRecord};

@@ -28,6 +28,7 @@ mod losses;
 mod manifest;
 mod names;
 mod parts;
+mod passage_action;
 mod passages;
 pub mod result;
 mod settings;
@@ -51,15 +52,15 @@ use crate::output::{APPLIED, Layout, Stored};
 use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite};
-use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of};
+use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of, text_place};
 use decide::Decided;
 use decisions::{removed, removed_schema};
 pub use groups::GroupCounts;
 pub use losses::Losses;
 pub use manifest::Manifest;
 use parts::SourceToWrite;
+pub use passage_action::{PassageCounts, Passages};
 use passages::removed_spans_schema;
-pub use passages::{PassageCounts, Passages};
 pub use settings::Settings;
 use target::Found;
 
@@ -105,7 +106,7 @@ impl Opened {
             losses::refuse(session, &stored, contained).await?;
         }
         let opened = Self { stored, sources };
-        passages::refuse(session, &opened, settings).await?;
+        passages::refuse(session, (&opened.stored, &opened.sources), settings).await?;
         Ok(opened)
     }
 
@@ -192,7 +193,10 @@ impl Opened {
         let short = match settings.passages {
             Passages::Leave => return Ok(PassageCounts::default()),
             Passages::Mark | Passages::Cut => None,
-            Passages::Drop { min_words } => Some(passages::short(session, self, settings, min_words).await?),
+            Passages::Drop { min_words } => {
+                let inputs = (&self.stored, self.sources.as_slice());
+                Some(passages::short(session, inputs, settings, min_words).await?)
+            }
         };
         let spans = passages::removed_spans(session, &self.stored, settings, short.clone())?;
         passages::counts(spans, short).await
@@ -322,7 +326,7 @@ pub async fn apply(
     let mut texts = Vec::with_capacity(opened.sources.len());
     for (job, listed) in &opened.sources {
         texts.push(match settings.passages.cuts() {
-            true => TextPlace::of(session, &job.source, listed).await?,
+            true => text_place(session, &job.source, listed).await?,
             false => TextPlace::File,
         });
     }
@@ -399,8 +403,9 @@ impl Attempted<'_> {
             Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
         let stages = decide::tables(&self.opened.stored, self.settings) + 1;
         runner.expect(stages);
+        let inputs = (&self.opened.stored, self.opened.sources.as_slice());
         let Decided { removed, rejected, annotations, removed_spans, passages } =
-            decide::decide(&self.opened, self.settings, session, self.records, &runner).await?;
+            decide::decide(inputs, self.settings, session, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
             expected: expected(file.path()),

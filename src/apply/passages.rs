@@ -8,61 +8,17 @@ use datafusion::common::cast::as_int64_array;
 use datafusion::functions_aggregate::expr_fn::{bool_or, count, sum};
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use datafusion::scalar::ScalarValue;
-use serde::{Deserialize, Serialize};
 
-use super::Opened;
 use super::decisions::{TOO_SHORT, removed_ids, removed_schema};
+use super::passage_action::{PassageCounts, Passages};
 use super::settings::Settings;
 use crate::error::{Error, Result};
-use crate::job::{self, Encoding};
+use crate::job::{self, Encoding, Job};
 use crate::output::Stored;
 use crate::pipeline::frames::by_group;
 use crate::schema::{IdType, Table};
-use crate::source::{self, Request, Rewriting, Selection, TextPlace, format_of};
+use crate::source::{self, Listed, Request, Rewriting, Selection, format_of, text_place};
 use crate::udf::expr_fn::word_count;
-
-/// What is done with the occurrences of passages that do not stay.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Passages {
-    /// Nothing.
-    #[default]
-    Leave,
-    /// The documents are annotated with their places.
-    Mark,
-    /// They are cut out of the texts.
-    Cut,
-    /// They are cut out of the texts, and documents that become too short are removed.
-    Drop {
-        /// The fewest words of a document out of which something was cut.
-        min_words: u64,
-    },
-}
-
-impl Passages {
-    /// The default of `min_words`, as `min_doc_words` in the sentence deduplication of datatrove.
-    pub const MIN_WORDS: u64 = 50;
-
-    /// Whether texts change.
-    pub(super) fn cuts(self) -> bool {
-        matches!(self, Self::Cut | Self::Drop { .. })
-    }
-}
-
-/// The numbers of what is cut or marked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PassageCounts {
-    /// The occurrences of passages that do not stay, in documents that stay.
-    pub spans: u64,
-    /// The documents with such occurrences.
-    pub documents: u64,
-    /// Their words.
-    pub words: u64,
-    /// Their bytes in UTF-8.
-    pub bytes: u64,
-    /// Documents that are removed because too few words are left of them.
-    pub too_short: u64,
-}
 
 /// The columns of the table of spans that are cut or marked.
 pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
@@ -128,11 +84,10 @@ fn of_kept(session: &SessionContext, stored: &Stored, settings: Settings) -> Res
 /// When a table cannot be read, or the source is gone.
 pub(super) async fn short(
     session: &SessionContext,
-    opened: &Opened,
+    (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: Settings,
     min_words: u64,
 ) -> Result<DataFrame> {
-    let stored = &opened.stored;
     let cut = of_kept(session, stored, settings)?
         .aggregate(
             vec![col("id"), col("source"), col("position")],
@@ -149,7 +104,7 @@ pub(super) async fn short(
         cut.clone().select(vec![col("cut_source").alias("source"), col("cut_position").alias("position")])?;
     let mut wanted = Selection::of_rows(places).await?;
     let mut short: Option<DataFrame> = None;
-    for (job, listed) in &opened.sources {
+    for (job, listed) in sources {
         let of_source = listed.take(&mut wanted);
         if of_source.is_empty() {
             continue;
@@ -252,13 +207,16 @@ pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result
 /// Refuses an output or a source in which passages cannot be marked or cut as `settings` say.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do; and as [`TextPlace::of`].
-pub(super) async fn refuse(session: &SessionContext, opened: &Opened, settings: Settings) -> Result<()> {
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do; and as [`text_place`].
+pub(super) async fn refuse(
+    session: &SessionContext,
+    (stored, sources): (&Stored, &[(Job, Listed)]),
+    settings: Settings,
+) -> Result<()> {
     let Settings { passages, annotate, contained, .. } = settings;
     if passages == Passages::Leave {
         return Ok(());
     }
-    let stored = &opened.stored;
     if !stored.manifest().tables.contains_key(Table::Spans.name()) {
         return Err(Error::job(format!(
             "--passages: {} has no table spans: add the section [passages] to its job, run it again, and apply its output",
@@ -278,9 +236,9 @@ pub(super) async fn refuse(session: &SessionContext, opened: &Opened, settings: 
              set clusters.contained in the job, run it again, and apply its output without --contained",
         ));
     }
-    for (job, listed) in &opened.sources {
+    for (job, listed) in sources {
         refuse_source(&job.source, passages)?;
-        TextPlace::of(session, &job.source, listed).await?;
+        text_place(session, &job.source, listed).await?;
     }
     Ok(())
 }

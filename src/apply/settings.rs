@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::passages::Passages;
+use super::passage_action::Passages;
 use crate::job::Tables;
 use crate::output::Stored;
 use crate::rewrite::{Annotation, Rejects};

@@ -47,7 +47,7 @@ pub(in crate::cli) struct Apply {
     /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
     passages: Option<Action>,
-    /// With --passages drop, remove documents out of which something was cut if they have fewer words than this; 50 by default
+    /// With --passages drop, remove a document if it has fewer words than this after the cut; 50 by default
     #[arg(long, value_name = "N", requires = "passages")]
     min_words: Option<u64>,
     /// What the kept and the removed documents are

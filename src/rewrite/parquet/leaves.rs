@@ -7,10 +7,10 @@ use std::sync::Arc;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
 use parquet::data_type::DataType;
-use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::batch::{Batch, Edit};
 use super::blocking::Input;
 use super::text_leaf::TextLeaf;
 use crate::error::{Context, Error, Result};
@@ -28,15 +28,6 @@ pub(super) struct Rows<'a> {
     /// The position of the first row of the row group in the file.
     pub first: u64,
     pub runs: &'a [Range<u64>],
-}
-
-/// A change to the values of a leaf.
-pub(super) trait Edit<T: DataType> {
-    /// Changes a batch of rows.
-    ///
-    /// # Errors
-    /// When the values are not what they should be.
-    fn edit(&mut self, batch: &mut Batch<T>) -> Result<()>;
 }
 
 /// No change.
@@ -156,56 +147,5 @@ impl Copy<'_> {
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
         let row = of_row(chunk.uncompressed_size()).saturating_add(of_row(chunk.num_values()) * VALUE_BYTES);
         (BATCH_BYTES / row.max(1)).clamp(1, BATCH_ROWS)
-    }
-}
-
-/// A batch of rows: the levels that the column has, and the values that are not null.
-pub(super) struct Batch<T: DataType> {
-    rows: u64,
-    /// The positions of the rows in the file.
-    pub positions: Vec<Range<u64>>,
-    /// The definition level of a value that is not null.
-    pub max_definition: i16,
-    has_repetitions: bool,
-    /// None if no value can be null.
-    pub definitions: Vec<i16>,
-    repetitions: Vec<i16>,
-    pub values: Vec<T::T>,
-}
-
-impl<T: DataType> Batch<T> {
-    fn new(of: &ColumnWriterImpl<'_, T>) -> Self {
-        let column = of.get_descriptor();
-        Self {
-            rows: 0,
-            positions: Vec::new(),
-            max_definition: column.max_def_level(),
-            has_repetitions: column.max_rep_level() > 0,
-            definitions: Vec::new(),
-            repetitions: Vec::new(),
-            values: Vec::new(),
-        }
-    }
-
-    /// Appends rows. A row begins where the repetition level is 0.
-    fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<usize> {
-        let definitions = (self.max_definition > 0).then_some(&mut self.definitions);
-        let repetitions = self.has_repetitions.then_some(&mut self.repetitions);
-        Ok(from.read_records(rows, definitions, repetitions, &mut self.values)?.0)
-    }
-
-    /// Writes the rows, and clears the batch.
-    fn write(&mut self, to: &mut ColumnWriterImpl<'_, T>) -> ParquetResult<()> {
-        if self.rows > 0 {
-            let definitions = (self.max_definition > 0).then_some(self.definitions.as_slice());
-            let repetitions = self.has_repetitions.then_some(self.repetitions.as_slice());
-            to.write_batch(&self.values, definitions, repetitions)?;
-        }
-        self.rows = 0;
-        self.positions.clear();
-        self.definitions.clear();
-        self.repetitions.clear();
-        self.values.clear();
-        Ok(())
     }
 }

@@ -1,12 +1,12 @@
-//! The leaf of the schema that has the texts, out of which spans are cut.
+//! The leaf of the schema that has the texts, and the spans that are cut out of them.
 
 use parquet::basic::Type as PhysicalType;
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::schema::types::SchemaDescriptor;
 
 use super::super::spans::{SpanCursor, other_text};
+use super::batch::{Batch, Edit};
 use super::blocking::Waiter;
-use super::leaves::{Batch, Edit};
 use crate::error::{Error, Result};
 use crate::kernel::text::without_spans::without_spans;
 use crate::source::TextPlace;
@@ -55,7 +55,7 @@ impl TextLeaf {
 }
 
 impl Edit<ByteArrayType> for TextLeaf {
-    /// Cuts the spans out of the texts of a batch of rows, each of which has one value at most.
+    /// Cuts the spans out of the texts of a batch of rows, each with one value at most.
     fn edit(&mut self, batch: &mut Batch<ByteArrayType>) -> Result<()> {
         let Self { path, cuts, waiter, .. } = self;
         let positions = || batch.positions.iter().cloned().flatten();
