@@ -7,6 +7,7 @@ mod columns;
 mod delta;
 mod groups;
 mod interrupted;
+mod passages;
 mod physical;
 mod refused;
 mod result;
@@ -140,7 +141,8 @@ fn result(to: &Path) -> serde_json::Value {
         adds_up(file);
     }
     let written = manifest["files"].as_array().unwrap().iter().flat_map(|f| f["written"].as_array().unwrap());
-    for file in written.chain(manifest["removed"].as_array().unwrap()) {
+    let tables = ["removed", "removed_spans"].into_iter().flat_map(|name| manifest[name].as_array().unwrap());
+    for file in written.chain(tables) {
         let path = file["path"].as_str().unwrap();
         let bytes = std::fs::read(to.join(path)).unwrap();
         assert_eq!(bytes.len() as u64, file["bytes"].as_u64().unwrap(), "{path}");

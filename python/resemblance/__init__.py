@@ -31,7 +31,20 @@ from .lookups import find, neighbors, report, show, sql
 from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
-from .upkeep import Applied, Cleaned, Generated, Losses, Verified, Written, apply, clean, generate, merge, verify
+from .upkeep import (
+    Applied,
+    Cleaned,
+    Generated,
+    Losses,
+    RemovedSpans,
+    Verified,
+    Written,
+    apply,
+    clean,
+    generate,
+    merge,
+    verify,
+)
 
 try:
     #: The version of this package.
@@ -57,6 +70,7 @@ __all__ = [
     "Output",
     "Pair",
     "Passage",
+    "RemovedSpans",
     "ResemblanceError",
     "Rows",
     "Run",

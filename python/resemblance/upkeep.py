@@ -26,6 +26,20 @@ class Losses:
 
 
 @dataclass(frozen=True)
+class RemovedSpans:
+    """The occurrences of passages that were cut out of documents or marked, because another one stays."""
+
+    spans: int
+    #: Documents with such occurrences.
+    documents: int
+    words: int
+    #: Bytes of UTF-8.
+    bytes: int
+    #: Documents that were removed because too few words are left of them.
+    too_short: int
+
+
+@dataclass(frozen=True)
 class Applied:
     """The counts of a source's documents: kept + removed + rejected = read."""
 
@@ -39,13 +53,16 @@ class Applied:
     #: Whether the result already existed.
     already_finished: bool
     losses: Losses
+    #: None from `dedup`, which does not cut.
+    passages: Optional[RemovedSpans] = None
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Applied:
         """The counts in the JSON object of a command."""
         names = ("read", "kept", "removed", "rejected", "files", "already_finished")
         counts: dict[str, Any] = {name: record.get(name) for name in names}
-        return cls(**counts, losses=Losses(**record["losses"]))
+        passages = RemovedSpans(**record["passages"]) if "passages" in record else None
+        return cls(**counts, losses=Losses(**record["losses"]), passages=passages)
 
 
 def apply(
@@ -54,6 +71,8 @@ def apply(
     *,
     rejects: Optional[str] = None,
     annotate: bool = False,
+    passages: Optional[str] = None,
+    min_words: Optional[int] = None,
     tables: Optional[str] = None,
     contained: Optional[float] = None,
     removed_share: Optional[float] = None,
@@ -71,6 +90,9 @@ def apply(
         to: the folder or URL to write to, which must be empty. A dry run needs no folder.
         rejects: what happens to documents that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
+        passages: what happens to passages that repeat inside documents, except for the occurrence that stays: "mark" adds the column
+            repeated_spans, "cut" cuts them out, and "drop" also removes documents that become too short.
+        min_words: with passages="drop", the fewest words that a document must have after the cut; 50 by default.
         tables: the format of the kept and the removed documents: "parquet", or "delta" for Delta tables.
         contained: the least share of its shingles that the representative of a removed document has, such as 0.98, instead of
             clusters.contained of the job.
@@ -90,6 +112,8 @@ def apply(
     given = {
         "to": None if to is None else os.fspath(to),
         "rejects": rejects,
+        "passages": passages,
+        "min-words": min_words,
         "tables": tables,
         "contained": contained,
         "removed-share": removed_share,

@@ -28,6 +28,30 @@ def test_apply_writes_what_stays(quickstart: resemblance.Run, tmp_path: Path) ->
         resemblance.apply(quickstart, tmp_path / "to", rejects="drop")
 
 
+def test_apply_cuts_passages(tmp_path: Path) -> None:
+    common = "This line is at the end of every page."
+    table = pyarrow.table({"id": ["a", "b", "c"], "text": [f"Page {n} has words {n * 7} of its own\n{common}" for n in (1, 2, 3)]})
+    pyarrow.parquet.write_table(table, tmp_path / "pages.parquet")
+    run = resemblance.run(
+        {
+            "source": {"format": "parquet", "url": str(tmp_path / "pages.parquet"), "id": "id", "text": "text"},
+            "passages": {"unit": "line"},
+            "score": {"threshold": 0.95},
+            "output": {"url": str(tmp_path / "out")},
+        },
+        progress=False,
+    )
+    counted = resemblance.apply(run, passages="cut", dry_run=True)
+    assert counted.passages == resemblance.RemovedSpans(2, 2, 18, 2 * len(common), 0)
+    resemblance.apply(run, tmp_path / "to", passages="cut", progress=False)
+    texts = pyarrow.parquet.read_table(tmp_path / "to" / "pages.parquet")["text"].to_pylist()
+    assert sum(common in text for text in texts) == 1 and all(text.startswith("Page") for text in texts)
+    marked = resemblance.apply(run, tmp_path / "marked", passages="mark", progress=False)
+    assert marked.passages == counted.passages
+    with pytest.raises(resemblance.JobError, match="min-words"):
+        resemblance.apply(run, tmp_path / "other", passages="cut", min_words=7)
+
+
 def test_verify_counts_the_files_or_names_the_damaged_one(quickstart: resemblance.Run, tmp_path: Path) -> None:
     files = [file for table in quickstart.manifest["tables"].values() for file in table["files"]]
     verified = resemblance.verify(quickstart)

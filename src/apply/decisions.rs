@@ -22,19 +22,24 @@ use crate::pipeline::frames::by_group;
 use crate::rewrite::Counts;
 use crate::schema::{IdType, Table};
 
+/// The reasons for which documents go: another document represents their cluster, or too few words are left of them.
+pub(super) const DUPLICATE: &str = "duplicate";
+pub(super) const TOO_SHORT: &str = "too_short";
+
 /// The columns of the table of documents that go.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("id", id.arrow(), false),
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
-        Field::new("kept_id", id.arrow(), false),
+        Field::new("kept_id", id.arrow(), true),
         Field::new("kept_source", DataType::Utf8, true),
         Field::new("kept_position", DataType::Int64, true),
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
-        Field::new("cluster_id", id.arrow(), false),
+        Field::new("cluster_id", id.arrow(), true),
         Field::new("group", DataType::Utf8, true),
+        Field::new("reason", DataType::Utf8, false),
     ]))
 }
 
@@ -116,6 +121,7 @@ pub(super) fn represented(
         containment.alias("containment"),
         col("cluster_id"),
         col("group"),
+        lit(DUPLICATE).alias("reason"),
     ])?)
 }
 

@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::job;
 use crate::output::delta::{WholeFile, put_whole};
 use crate::output::manifest::File;
-use crate::output::names::REMOVED;
+use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::{APPLIED, Layout};
-use crate::rewrite::annotated;
+use crate::rewrite::{Annotation, annotated};
 use crate::schema::IdType;
 use crate::source::{Listed, ParquetFile, Rewriting, SourceFile, format_of};
 
@@ -44,14 +44,14 @@ pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     )))
 }
 
-/// The columns of all files of the source together, and those that documents are told of with, where `annotations` have such ids.
+/// The columns of all files of the source together, and those of `annotations`.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where Delta cannot hold them, or a column is of several types.
 pub(super) async fn kept_schema(
     session: &SessionContext,
     files: &[SourceFile],
-    annotations: Option<IdType>,
+    (annotations, id): (&[Annotation], IdType),
 ) -> Result<SchemaRef> {
     // Empty files have no columns.
     let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
@@ -84,7 +84,7 @@ pub(super) async fn kept_schema(
         }
     }
     let schema = Schema::new(fields);
-    let schema = annotations.map_or(schema.clone(), |id| annotated(&schema, id));
+    let schema = annotated(&schema, annotations, id);
     match unfit(&schema) {
         Some(why) => Err(Error::job(format!(
             "{OPTION}: the kept documents cannot be a Delta table: {why}, or apply without it"
@@ -101,7 +101,7 @@ pub(super) async fn put_logs(
     target: &Layout,
     manifest: &Manifest,
     kept: &Schema,
-    removed: &Schema,
+    [removed, removed_spans]: [&Schema; 2],
 ) -> Result<()> {
     let written = manifest.files.iter().flat_map(|file| &file.written);
     let files: Vec<WholeFile> = written
@@ -110,14 +110,17 @@ pub(super) async fn put_logs(
         .map(|file| WholeFile { path: file.path.clone(), rows: file.rows, bytes: file.bytes })
         .collect();
     put_whole(target, "", kept, &files, &manifest.fingerprint).await?;
-    if manifest.annotate {
-        return Ok(());
+    let tables =
+        [(REMOVED, removed, &manifest.removed), (REMOVED_SPANS, removed_spans, &manifest.removed_spans)];
+    // Nothing is removed where documents are annotated.
+    for (name, schema, files) in tables.into_iter().filter(|(_, _, files)| !files.is_empty()) {
+        let folder = format!("{APPLIED}/{name}");
+        let inside = |file: &File| {
+            let path = file.path.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
+            Some(WholeFile { path, rows: file.rows, bytes: file.bytes })
+        };
+        let files: Vec<WholeFile> = files.iter().filter_map(inside).collect();
+        put_whole(target, &folder, schema, &files, &manifest.fingerprint).await?;
     }
-    let folder = format!("{APPLIED}/{REMOVED}");
-    let inside = |file: &File| {
-        let path = file.path.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
-        Some(WholeFile { path, rows: file.rows, bytes: file.bytes })
-    };
-    let files: Vec<WholeFile> = manifest.removed.iter().filter_map(inside).collect();
-    put_whole(target, &folder, removed, &files, &manifest.fingerprint).await
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::passage_action::{PassageCounts, Passages};
 use crate::job::Tables;
 use crate::output::manifest::{File, Origin};
 use crate::rewrite::{Counts, Rejects, SourceRecord};
@@ -35,6 +36,15 @@ pub struct Manifest {
     pub files: Vec<SourceRecord>,
     /// The table of removed documents.
     pub removed: Vec<File>,
+    /// The table of spans that were cut out of documents.
+    #[serde(default)]
+    pub removed_spans: Vec<File>,
+    /// What was done with the occurrences of passages that do not stay.
+    #[serde(default)]
+    pub passages: Passages,
+    /// The numbers of spans that were cut or marked.
+    #[serde(default)]
+    pub passage_counts: PassageCounts,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,
 }

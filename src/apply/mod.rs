@@ -6,6 +6,7 @@
 //!    _resemblance/            everything else: readers of datasets skip names that start with `_`
 //!        manifest.json        written last, in one put: counts, and every file that was written
 //!        removed/part-*       Parquet with a row for each removed document
+//!        removed_spans/part-*  Parquet with a row for each passage that was cut out of a document
 //!        rejected/PATH.rejected  documents that the job rejected, if they are separate
 //!        _work/apply.json     shows that an application has begun; removed at the end, as the others are
 //!        _work/parts/N.json   files of the source that are done
@@ -19,6 +20,7 @@
 //! application which was killed is taken up there.
 
 pub mod alarms;
+mod decide;
 pub(crate) mod decisions;
 mod delta;
 pub(crate) mod groups;
@@ -26,6 +28,8 @@ mod losses;
 mod manifest;
 mod names;
 mod parts;
+mod passage_action;
+mod passages;
 pub mod result;
 mod settings;
 mod spared;
@@ -44,20 +48,20 @@ use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Format, Job, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
-use crate::output::names::REMOVED;
 use crate::output::{APPLIED, Layout, Stored};
 use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
-use crate::rewrite::{FileToWrite, Rewrite, clustered_schema};
-use crate::schema::Table;
-use crate::source::{Listed, Rewriting, SourceFile, format_of};
-use decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
+use crate::rewrite::{FileToWrite, Rewrite};
+use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of, text_place};
+use decide::Decided;
+use decisions::{removed, removed_schema};
 pub use groups::GroupCounts;
 pub use losses::Losses;
 pub use manifest::Manifest;
 use parts::SourceToWrite;
+pub use passage_action::{PassageCounts, Passages};
+use passages::removed_spans_schema;
 pub use settings::Settings;
-use tables::Wanted;
 use target::Found;
 
 /// How an application ended.
@@ -101,7 +105,9 @@ impl Opened {
         if let Some(contained) = settings.contained {
             losses::refuse(session, &stored, contained).await?;
         }
-        Ok(Self { stored, sources })
+        let opened = Self { stored, sources };
+        passages::refuse(session, (&opened.stored, &opened.sources), settings).await?;
+        Ok(opened)
     }
 
     /// What should be known before the result is used, as sentences.
@@ -153,11 +159,16 @@ impl Opened {
         losses::losses(session, &self.stored, settings.contained).await
     }
 
-    /// What would stay and go. Reads the tables of the output, and writes nothing.
+    /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and writes nothing.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn counts(&self, session: &SessionContext, settings: Settings) -> Result<Counts> {
+    pub async fn counts(
+        &self,
+        session: &SessionContext,
+        settings: Settings,
+        passages: PassageCounts,
+    ) -> Result<Counts> {
         let counts = decisions::counts(session, &self.stored).await?.into_values();
         let mut all = counts.fold(Counts::default(), Counts::plus);
         let left_out = self.stored.manifest().counts.rows_left_out();
@@ -168,7 +179,27 @@ impl Opened {
             all.removed = removed.count().await? as u64;
             all.kept -= all.removed;
         }
+        let too_short = passages.too_short;
+        all.removed += too_short;
+        all.kept -= too_short;
         Ok(all)
+    }
+
+    /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts; writes nothing.
+    ///
+    /// # Errors
+    /// When a table or the source cannot be read.
+    pub async fn passages(&self, session: &SessionContext, settings: Settings) -> Result<PassageCounts> {
+        let short = match settings.passages {
+            Passages::Leave => return Ok(PassageCounts::default()),
+            Passages::Mark | Passages::Cut => None,
+            Passages::Drop { min_words } => {
+                let inputs = (&self.stored, self.sources.as_slice());
+                Some(passages::short(session, inputs, settings, min_words).await?)
+            }
+        };
+        let spans = passages::removed_spans(session, &self.stored, settings, short.clone())?;
+        passages::counts(spans, short).await
     }
 
     /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
@@ -286,14 +317,22 @@ pub async fn apply(
         target::tidy_late(&target).await;
         return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
-    if settings.annotate {
+    let annotations = settings.annotations();
+    if !annotations.is_empty() {
         for ((job, _), files) in opened.sources.iter().zip(&files) {
-            taken::refuse(session, &job.source, files).await?;
+            taken::refuse(session, &job.source, files, &annotations).await?;
         }
     }
-    let annotations = settings.annotate.then(|| opened.stored.manifest().source.id);
+    let mut texts = Vec::with_capacity(opened.sources.len());
+    for (job, listed) in &opened.sources {
+        texts.push(match settings.passages.cuts() {
+            true => text_place(session, &job.source, listed).await?,
+            false => TextPlace::File,
+        });
+    }
+    let id = opened.stored.manifest().source.id;
     let kept_schema = match settings.tables {
-        Tables::Delta => Some(delta::kept_schema(session, &files.concat(), annotations).await?),
+        Tables::Delta => Some(delta::kept_schema(session, &files.concat(), (&annotations, id)).await?),
         Tables::Parquet => None,
     };
     let records = target.within(APPLIED);
@@ -311,7 +350,7 @@ pub async fn apply(
         control,
     };
     let ended = tokio::select! {
-        ended = attempt.run(files.into_iter().zip(paths).collect()) => ended,
+        ended = attempt.run(files.into_iter().zip(paths).collect(), texts) => ended,
         () = lost.cancelled() => Err(Error::interrupted()),
     };
     let ended = match ended {
@@ -340,8 +379,12 @@ struct Attempted<'a> {
 }
 
 impl Attempted<'_> {
-    /// Writes the files of each source to their paths.
-    async fn run(self, sources: Vec<(Vec<SourceFile>, Vec<String>)>) -> Result<Outcome> {
+    /// Writes the files of each source to their paths; its texts are at the places `texts`.
+    async fn run(
+        self,
+        sources: Vec<(Vec<SourceFile>, Vec<String>)>,
+        texts: Vec<TextPlace>,
+    ) -> Result<Outcome> {
         // Somebody may have finished or begun since the folder was looked at.
         if let Found::Finished(manifest) = target::find(self.target, &self.fingerprint).await? {
             return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
@@ -358,10 +401,11 @@ impl Attempted<'_> {
         let stages = (self.records, self.claim);
         let runner =
             Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
-        let has_rejects = self.has_rejects();
-        let stages = 2 + usize::from(has_rejects);
+        let stages = decide::tables(&self.opened.stored, self.settings) + 1;
         runner.expect(stages);
-        let (removed, clustered) = self.decide(&runner).await?;
+        let inputs = (&self.opened.stored, self.opened.sources.as_slice());
+        let Decided { removed, rejected, annotations, removed_spans, passages } =
+            decide::decide(inputs, self.settings, session, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
             expected: expected(file.path()),
@@ -374,14 +418,16 @@ impl Attempted<'_> {
             target: self.target.absolute(),
             rejects: self.settings.rejects,
             fingerprint: self.fingerprint.clone(),
-            rejected: if has_rejects { self.rejected(&runner).await? } else { Vec::new() },
+            rejected,
             removed: removed.clone(),
-            clustered,
+            annotations,
+            cut: removed_spans.clone(),
             id,
         };
         let jobs = self.opened.sources.iter().map(|(job, _)| job.source.clone());
-        let sources = jobs.zip(sources).map(|(source, (files, paths))| SourceToWrite {
+        let sources = jobs.zip(texts).zip(sources).map(|((source, text), (files, paths))| SourceToWrite {
             source,
+            text,
             files: files.into_iter().zip(paths).map(to_write).collect(),
         });
         let done = parts::write(rewrite, sources.collect(), self.engine, self.target, (self.control, stages))
@@ -416,66 +462,18 @@ impl Attempted<'_> {
             counts,
             files: done.files,
             removed: removed.into_iter().map(in_result).collect(),
+            removed_spans: removed_spans.into_iter().map(in_result).collect(),
+            passages: self.settings.passages,
+            passage_counts: passages,
             warnings,
         };
         if let Some(kept) = &self.kept_schema {
-            delta::put_logs(self.target, &manifest, kept, &removed_schema(id)).await?;
+            delta::put_logs(self.target, &manifest, kept, [&removed_schema(id), &removed_spans_schema(id)])
+                .await?;
         }
         target::publish(self.target, self.claim, &manifest).await?;
         target::tidy(self.target).await;
         Ok(Outcome { manifest, already_finished: false, files_reused: done.reused })
-    }
-
-    /// The files of the table of documents that go, and where all stay, of those in clusters.
-    async fn decide(&self, runner: &Runner<'_>) -> Result<(Vec<File>, Option<Vec<File>>)> {
-        let (session, stored) = (self.engine.session(), &self.opened.stored);
-        let id = stored.manifest().source.id;
-        // A job over a finished output has groups of its own.
-        let job = stored.job();
-        let group = job.source.group.as_deref();
-        Ok(match self.settings.annotate {
-            true => {
-                let wanted = Wanted {
-                    name: "clustered",
-                    folder: "_work/clustered".into(),
-                    schema: clustered_schema(id),
-                    rows: losses::annotated(
-                        clustered(session, stored, group)?,
-                        session,
-                        stored,
-                        self.settings,
-                    )?,
-                };
-                (Vec::new(), Some(tables::table(wanted, runner).await?))
-            }
-            false => {
-                let wanted = Wanted {
-                    name: REMOVED,
-                    folder: REMOVED.into(),
-                    schema: removed_schema(id),
-                    rows: removed(session, stored, group, self.settings.contained)?,
-                };
-                (tables::table(wanted, runner).await?, None)
-            }
-        })
-    }
-
-    /// Whether the job rejected documents.
-    fn has_rejects(&self) -> bool {
-        let rejects = self.opened.stored.manifest().tables.get(Table::Rejects.name());
-        rejects.is_some_and(|table| table.rows > 0)
-    }
-
-    /// The files of a table that says where documents are that the job rejected.
-    async fn rejected(&self, runner: &Runner<'_>) -> Result<Vec<File>> {
-        let (session, stored) = (self.engine.session(), &self.opened.stored);
-        let wanted = Wanted {
-            name: "rejected",
-            folder: "_work/rejected".into(),
-            schema: rejected_schema(),
-            rows: rejected(session, stored)?,
-        };
-        tables::table(wanted, runner).await
     }
 }
 

@@ -9,6 +9,7 @@ use crate::job;
 use crate::output::Layout;
 use crate::rewrite::record::{Part, finished_part};
 use crate::rewrite::{FileToWrite, PartToWrite, Rewrite, SourceRecord};
+use crate::source::TextPlace;
 
 /// Bytes or files after which a part ends. A file is never divided.
 const PART_BYTES: u64 = 8 << 20;
@@ -20,6 +21,8 @@ const STEP: &str = "rewrite";
 /// The files of a source.
 pub(super) struct SourceToWrite {
     pub source: job::Source,
+    /// Where the texts are in them.
+    pub text: TextPlace,
     /// In the order of their paths.
     pub files: Vec<FileToWrite>,
 }
@@ -44,15 +47,15 @@ pub(super) async fn write(
     (control, stage): (&RunControl, usize),
 ) -> Result<Done> {
     let (mut done, mut ahead, mut bytes) = (Vec::new(), Vec::new(), 0);
-    for SourceToWrite { source, files } in sources {
+    for SourceToWrite { source, text, files } in sources {
         let sizes: Vec<u64> = files.iter().map(|file| file.file.pin.size).collect();
         bytes += sizes.iter().sum::<u64>();
         for range in parts(&sizes) {
             let number = done.len();
             let finished = finished_part(target, number, &rewrite.fingerprint).await?;
             if finished.is_none() {
-                let (source, files) = (source.clone(), files[range].to_vec());
-                ahead.push(PartToWrite { number, source, files });
+                let (source, text, files) = (source.clone(), text.clone(), files[range].to_vec());
+                ahead.push(PartToWrite { number, source, text, files });
             }
             done.push(finished);
         }

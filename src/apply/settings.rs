@@ -2,12 +2,13 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::passage_action::Passages;
 use crate::job::Tables;
 use crate::output::Stored;
-use crate::rewrite::Rejects;
+use crate::rewrite::{Annotation, Rejects};
 
 /// The version of what an application writes. Raise it with every change that gives other files.
-pub(super) const FORMAT_VERSION: u64 = 4;
+pub(super) const FORMAT_VERSION: u64 = 5;
 
 /// What is done with the documents of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,17 +21,29 @@ pub struct Settings {
     pub tables: Tables,
     /// The least share of its shingles that the representative of a removed document has, instead of what the job says.
     pub contained: Option<f64>,
+    /// What is done with the occurrences of passages that do not stay.
+    pub passages: Passages,
 }
 
 impl Settings {
     /// A hash in 32 hexadecimal digits of everything that can change a file of the result.
     pub(super) fn fingerprint(self, stored: &Stored) -> String {
-        let Self { rejects, annotate, tables, contained } = self;
+        let Self { rejects, annotate, tables, contained, passages } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
         let mut text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate} {tables:?}");
         if let Some(contained) = contained {
             text.push_str(&format!(" {contained:?}"));
         }
+        if passages != Passages::Leave {
+            text.push_str(&format!(" {passages:?}"));
+        }
         format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
+
+    /// The annotations that documents get.
+    pub(super) fn annotations(self) -> Vec<Annotation> {
+        let clusters = self.annotate.then_some(Annotation::Clusters);
+        let spans = (self.passages == Passages::Mark).then_some(Annotation::Spans);
+        clusters.into_iter().chain(spans).collect()
     }
 }

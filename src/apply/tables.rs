@@ -16,17 +16,24 @@ pub(super) struct Wanted {
     /// Its folder in the result.
     pub folder: String,
     pub schema: SchemaRef,
+    /// The columns that order the rows of a file.
+    pub sorted_by: &'static [&'static str],
     pub rows: DataFrame,
 }
 
-/// Writes a table: the rows of a file of the source into one file, by their positions. Returns its files.
+/// The order of a table with one row for each document.
+pub(super) const BY_DOCUMENT: &[&str] = &["source", "position"];
+
+/// The order of a table with several rows for each document.
+pub(super) const BY_SPAN: &[&str] = &["source", "position", "byte_start"];
+
+/// Writes a table: the rows of a file of the source into one file, in their order. Returns its files.
 ///
 /// # Errors
 /// When the rows cannot be computed or written, or the run was stopped.
 pub(super) async fn table(wanted: Wanted, runner: &Runner<'_>) -> Result<Vec<File>> {
-    let Wanted { name, folder, schema, rows } = wanted;
+    let Wanted { name, folder, schema, sorted_by, rows } = wanted;
     let target = Target { table: name.to_owned(), folder, rows: Rows::All, schema, carried: 0 };
-    let sorted_by = &["source", "position"];
     let work = Work {
         name,
         targets: vec![target],

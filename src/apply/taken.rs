@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::error::{Context, Result};
 use crate::job;
-use crate::rewrite::{NAMES, append_names, column_exists};
+use crate::rewrite::{Annotation, append_names, column_exists, names};
 use crate::source::{ParquetFile, Piece, Rewriting, RowFormat, SourceFile, format_of};
 
 /// Footers that are read at the same time.
@@ -20,6 +20,7 @@ pub(super) async fn refuse(
     session: &SessionContext,
     source: &job::Source,
     files: &[SourceFile],
+    annotations: &[Annotation],
 ) -> Result<()> {
     // Empty files have no columns.
     let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
@@ -28,7 +29,10 @@ pub(super) async fn refuse(
             let schemas = stream::iter(files).map(|file| async move {
                 let parquet = ParquetFile::open(session, &file).await?;
                 let columns = parquet.metadata.file_metadata().schema().get_fields();
-                match NAMES.into_iter().find(|name| columns.iter().any(|column| column.name() == *name)) {
+                match names(annotations)
+                    .into_iter()
+                    .find(|name| columns.iter().any(|column| column.name() == *name))
+                {
                     Some(name) => Err(column_exists(name, file.path())),
                     None => Ok(()),
                 }
@@ -39,7 +43,7 @@ pub(super) async fn refuse(
         Rewriting::Rows(format) if format.has_header(source) => match files.first() {
             Some(file) => {
                 let header = header(session, source, format, file).await?;
-                append_names(format, source, &header, file.path(), &mut Vec::new())
+                append_names(format, source, annotations, (&header, file.path()), &mut Vec::new())
             }
             None => Ok(()),
         },

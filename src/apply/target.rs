@@ -11,7 +11,7 @@ use crate::output::attempt::{self, ATTEMPTS, Record};
 use crate::output::claim::Claim;
 use crate::output::entries::Entry;
 use crate::output::names::Attempt;
-use crate::output::names::REMOVED;
+use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::{APPLIED, BEGUN, Layout, Stored};
 use crate::pipeline::overlap;
 use crate::rewrite::record::is_content;
@@ -146,21 +146,24 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
     target.remove_entries(there.into_iter().filter(|entry| entry.is_staged_by(target)).collect()).await
 }
 
-/// Publishes the result. Files of the table `removed/` that killed attempts wrote are removed first, because readers of the folder
+/// Publishes the result. Files of the tables `removed/` and `removed_spans/` that killed attempts wrote are removed first, because readers of the folder
 /// would read them.
 ///
 /// # Errors
 /// When the store refuses, or the folder was lost to another process.
 pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest) -> Result<()> {
     let records = target.within(APPLIED);
-    let named: BTreeSet<&str> = manifest.removed.iter().map(|file| file.path.as_str()).collect();
+    let files = manifest.removed.iter().chain(&manifest.removed_spans);
+    let named: BTreeSet<&str> = files.map(|file| file.path.as_str()).collect();
     let attempts = attempt::ids(&records).await?;
     let left = |entry: &Entry| {
         let of_ours = Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
         of_ours && !named.contains(format!("{APPLIED}/{}", entry.inside).as_str())
     };
-    let left = records.entries(REMOVED).await?.into_iter().filter(left).collect();
-    records.remove_entries(left).await?;
+    for folder in [REMOVED, REMOVED_SPANS] {
+        let left = records.entries(folder).await?.into_iter().filter(left).collect();
+        records.remove_entries(left).await?;
+    }
     claim.verify().await?;
     match records.create(MANIFEST, manifest).await? {
         true => Ok(()),

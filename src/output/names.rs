@@ -16,9 +16,12 @@ use xxhash_rust::xxh3::xxh3_64;
 /// `clean/**/*.parquet` must not match its files.
 pub(crate) const REMOVED: &str = "removed";
 
+/// The folder of the spans that `apply` cut out of documents, next to that.
+pub(crate) const REMOVED_SPANS: &str = "removed_spans";
+
 /// The ending of the files of a table.
 fn ending(folder: &str) -> &'static str {
-    if folder == REMOVED { ".resemblance" } else { ".resemblance.parquet" }
+    if [REMOVED, REMOVED_SPANS].contains(&folder) { ".resemblance" } else { ".resemblance.parquet" }
 }
 
 /// Hexadecimal digits of an attempt.

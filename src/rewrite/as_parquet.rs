@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringBuilder, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::prelude::{cast, col};
 use futures::TryStreamExt;
@@ -12,10 +12,13 @@ use parquet::file::properties::WriterProperties;
 
 use super::actions::RowActions;
 use super::annotations::annotated;
+use super::edits::Edits;
 use super::record::Written;
+use super::spans::{SpanCursor, other_text};
 use super::work::{self, Work, written};
 use crate::error::{Context, Error, Result};
 use crate::job;
+use crate::kernel::text::without_spans::without_spans;
 use crate::source::{self, Listed, Request, RowSet, Selection, SourceFile};
 
 /// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
@@ -34,9 +37,10 @@ pub(super) async fn write(
     documents: u64,
 ) -> Result<(u64, Vec<Written>)> {
     let kept = actions.not_kept().others(documents);
-    let mut files = vec![copy(work, file, path, kept).await?];
+    let mut files = vec![copy(work, file, path, kept, Edits::of_kept(work, file.path()).await?).await?];
     if actions.any_separate() {
-        files.push(copy(work, file, &work::rejected(path), actions.rejected.clone()).await?);
+        let rejected = actions.rejected.clone();
+        files.push(copy(work, file, &work::rejected(path), rejected, Edits::default()).await?);
     }
     Ok((documents, files))
 }
@@ -52,19 +56,46 @@ pub(super) async fn documents(work: &Work, file: &SourceFile) -> Result<u64> {
     Ok(read.frame.count().await? as u64)
 }
 
-/// Writes the documents at these positions.
-async fn copy(work: &Work, file: &SourceFile, inside: &str, wanted: RowSet) -> Result<Written> {
+/// The texts of the documents at these positions without the spans that are cut.
+async fn without_cuts(
+    texts: &ArrayRef,
+    positions: &UInt64Array,
+    cuts: &mut SpanCursor,
+    path: &str,
+) -> Result<ArrayRef> {
+    let Some(texts) = texts.as_string_opt::<i32>() else {
+        return Err(Error::bug("texts came of another type"));
+    };
+    let mut kept = StringBuilder::new();
+    for (text, position) in texts.iter().zip(positions.values()) {
+        let spans = cuts.at(*position).await?;
+        match text {
+            Some(text) => {
+                kept.append_value(without_spans(text, &spans).ok_or_else(|| other_text(path, *position))?);
+            }
+            None if spans.is_empty() => kept.append_null(),
+            None => return Err(other_text(path, *position)),
+        }
+    }
+    Ok(Arc::new(kept.finish()))
+}
+
+/// Writes the documents at these positions with their `edits`.
+async fn copy(
+    work: &Work,
+    file: &SourceFile,
+    inside: &str,
+    wanted: RowSet,
+    mut edits: Edits,
+) -> Result<Written> {
     let writing = || format!("cannot write {}/{inside}", work.target.shown());
     let own: SchemaRef = Arc::new(Schema::new(vec![
         Field::new("id", DataType::Utf8, true),
         Field::new("text", DataType::Utf8, true),
     ]));
-    let (schema, mut cursor) = match &work.annotations {
-        None => (own, None),
-        Some(annotations) => {
-            let schema = Arc::new(annotated(&own, annotations.id));
-            (schema, Some(annotations.of(&work.session, &work.records, file.path()).await?))
-        }
+    let schema = match &edits.annotations {
+        None => own,
+        Some(cursor) => Arc::new(annotated(&own, &cursor.annotations, cursor.id)),
     };
     let zstd = ZstdLevel::try_new(1).context(writing)?;
     let properties = WriterProperties::builder()
@@ -85,10 +116,13 @@ async fn copy(work: &Work, file: &SourceFile, inside: &str, wanted: RowSet) -> R
             read.frame.select(vec![text("id"), text("text"), position])?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let mut columns: Vec<ArrayRef> = batch.columns()[..2].to_vec();
-            if let Some(cursor) = &mut cursor {
-                let Some(positions) = batch.column(2).as_primitive_opt::<UInt64Type>() else {
-                    return Err(Error::bug("positions came of another type"));
-                };
+            let Some(positions) = batch.column(2).as_primitive_opt::<UInt64Type>() else {
+                return Err(Error::bug("positions came of another type"));
+            };
+            if let Some(cuts) = &mut edits.cuts {
+                columns[1] = without_cuts(&columns[1], positions, cuts, file.path()).await?;
+            }
+            if let Some(cursor) = &mut edits.annotations {
                 columns.extend(cursor.columns_at(positions).await?);
             }
             let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;

@@ -16,9 +16,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::actions::Rejects;
-use super::annotations::Annotations;
+use super::annotations::{AnnotationTable, Annotations};
+use super::cuts::Cuts;
 use super::one_file;
 use super::record::{Counts, Part, finished_part, put_part};
+use super::spans::PartSpans;
 use super::work::Work;
 use crate::error::Error;
 use crate::job;
@@ -26,7 +28,7 @@ use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout, read};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
-use crate::source::{FileBytes, FileToParse, Selection, SourceFile, read_bytes};
+use crate::source::{FileBytes, FileToParse, Selection, SourceFile, TextPlace, read_bytes};
 
 /// Files of one source or more, and how they are rewritten.
 ///
@@ -42,10 +44,11 @@ pub(crate) struct Rewrite {
     /// The fingerprint in the records of parts.
     pub fingerprint: String,
     /// The files of tables in its folder of records, each sorted by (source, position): the removed documents, the rejected
-    /// ones, and, where documents are annotated instead, the documents in clusters.
+    /// ones, the annotations, and the spans that are cut.
     pub removed: Vec<File>,
     pub rejected: Vec<File>,
-    pub clustered: Option<Vec<File>>,
+    pub annotations: Vec<AnnotationTable>,
+    pub cut: Vec<File>,
     /// The type of ids.
     pub id: IdType,
 }
@@ -57,6 +60,8 @@ pub(crate) struct PartToWrite {
     pub number: usize,
     /// The source of its files.
     pub source: job::Source,
+    /// Where the texts are in them.
+    pub text: TextPlace,
     pub files: Vec<FileToWrite>,
 }
 
@@ -105,10 +110,21 @@ impl Rewrite {
             positions(&session, &records, &self.removed, part).await?,
             positions(&session, &records, &self.rejected, part).await?,
         );
-        let annotations = self.clustered.clone().map(|files| Annotations { files, id: self.id });
+        let annotations = Annotations { tables: self.annotations.clone(), id: self.id };
+        let sources = part.files.first().zip(part.files.last());
+        let sources = sources.filter(|_| self.cut.iter().any(|file| file.rows > 0));
+        let spans = match sources {
+            Some((first, last)) => {
+                let sources = (first.file.source.as_ref(), last.file.source.as_ref());
+                Some(PartSpans::of(&session, &records, &self.cut, sources).await?)
+            }
+            None => None,
+        };
+        let cuts = Cuts { spans, text: part.text.clone() };
         let (source, rejects) = (part.source.clone(), self.rejects);
         let read = read.clone();
-        let work = Work { session, source, target, records, rejects, removed, rejected, annotations, read };
+        let work =
+            Work { session, source, target, records, rejects, removed, rejected, annotations, cuts, read };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
             files.push(one_file::write(&work, &SourceFile::listed(file)?, path, *expected).await?);

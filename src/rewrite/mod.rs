@@ -1,4 +1,4 @@
-//! Rewrites the files of a source without some of their rows, or with more columns.
+//! Rewrites the files of a source without some of their rows or spans of their texts, or with more columns.
 //!
 //! `one_file` chooses how a file is rewritten: Parquet value by value (`parquet`), CSV and JSON lines byte for byte
 //! (`rows`), text files whole (`whole_file`), and other formats as Parquet (`as_parquet`). Files get their names when
@@ -8,15 +8,20 @@
 mod actions;
 mod annotations;
 mod as_parquet;
+mod cuts;
+mod edits;
 mod exec;
 mod one_file;
 mod parquet;
 pub(crate) mod record;
 mod rows;
+mod spans;
 mod whole_file;
 mod work;
 
 pub use actions::Rejects;
-pub(crate) use annotations::{NAMES, annotated, append_names, clustered_schema, column_exists};
+pub(crate) use annotations::{
+    Annotation, AnnotationTable, annotated, append_names, clustered_schema, column_exists, names,
+};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use record::{Counts, SourceRecord, Written};

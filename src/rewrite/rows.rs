@@ -1,4 +1,6 @@
-//! CSV and JSON lines: each kept row keeps its bytes.
+//! CSV and JSON lines: each kept row keeps its bytes, except for its edits.
+
+use std::borrow::Cow;
 
 use async_compression::tokio::write::{GzipEncoder, ZstdEncoder};
 use bytes::Bytes;
@@ -7,8 +9,10 @@ use futures::TryStreamExt;
 use tokio::io::AsyncWriteExt;
 
 use super::actions::{RowAction, RowActions};
-use super::annotations::{Cursor, NAMES, append_names, values};
+use super::annotations::{Cursor, append_names, name_exists};
+use super::edits::Edits;
 use super::record::Written;
+use super::spans::other_text;
 use super::work::{self, Work, written};
 use crate::error::{Context, Error, Result};
 use crate::job::Encoding;
@@ -39,19 +43,17 @@ pub(super) async fn write(
     let rejected = if actions.any_separate() { Some(begin(&work::rejected(path)).await?) } else { None };
     let mut sorted = SortedRows { actions, kept, rejected };
     sorted.write_to_both(&mark);
-    let mut annotator = match &work.annotations {
-        Some(annotations) => {
-            let cursor = annotations.of(&work.session, &work.records, file.path()).await?;
-            Some(Annotator { format, work, path: file.path(), cursor, pieces: Vec::new() })
-        }
-        None => None,
+    let edits = Edits::of_kept(work, file.path()).await?;
+    let mut editor = match edits.is_empty() {
+        true => None,
+        false => Some(Editor { format, work, path: file.path(), edits, pieces: Vec::new() }),
     };
     let mut next = Some(first);
     loop {
         let end = next.is_none();
-        let mut take = |piece: Piece<'_>| match &mut annotator {
-            Some(annotator) => {
-                annotator.pieces.push(OwnedPiece::from(piece));
+        let mut take = |piece: Piece<'_>| match &mut editor {
+            Some(editor) => {
+                editor.pieces.push(OwnedPiece::from(piece));
                 Ok(())
             }
             None => {
@@ -66,8 +68,8 @@ pub(super) async fn write(
             }
             None => cutter.end(&mut take)?,
         }
-        if let Some(annotator) = &mut annotator {
-            annotator.write_to(&mut sorted.kept).await?;
+        if let Some(editor) = &mut editor {
+            editor.write_to(&mut sorted).await?;
         }
         if end {
             return Ok((cutter.rows(), sorted.finish().await?));
@@ -138,13 +140,13 @@ impl SortedRows<'_> {
     }
 }
 
-/// Appends annotation columns to the rows of a chunk.
-struct Annotator<'a> {
+/// Edits the rows of a chunk.
+struct Editor<'a> {
     format: &'a dyn RowFormat,
     work: &'a Work,
     path: &'a str,
-    cursor: Cursor,
-    /// The pieces of the chunk, which wait until their annotations are read.
+    edits: Edits,
+    /// The pieces of the chunk, which wait until their edits are read.
     pieces: Vec<OwnedPiece>,
 }
 
@@ -166,36 +168,65 @@ impl From<Piece<'_>> for OwnedPiece {
     }
 }
 
-impl Annotator<'_> {
-    async fn write_to(&mut self, kept: &mut RowFile) -> Result<()> {
-        let source = &self.work.source;
-        for piece in self.pieces.drain(..) {
+impl Editor<'_> {
+    async fn write_to(&mut self, sorted: &mut SortedRows<'_>) -> Result<()> {
+        for piece in std::mem::take(&mut self.pieces) {
             match piece {
-                OwnedPiece::Header(body, end) => {
-                    append_names(self.format, source, &body, self.path, &mut kept.buffer)?;
-                    kept.buffer.extend_from_slice(&end);
-                }
-                OwnedPiece::Other(bytes) => kept.buffer.extend_from_slice(&bytes),
+                OwnedPiece::Header(body, end) => self.header(sorted, &body, &end)?,
+                OwnedPiece::Other(bytes) => sorted.take(Piece::Other(&bytes)),
                 OwnedPiece::Row { position, line, whole, body, end } => {
-                    let annotation = self.cursor.at(position).await?;
-                    // A record that cannot be read has no end to which a field could be appended.
-                    if whole {
-                        let columns: Vec<_> = NAMES.into_iter().zip(values(annotation)).collect();
-                        let appended = self.format.append_values(source, &body, &columns, &mut kept.buffer);
-                        appended.map_err(|name| {
-                            Error::input(format!(
-                                "{} line {line} has a field `{name}` already, which --annotate would add: rename it and run the \
-                                 job again, or apply without --annotate",
-                                self.path
-                            ))
-                        })?;
-                    } else {
-                        kept.buffer.extend_from_slice(&body);
+                    let row = Row { position, line, whole, body: &body, end: &end };
+                    match sorted.actions.of(position) {
+                        RowAction::Keep => self.row(&mut sorted.kept, row).await?,
+                        RowAction::Separate | RowAction::Remove => sorted.take(Piece::Row(row)),
                     }
-                    kept.row(&[], &end);
                 }
             }
         }
+        Ok(())
+    }
+
+    fn header(&self, sorted: &mut SortedRows<'_>, body: &[u8], end: &[u8]) -> Result<()> {
+        let Some(Cursor { annotations, .. }) = &self.edits.annotations else {
+            sorted.take(Piece::Header(body, end));
+            return Ok(());
+        };
+        let kept = &mut sorted.kept.buffer;
+        append_names(self.format, &self.work.source, annotations, (body, self.path), kept)?;
+        kept.extend_from_slice(end);
+        if let Some(rejected) = &mut sorted.rejected {
+            rejected.buffer.extend_from_slice(body);
+            rejected.buffer.extend_from_slice(end);
+        }
+        Ok(())
+    }
+
+    async fn row(&mut self, kept: &mut RowFile, row: Row<'_>) -> Result<()> {
+        let (source, place) = (&self.work.source, &self.work.cuts.text);
+        let Row { position, line, body, end, whole } = row;
+        let mut body = Cow::Borrowed(body);
+        if let Some(cuts) = &mut self.edits.cuts {
+            let spans = cuts.at(position).await?;
+            if !spans.is_empty() {
+                let mut cut = Vec::with_capacity(body.len());
+                let found = self.format.cut_text(source, place, &body, &spans, &mut cut);
+                found.ok_or_else(|| other_text(self.path, position))?;
+                body = Cow::Owned(cut);
+            }
+        }
+        if let Some(cursor) = &mut self.edits.annotations {
+            let values = cursor.at(position).await?;
+            // A record that cannot be read has no end to which a field could be appended.
+            if whole {
+                let names = cursor.columns.iter().map(|column| column.name);
+                let columns: Vec<_> = names.zip(values).collect();
+                let appended = self.format.append_values(source, &body, &columns, &mut kept.buffer);
+                let has = |name| format!("{} line {line} has a field `{name}`", self.path);
+                appended.map_err(|name| name_exists(name, &has(name)))?;
+                body = Cow::Borrowed(&[]);
+            }
+        }
+        kept.row(&body, end);
         Ok(())
     }
 }

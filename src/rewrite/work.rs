@@ -5,6 +5,7 @@ use datafusion::prelude::SessionContext;
 
 use super::actions::Rejects;
 use super::annotations::Annotations;
+use super::cuts::Cuts;
 use super::record::Written;
 use crate::error::Result;
 use crate::job;
@@ -23,8 +24,10 @@ pub(super) struct Work {
     /// The duplicates, and the documents that the job rejected.
     pub removed: Selection,
     pub rejected: Selection,
-    /// The annotations, where all documents are kept and annotated.
-    pub annotations: Option<Annotations>,
+    /// The annotations of documents that are kept.
+    pub annotations: Annotations,
+    /// The spans that are cut out of documents that are kept.
+    pub cuts: Cuts,
     /// Counts the bytes of files that were read.
     pub read: Count,
 }

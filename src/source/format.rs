@@ -2,6 +2,7 @@
 //!
 //! Each format is one constant of [`SourceFormat`] in a file of its own under `formats/`, whose `mod.rs` has the list.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use super::documents::DocumentSink;
 use super::file::SourceFile;
 use super::parser::{FileToParse, Parser, WantedValues};
 use super::rows::{RowCutter, check_separators};
+use super::text_place::TextPlace;
 use crate::error::Result;
 use crate::job;
 
@@ -172,6 +174,17 @@ pub(crate) trait RowFormat: Sync {
         columns: &[(&'static str, AddedValue)],
         to: &mut Vec<u8>,
     ) -> std::result::Result<(), &'static str>;
+
+    /// Appends a row without `spans` of the text at `place`: ranges of the text's bytes, in ascending order. `None` if the row has
+    /// no text there, or the text does not have these spans.
+    fn cut_text(
+        &self,
+        source: &job::Source,
+        place: &TextPlace,
+        row: &[u8],
+        spans: &[Range<usize>],
+        to: &mut Vec<u8>,
+    ) -> Option<()>;
 }
 
 impl dyn RowFormat + '_ {

@@ -3,7 +3,7 @@
 //! `formats/` has one file per format, behind the interface of `format`. `listing/` finds the files. Parquet is scanned by the engine (`parquet/`); all other formats
 //! are parsed by `ParseFiles` (`parse_files`, `reading`), whose batches are bounded by their bytes (`batch`). The bytes of files
 //! come decompressed (`bytes`) and in UTF-8 (`decode`), and are those of the file that was listed (`pin`). `columns` makes the
-//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `filter` chooses the rows that are documents, and `partitions` has the values of paths. `rows` cuts a file into rows byte for byte, for those who rewrite it.
+//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `filter` chooses the rows that are documents, and `partitions` has the values of paths. `rows` cuts a file into rows byte for byte, for those who rewrite it, and `find_text` finds where their texts are.
 
 mod as_read;
 mod batch;
@@ -15,6 +15,7 @@ mod documents;
 mod file;
 mod file_bytes;
 mod filter;
+mod find_text;
 mod format;
 mod formats;
 #[doc(hidden)]
@@ -34,6 +35,7 @@ mod reading;
 mod rows;
 mod selection;
 mod split;
+mod text_place;
 
 use std::sync::Arc;
 
@@ -73,6 +75,7 @@ pub(crate) use self::parts::parts;
 pub(crate) use self::rows::{Piece, Row};
 pub(crate) use self::selection::RowSet;
 pub use self::selection::Selection;
+pub(crate) use self::text_place::TextPlace;
 
 /// The documents of a source, and their files.
 #[derive(Debug)]
@@ -290,6 +293,18 @@ pub async fn read(
         _ => frame,
     };
     Ok(Documents { frame, types, inputs: listed.inputs() })
+}
+
+/// Where the text of a document is in the listed files of `source`. Reads headers and first rows as [`read`] does.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns, or is in the paths of files; and as [`read`].
+pub(crate) async fn text_place(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+) -> Result<TextPlace> {
+    find_text::text_place(ctx, source, &listed.files).await
 }
 
 /// A row with what `source.where` and `source.limit` leave out of listed files: (files: UInt64, by_where: UInt64, by_limit: UInt64), the

@@ -36,6 +36,7 @@ mod struct_lists;
 mod units;
 pub(crate) mod unsigned_bits;
 mod windows;
+mod word_count;
 mod word_runs;
 
 use std::sync::Arc;
@@ -65,6 +66,7 @@ use units::Units;
 use unsigned_bits::UnsignedBits;
 pub(crate) use windows::WINDOW;
 use windows::Windows;
+use word_count::WordCount;
 use word_runs::WordRuns;
 pub(crate) use word_runs::{REPEATED, RUN};
 
@@ -92,6 +94,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<Fingerprints>::default()),
         shared(Windows::default()),
         shared(WordRuns::default()),
+        shared(RowUdf::<WordCount>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
         shared(UnsignedBits::default()),
@@ -130,7 +133,7 @@ pub mod expr_fn {
     use super::{
         Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles,
-        SignatureSet, Units, UnsignedBits, Windows, WordRuns,
+        SignatureSet, Units, UnsignedBits, Windows, WordCount, WordRuns,
     };
     use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
 
@@ -174,6 +177,11 @@ pub mod expr_fn {
     pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
         let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
         call(WordRuns::default(), arguments)
+    }
+
+    /// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.
+    pub(crate) fn word_count(text: Expr, by: &Shingle) -> Expr {
+        call(RowUdf::<WordCount>::default(), cut_arguments(text, by))
     }
 
     /// The length of windows, and the settings of `shingles` behind the text.

@@ -69,7 +69,8 @@ fn removed_documents_are_told_with_their_groups() {
                 "jaccard",
                 "containment",
                 "cluster_id",
-                "group"
+                "group",
+                "reason"
             ]
         );
         let column = rows.column_by_name("group").unwrap().as_string::<i32>().clone();

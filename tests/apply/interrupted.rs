@@ -28,7 +28,7 @@ fn kill(applied: &Applied, to: &str) {
 }
 
 /// Kills the command with these options as soon as it says so of files that no attempt before it had done.
-fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
+pub(super) fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     command
         .args(["-vv", "--log-format", "json", "apply"])

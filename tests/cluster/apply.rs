@@ -33,7 +33,8 @@ fn told(folder: &Path) -> serde_json::Value {
     let manifest = std::fs::read(folder.join("_resemblance/manifest.json")).unwrap();
     let mut manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
     let counts = manifest["counts"].take();
-    serde_json::json!({ "counts": counts, "files": manifest["files"].take() })
+    let passages = manifest["passage_counts"].take();
+    serde_json::json!({ "counts": counts, "passages": passages, "files": manifest["files"].take() })
 }
 
 /// Ids of the removed documents, each with the id of the document that is kept.
@@ -86,9 +87,11 @@ fn applied_by_a_cluster_files_are_those_of_one_process() {
         let (input, output) = (folder.join(format), folder.join(format!("out-{format}")));
         source(&input, format, &documents);
         let job = folder.join("job.toml");
-        std::fs::write(&job, job_text_of(format, input.join(""), &output)).unwrap();
+        let passages = "[passages]\nunit = \"word\"\nlength = 5\n";
+        std::fs::write(&job, job_text_of(format, input.join(""), &output) + passages).unwrap();
         resemblance().arg("run").arg(&job).assert().success();
-        for (at, options) in [&["--rejects", "separate"][..], &["--annotate"]].into_iter().enumerate() {
+        let drop = &["--passages", "drop", "--min-words", "20"][..];
+        for (at, options) in [&["--rejects", "separate"][..], &["--annotate"], drop].into_iter().enumerate() {
             let (expected, to) =
                 (folder.join(format!("{format}{at}-alone")), folder.join(format!("{format}{at}")));
             alone(&output, &expected, options);

@@ -60,10 +60,11 @@ impl Applied {
         Self { places, ..self }
     }
 
-    /// Its files: those of the documents, and those of the table of removed ones.
+    /// Its files: those of the documents, and those of the tables of removed documents and spans.
     pub(crate) fn files(&self) -> Vec<File> {
         let mut files: Vec<File> = self.written().map(file).collect();
         files.extend(self.manifest.removed.iter().cloned());
+        files.extend(self.manifest.removed_spans.iter().cloned());
         files
     }
 

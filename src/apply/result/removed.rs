@@ -10,6 +10,7 @@ use futures::TryStreamExt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Applied;
+use crate::apply::decisions::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::document_key::document_key;
@@ -119,7 +120,8 @@ impl Applied {
     /// (id, source, position, kept_id, kept_source, kept_position, jaccard), texts as Utf8.
     async fn wanted(&self, of: Of<'_>) -> Result<DataFrame> {
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
-        let rows = self.removed_rows()?.select(vec![
+        let duplicates = self.removed_rows()?.filter(col("reason").eq(lit(DUPLICATE)))?;
+        let rows = duplicates.select(vec![
             text("id"),
             text("source"),
             col("position"),
@@ -139,7 +141,7 @@ impl Applied {
         let cluster = clusters.iter().find(|batch| batch.num_rows() > 0);
         let Some(cluster) = cluster else {
             return Err(Error::job(format!(
-                "no document with the id `{id}` was removed, and none was removed because of it: `resemblance sql {} \"SELECT * \
+                "no document with the id `{id}` was removed because of another one, and none because of it: `resemblance sql {} \"SELECT * \
                  FROM removed\"` lists those that were",
                 self.target.shown()
             )));

@@ -1,8 +1,8 @@
-//! The tables of a result for SQL: the documents that were kept, removed and rejected.
+//! The tables of a result for SQL: the documents that were kept, removed and rejected, and the spans that were cut.
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -12,6 +12,7 @@ use object_store::ObjectMeta;
 
 use super::{Applied, file};
 use crate::apply::decisions::removed_schema;
+use crate::apply::passages::removed_spans_schema;
 use crate::error::{Context, Error, Result};
 use crate::inspect;
 use crate::job::{self, OnError};
@@ -25,7 +26,7 @@ use crate::source::{self, Listed, Request, Rewriting, SourceFile, format_of};
 const CONCURRENT_FILES: usize = 32;
 
 /// The names of the tables.
-pub const TABLES: [&str; 3] = ["kept", "removed", "rejected"];
+pub const TABLES: [&str; 4] = ["kept", "removed", "rejected", "removed_spans"];
 
 impl Applied {
     /// Registers the tables in the session. `rejected` has rows only if they were written to files of their own.
@@ -33,7 +34,7 @@ impl Applied {
     /// # Errors
     /// When a file is gone or damaged, or the job in the manifest cannot be read.
     pub async fn register(&self) -> Result<()> {
-        let [kept, removed, rejected] = TABLES;
+        let [kept, removed, rejected, removed_spans] = TABLES;
         let (of_kept, of_rejected): (Vec<&Written>, Vec<&Written>) =
             self.written().partition(|written| written.is_kept());
         let nothing = || self.session.read_table(Arc::new(EmptyTable::new(Arc::new(Schema::empty()))));
@@ -49,14 +50,19 @@ impl Applied {
         self.session.register_table(rejected, of_rejected.into_view())?;
         let rows = self.removed_rows()?;
         self.session.register_table(removed, rows.into_view())?;
+        let rows = self.table(&self.manifest.removed_spans, removed_spans_schema(self.manifest.id))?;
+        self.session.register_table(removed_spans, rows.into_view())?;
         Ok(())
     }
 
     /// The table of removed documents.
     pub(super) fn removed_rows(&self) -> Result<DataFrame> {
-        let schema = removed_schema(self.manifest.id);
-        match self.manifest.removed.as_slice() {
-            // Nothing is removed where documents are annotated.
+        self.table(&self.manifest.removed, removed_schema(self.manifest.id))
+    }
+
+    /// A table of these files; empty if there are none, as where nothing is removed.
+    fn table(&self, files: &[File], schema: SchemaRef) -> Result<DataFrame> {
+        match files {
             [] => Ok(self.session.read_table(Arc::new(EmptyTable::new(schema)))?),
             files => read::frame(&self.session, &self.target, files, schema),
         }

@@ -1,11 +1,13 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
-use crate::apply::{Counts, GroupCounts, Losses, Opened, Outcome, Rejects, Settings};
+use crate::apply::{
+    Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Rejects, Settings,
+};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
 use crate::cli::support::{applied, arguments, print};
 use crate::engine::{self, Engine, Local, RunControl};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{Alarms, Tables};
 use crate::lookup;
 
@@ -15,12 +17,14 @@ Examples:
   resemblance apply out/reviews/ --dry-run
   resemblance apply out/reviews/ --to clean/
   resemblance apply out/reviews/ --to marked/ --annotate
+  resemblance apply out/pages/ --to clean/ --passages cut
   resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/";
 
 /// Write a copy of the source of a finished output without its duplicates
 ///
 /// Of each cluster the representative stays, and the others are removed. The files of the source are written to the folder that
-/// --to names, with their names, formats, columns and order. Its folder _resemblance/, which readers of datasets skip, has the table
+/// --to names, with their names, formats, columns and order. With --passages, passages that repeat inside the documents that stay are
+/// cut out of them too. Its folder _resemblance/, which readers of datasets skip, has the table
 /// removed/ of the documents that were removed, with their representatives. If the command is interrupted, run it again to continue. The source itself is not
 /// changed.
 #[derive(clap::Args)]
@@ -40,6 +44,12 @@ pub(in crate::cli) struct Apply {
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
+    /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section [passages]
+    #[arg(long, value_enum, value_name = "ACTION")]
+    passages: Option<Action>,
+    /// With --passages drop, remove a document if it has fewer words than this after the cut; 50 by default
+    #[arg(long, value_name = "N", requires = "passages")]
+    min_words: Option<u64>,
     /// What the kept and the removed documents are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
@@ -78,6 +88,16 @@ enum Where {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Action {
+    /// Add the column repeated_spans with their places in bytes, as in [[0,41],[120,161]]
+    Mark,
+    /// Cut them out of the texts
+    Cut,
+    /// Cut them out of the texts, and remove documents that become too short
+    Drop,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
     /// Files
     Parquet,
@@ -88,6 +108,7 @@ enum Kind {
 /// What is printed besides the files that were written.
 struct Report {
     counts: Counts,
+    passages: PassageCounts,
     groups: Option<Vec<GroupCounts>>,
     superseded: u64,
     losses: Losses,
@@ -109,6 +130,7 @@ impl Apply {
                 Kind::Delta => Tables::Delta,
             },
             contained: self.contained,
+            passages: self.of_passages()?,
         };
         let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
         let ended = work.run(async {
@@ -130,16 +152,17 @@ impl Apply {
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, settings, &control).await?;
-                    let counts = outcome.manifest.counts;
-                    Ok((Report { counts, groups: None, superseded, losses }, Some(outcome)))
+                    let (counts, passages) = (outcome.manifest.counts, outcome.manifest.passage_counts);
+                    Ok((Report { counts, passages, groups: None, superseded, losses }, Some(outcome)))
                 }
                 _ => {
                     for warning in opened.warnings() {
                         tracing::warn!("{warning}");
                     }
                     let groups = opened.groups(engine.session(), settings).await?;
-                    let counts = opened.counts(engine.session(), settings).await?;
-                    Ok((Report { counts, groups, superseded, losses }, None))
+                    let passages = opened.passages(engine.session(), settings).await?;
+                    let counts = opened.counts(engine.session(), settings, passages).await?;
+                    Ok((Report { counts, passages, groups, superseded, losses }, None))
                 }
             }
         });
@@ -152,8 +175,10 @@ impl Apply {
     }
 
     fn text(&self, report: &Report, outcome: Option<&Outcome>) -> String {
-        let Report { counts, groups, superseded, losses } = report;
-        let mut text = applied::counts(*counts, self.of_rejects());
+        let Report { counts, passages, groups, superseded, losses } = report;
+        let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
+        let mut text = applied::counts(duplicates, self.of_rejects());
+        text.push_str(&self.passages_text(*passages));
         if !self.annotate {
             text.push_str(&applied::losses(losses));
         }
@@ -174,6 +199,41 @@ impl Apply {
             _ => "nothing was written\n".to_owned(),
         });
         text
+    }
+
+    /// What is done with passages.
+    fn of_passages(&self) -> Result<Passages> {
+        match (self.passages, self.min_words) {
+            (Some(Action::Drop), min_words) => {
+                Ok(Passages::Drop { min_words: min_words.unwrap_or(Passages::MIN_WORDS) })
+            }
+            (_, Some(_)) => {
+                Err(Error::job("--min-words works only with --passages drop, which removes short documents"))
+            }
+            (Some(Action::Mark), None) => Ok(Passages::Mark),
+            (Some(Action::Cut), None) => Ok(Passages::Cut),
+            (None, None) => Ok(Passages::Leave),
+        }
+    }
+
+    /// The numbers of passages that are marked or cut, each on a line.
+    fn passages_text(&self, counts: PassageCounts) -> String {
+        let PassageCounts { spans, documents, words, bytes, too_short } = counts;
+        let [verb, removed] = match self.passages {
+            None => return String::new(),
+            Some(Action::Mark) => ["marked in", ""],
+            Some(Action::Cut) => ["cut out of", ""],
+            Some(Action::Drop) => ["cut out of", "removed, because too few words are left of them"],
+        };
+        let spans_line = format!(
+            "passages {verb} {}: {} and {}",
+            print::counted(documents, "document"),
+            print::counted(words, "word"),
+            print::counted(bytes, "byte")
+        );
+        let lines = [(spans, spans_line), (too_short, removed.to_owned())];
+        let lines = lines.into_iter().filter(|(_, line)| !line.is_empty());
+        lines.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
     }
 
     fn of_rejects(&self) -> &'static str {
@@ -197,9 +257,10 @@ fn table(groups: &[GroupCounts]) -> String {
 }
 
 fn record(report: &Report, outcome: Option<&Outcome>) -> String {
-    let Report { counts, groups, superseded, losses } = report;
+    let Report { counts, passages, groups, superseded, losses } = report;
     let mut record = applied::record(*counts, outcome);
     record["superseded_reference_documents"] = (*superseded).into();
+    record["passages"] = serde_json::json!(passages);
     record["groups"] = serde_json::json!(groups);
     record["losses"] = serde_json::json!(losses);
     record["files_reused"] = outcome.map(|outcome| outcome.files_reused).into();

@@ -10,5 +10,6 @@ pub(crate) mod shingle_texts;
 pub mod shingles;
 pub(crate) mod units;
 pub(crate) mod winnow;
+pub(crate) mod without_spans;
 pub mod words;
 pub(crate) mod written_words;

@@ -9,7 +9,7 @@ use datafusion::functions::string::expr_fn::{concat, to_hex};
 use datafusion::functions::unicode::expr_fn::{lpad, substring};
 use datafusion::functions_aggregate::expr_fn::{count, max};
 use datafusion::functions_window::expr_fn::{first_value, row_number};
-use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
@@ -70,7 +70,33 @@ pub(super) fn repeated(units: DataFrame) -> Result<DataFrame> {
     Ok(joined.select([columns, vec![col("occurrences")]].concat())?)
 }
 
-/// (doc, ..) with the columns of `documents` (doc, id, source, position, shingle_count, ..) that order the documents, and those `of` them.
+/// (id, ..) of documents, (id, representative, ..) of clusters, (id, ..) of documents that stay all the same -> the documents with the
+/// column `goes`: whether another document represents them, and they do not stay.
+pub(crate) fn removals_last(
+    documents: DataFrame,
+    clusters: DataFrame,
+    spared: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let columns: Vec<Expr> = documents.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut gone = clusters.filter(!col("representative"))?.select(vec![col("id").alias("gone_id")])?;
+    if let Some(spared) = spared {
+        let spared = spared.select(vec![col("id").alias("spared_id")])?;
+        gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?;
+    }
+    let goes = col("gone_id").is_not_null().alias("goes");
+    let joined = gone.join(documents, JoinType::Right, &["gone_id"], &["id"], None)?;
+    Ok(joined.select([columns, vec![goes]].concat())?)
+}
+
+/// The order of documents with the columns of [`with_order`], and then that of `place` in a document.
+pub(super) fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
+    let mut sorted = vec![col("goes").sort(true, false)];
+    sorted.extend(keep::sorted(order));
+    sorted.push(col(place).sort(true, false));
+    sorted
+}
+
+/// (doc, ..) with the columns of `documents`, those of [`removals_last`], that order the documents, and those `of` them.
 pub(super) fn with_order(
     rows: DataFrame,
     documents: DataFrame,
@@ -78,7 +104,7 @@ pub(super) fn with_order(
     order: &[Preference],
 ) -> Result<DataFrame> {
     let names = keep::names(order);
-    let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id")];
+    let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("goes")];
     columns.extend(names.iter().map(String::as_str).chain(of.iter().copied()).map(col));
     let documents = documents.select(columns)?;
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
@@ -90,18 +116,16 @@ pub(super) fn passage_id() -> Expr {
     concat(vec![half("hash_0"), half("hash_1")]).alias("passage_id")
 }
 
-/// The rows of [`units`], (doc, id, source, position, shingle_count, ..) of documents with the columns that order them -> the columns
-/// of `schemas/spans.toml`.
+/// The rows of [`units`], the documents of [`removals_last`] -> the columns of `schemas/spans.toml`.
 ///
-/// Of each passage that occurs more than once, the occurrence in the first document in the order of `order` is kept, and in that
-/// document the first one.
+/// Of each passage that occurs more than once, the occurrence in the first document in the order of `order` is kept, of those that do
+/// not go if there are any, and in that document the first one.
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn spans(units: DataFrame, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let units = with_order(repeated(units)?, documents, &["source", "position"], order)?;
-    let mut sorted = keep::sorted(order);
-    sorted.push(col("char_start").sort(true, false));
+    let sorted = sorted(order, "char_start");
     let by_hash = || vec![col("hash_0"), col("hash_1")];
     let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
     let ranked = units.window(vec![

@@ -11,8 +11,7 @@ use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::{Expr, ExprFunctionExt};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::keep;
-use super::spans::{SPAN, passage_id, repeated, with_order};
+use super::spans::{SPAN, passage_id, repeated, sorted, with_order};
 use crate::error::Result;
 use crate::job::{Preference, Shingle};
 use crate::udf::expr_fn::{fingerprints as winnowed, windows as cut_windows, word_runs};
@@ -59,13 +58,12 @@ pub(crate) fn windows(
     unnested(texts, cut_windows(col("text"), col("hits"), length, shingle), WINDOW)
 }
 
-/// (doc, hash_0, hash_1, at, char_start), (doc, id, shingle_count, ..) of documents -> (doc, at, is_first, occurrences, kept_doc,
+/// (doc, hash_0, hash_1, at, char_start), the documents of [`super::spans::removals_last`] -> (doc, at, is_first, occurrences, kept_doc,
 /// kept_char_start: UInt64) of the windows that occur more than once: `is_first` is 1 for the first occurrence, in the order of
 /// documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
 pub(crate) fn ranked(windows: DataFrame, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let windows = with_order(repeated(windows)?, documents, &[], order)?;
-    let mut sorted = keep::sorted(order);
-    sorted.push(col("at").sort(true, false));
+    let sorted = sorted(order, "at");
     let by_hash = || vec![col("hash_0"), col("hash_1")];
     let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
     let ranked = windows.window(vec![

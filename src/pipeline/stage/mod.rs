@@ -62,10 +62,6 @@ static SEARCH: &[&dyn Stage] = &[
     &word_runs::FingerprintHits,
     &word_runs::HitPositions,
     &word_runs::Windows,
-    &word_runs::RepeatedWindows,
-    &spans::Spans,
-    &passages::PassagePositions,
-    &passages::Passages,
     &reference_duplicates::ReferenceDuplicates,
     &reference::Reference,
     &copies::Copies,
@@ -81,7 +77,8 @@ static SEARCH: &[&dyn Stage] = &[
 /// The stages that write pairs.
 static PAIRS: &[&dyn Stage] = &[&pairs::Pairs, &group_pairs::GroupPairs];
 
-/// The stages that make clusters from scores. None of them reads a table of the stages that write pairs.
+/// The stages that make clusters from scores, and those that choose the passages that stay: they prefer documents that no other one
+/// represents. None of them reads a table of the stages that write pairs.
 static CLUSTERS: &[&dyn Stage] = &[
     &components::Components,
     &ranks::Ranks,
@@ -93,6 +90,10 @@ static CLUSTERS: &[&dyn Stage] = &[
     &cluster_levels::ClusterLevels,
     &spared::Spared,
     &cluster_id_changes::ClusterIdChanges,
+    &word_runs::RepeatedWindows,
+    &spans::Spans,
+    &passages::PassagePositions,
+    &passages::Passages,
 ];
 
 /// The stages of a job.

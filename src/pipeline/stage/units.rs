@@ -7,6 +7,7 @@ use datafusion::prelude::{DataFrame, col};
 use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
+use super::spared::Spared;
 use crate::error::{Error, Result};
 use crate::job::{Job, Passages, TextUnit};
 use crate::pipeline::context::StageContext;
@@ -30,11 +31,16 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 /// Bytes of a row of units or windows in memory, with what ranks it.
 pub(super) const BYTES_OF_UNIT: u64 = 128;
 
-/// The documents with the columns that order them.
+/// The documents with the columns that order them. Those that another one represents, and that are not spared, come last.
 pub(super) fn in_order(cx: &StageContext<'_>) -> Result<DataFrame> {
     let mut columns = by_group::ordered(cx.job)?;
     columns.extend(["source", "position"].map(col));
-    Ok(cx.table(Table::Documents)?.select(columns)?)
+    let documents = cx.table(Table::Documents)?.select(columns)?;
+    let spared = match Spared.is_in(cx.job) {
+        true => Some(cx.table(Table::Spared)?),
+        false => None,
+    };
+    frames::spans::removals_last(documents, cx.table(Table::Clusters)?, spared)
 }
 
 /// The texts of the documents that are compared.

@@ -11,7 +11,7 @@ use crate::job::{Job, Passages};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
 use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
-use crate::schema::SourceTypes;
+use crate::schema::{SourceTypes, Table};
 
 /// Cuts all texts, and keeps few of the hashes of their runs of words.
 pub(crate) struct Fingerprints;
@@ -72,7 +72,7 @@ fn length_of(cx: &StageContext<'_>) -> Result<usize> {
 pub(super) async fn spans(cx: &StageContext<'_>, length: usize, gap: usize) -> Result<DataFrame> {
     let (texts, repeated) =
         (cx.texts_at(WorkTable::HIT_POSITIONS).await?, cx.table(WorkTable::REPEATED_WINDOWS)?);
-    frames::word_runs::spans(texts, repeated, in_order(cx)?, (length, gap), &cx.job.shingle)
+    frames::word_runs::spans(texts, repeated, cx.table(Table::Documents)?, (length, gap), &cx.job.shingle)
 }
 
 impl OneTable for Fingerprints {

@@ -1,10 +1,9 @@
 //! The annotation columns, after those of the file.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::Int64Type;
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::datatypes::{DataType, Int64Type};
 use bytes::Bytes;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
@@ -13,19 +12,15 @@ use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
-use super::super::annotations::{Cursor, NAMES};
+use super::super::annotations::{AnnotationColumn, Cursor};
 use super::blocking::Waiter;
 use crate::error::{Error, Result};
-use crate::schema::IdType;
 
 /// Rows of a batch of annotations.
-const BATCH_ROWS: u64 = 8192;
+const BATCH_ROWS: usize = 8192;
 
 /// The annotation columns of a file that is being written.
-pub(super) struct Added {
-    pub cursor: Cursor,
-    pub id: IdType,
-}
+pub(super) struct Added(pub Cursor);
 
 impl Added {
     /// A schema with the annotation columns after its own.
@@ -33,18 +28,19 @@ impl Added {
     /// # Errors
     /// If a column of the schema is invalid, which is a bug.
     pub(super) fn schema(&self, own: &Type) -> Result<TypePtr> {
-        let column = |(name, of): (&str, PhysicalType)| {
+        let column = |added: &AnnotationColumn| {
+            let of = match added.data_type {
+                DataType::Boolean => PhysicalType::BOOLEAN,
+                DataType::Int64 => PhysicalType::INT64,
+                _ => PhysicalType::BYTE_ARRAY,
+            };
             let text = (of == PhysicalType::BYTE_ARRAY).then_some(LogicalType::String);
-            let column = Type::primitive_type_builder(name, of)
+            let column = Type::primitive_type_builder(added.name, of)
                 .with_repetition(Repetition::OPTIONAL)
                 .with_logical_type(text);
             Ok(Arc::new(column.build()?))
         };
-        let id = match self.id {
-            IdType::Utf8 => PhysicalType::BYTE_ARRAY,
-            IdType::Int64 => PhysicalType::INT64,
-        };
-        let added = NAMES.into_iter().zip([id, PhysicalType::BOOLEAN, id]).map(column);
+        let added = self.0.columns.iter().map(column);
         let fields = own.get_fields().iter().cloned().map(Ok).chain(added).collect::<Result<_>>()?;
         Ok(Arc::new(Type::group_type_builder(own.name()).with_fields(fields).build()?))
     }
@@ -52,29 +48,30 @@ impl Added {
     /// The encoded columns of the documents at `positions`: the bytes of each, and their metadata.
     ///
     /// # Errors
-    /// When the table of documents in clusters cannot be read.
+    /// When a table of annotations cannot be read.
     pub(super) fn encoded(
         &mut self,
-        positions: Range<u64>,
+        positions: impl Iterator<Item = u64>,
         schema: &SchemaDescriptor,
         properties: &WriterPropertiesPtr,
         waiter: &Waiter,
     ) -> Result<Vec<(Bytes, ColumnCloseResult)>> {
-        let first = schema.num_columns() - NAMES.len();
-        let mut sinks: Vec<TrackedWrite<Vec<u8>>> = NAMES.map(|_| TrackedWrite::new(Vec::new())).into();
-        let mut writers = Vec::with_capacity(NAMES.len());
+        let count = self.0.columns.len();
+        let first = schema.num_columns() - count;
+        let mut sinks: Vec<TrackedWrite<Vec<u8>>> =
+            (0..count).map(|_| TrackedWrite::new(Vec::new())).collect();
+        let mut writers = Vec::with_capacity(count);
         for (at, sink) in sinks.iter_mut().enumerate() {
             let pages = Box::new(SerializedPageWriter::new(sink));
             writers.push(get_column_writer(schema.column(first + at), Arc::clone(properties), pages));
         }
-        let mut from = positions.start;
-        while from < positions.end {
-            let rows = (positions.end - from).min(BATCH_ROWS);
-            let columns = waiter.wait(self.cursor.columns(from, rows as usize))?;
+        let mut positions = positions.peekable();
+        while positions.peek().is_some() {
+            let batch = UInt64Array::from_iter_values(positions.by_ref().take(BATCH_ROWS));
+            let columns = waiter.wait(self.0.columns_at(&batch))?;
             for (writer, column) in writers.iter_mut().zip(&columns) {
                 write(writer, column)?;
             }
-            from += rows;
         }
         let closed = writers.into_iter().map(ColumnWriter::close).collect::<Result<Vec<_>, _>>()?;
         sinks.into_iter().zip(closed).map(|(sink, closed)| Ok((sink.into_inner()?.into(), closed))).collect()

@@ -40,6 +40,8 @@ impl Wanted {
 pub(super) struct Part {
     /// The index of the row group.
     pub group: usize,
+    /// The position of its first row in the file.
+    pub first: u64,
     /// The rows, as runs of neighbours, counted from 0.
     pub runs: Vec<Range<u64>>,
 }
@@ -48,6 +50,11 @@ impl Part {
     /// The number of rows.
     pub(super) fn rows(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
+    }
+
+    /// The positions of the rows in the file.
+    pub(super) fn positions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.runs.iter().flat_map(|run| self.first + run.start..self.first + run.end)
     }
 }
 
@@ -73,6 +80,7 @@ pub(super) fn groups<'a>(
         .enumerate()
         .map(move |(at, (group, first_row))| Part {
             group: at,
+            first: first_row,
             runs: wanted.runs(first_row..first_row + rows(group)),
         })
         .filter(|part| !part.runs.is_empty())

@@ -1,4 +1,5 @@
-//! Copies the values of one leaf of the schema with their definition and repetition levels, without interpreting them.
+//! Copies the values of one leaf of the schema with their definition and repetition levels, without interpreting them, except for
+//! texts that are edited.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,11 +7,12 @@ use std::sync::Arc;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
 use parquet::data_type::DataType;
-use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::batch::{Batch, Edit};
 use super::blocking::Input;
+use super::text_leaf::TextLeaf;
 use crate::error::{Context, Error, Result};
 
 /// The most rows of a batch, and its target size in bytes.
@@ -23,22 +25,34 @@ const VALUE_BYTES: u64 = 48;
 /// The rows of a row group that are copied, as runs of neighbours, counted from 0.
 pub(super) struct Rows<'a> {
     pub group: &'a RowGroupMetaData,
+    /// The position of the first row of the row group in the file.
+    pub first: u64,
     pub runs: &'a [Range<u64>],
 }
 
-/// Copies the values that leaf `leaf` has in `rows`.
+/// No change.
+struct Unchanged;
+
+impl<T: DataType> Edit<T> for Unchanged {
+    fn edit(&mut self, _: &mut Batch<T>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Copies the values that leaf `leaf` has in `rows`, the texts of `text` with its edits.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if they cannot be read, or the store refuses them.
+/// [`Kind::Input`](crate::error::Kind::Input) if they cannot be read or edited, or the store refuses them.
 pub(super) fn copy(
     input: &Input,
     rows: &Rows<'_>,
-    leaf: usize,
+    (leaf, text): (usize, Option<&mut TextLeaf>),
     to: &mut ColumnWriter<'_>,
     names: &Names<'_>,
 ) -> Result<()> {
     use {ColumnReader as R, ColumnWriter as W};
     let chunk = rows.group.column(leaf);
+    let text = text.filter(|text| text.leaf == leaf);
     let pages = SerializedPageReader::new(
         Arc::new(input.clone()),
         chunk,
@@ -48,15 +62,18 @@ pub(super) fn copy(
     let pages = pages.context(|| names.reading(rows, leaf))?;
     let copy = Copy { rows, leaf, names };
     match (get_column_reader(chunk.column_descr_ptr(), Box::new(pages)), to) {
-        (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy.values(from, to),
-        (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy.values(from, to),
-        (R::Int64ColumnReader(from), W::Int64ColumnWriter(to)) => copy.values(from, to),
-        (R::Int96ColumnReader(from), W::Int96ColumnWriter(to)) => copy.values(from, to),
-        (R::FloatColumnReader(from), W::FloatColumnWriter(to)) => copy.values(from, to),
-        (R::DoubleColumnReader(from), W::DoubleColumnWriter(to)) => copy.values(from, to),
-        (R::ByteArrayColumnReader(from), W::ByteArrayColumnWriter(to)) => copy.values(from, to),
+        (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::Int64ColumnReader(from), W::Int64ColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::Int96ColumnReader(from), W::Int96ColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::FloatColumnReader(from), W::FloatColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::DoubleColumnReader(from), W::DoubleColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::ByteArrayColumnReader(from), W::ByteArrayColumnWriter(to)) => match text {
+            Some(text) => copy.values(from, to, text),
+            None => copy.values(from, to, &mut Unchanged),
+        },
         (R::FixedLenByteArrayColumnReader(from), W::FixedLenByteArrayColumnWriter(to)) => {
-            copy.values(from, to)
+            copy.values(from, to, &mut Unchanged)
         }
         _ => Err(Error::bug(format!("the column {} is written as another type", chunk.column_path()))),
     }
@@ -89,6 +106,7 @@ impl Copy<'_> {
         &self,
         mut from: ColumnReaderImpl<T>,
         to: &mut ColumnWriterImpl<'_, T>,
+        edit: &mut impl Edit<T>,
     ) -> Result<()> {
         let reading = || self.names.reading(self.rows, self.leaf);
         let mut batch = Batch::<T>::new(to);
@@ -105,12 +123,15 @@ impl Copy<'_> {
                 if read as u64 != wanted {
                     return Err(self.too_few());
                 }
+                batch.positions.push(self.rows.first + at..self.rows.first + at + wanted);
                 (at, batch.rows) = (at + wanted, batch.rows + wanted);
                 if batch.rows == full {
+                    edit.edit(&mut batch)?;
                     batch.write(to).context(|| self.names.writing())?;
                 }
             }
         }
+        edit.edit(&mut batch)?;
         batch.write(to).context(|| self.names.writing())
     }
 
@@ -126,50 +147,5 @@ impl Copy<'_> {
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
         let row = of_row(chunk.uncompressed_size()).saturating_add(of_row(chunk.num_values()) * VALUE_BYTES);
         (BATCH_BYTES / row.max(1)).clamp(1, BATCH_ROWS)
-    }
-}
-
-/// A batch of rows: the levels that the column has, and the values that are not null.
-struct Batch<T: DataType> {
-    rows: u64,
-    has_definitions: bool,
-    has_repetitions: bool,
-    definitions: Vec<i16>,
-    repetitions: Vec<i16>,
-    values: Vec<T::T>,
-}
-
-impl<T: DataType> Batch<T> {
-    fn new(of: &ColumnWriterImpl<'_, T>) -> Self {
-        let column = of.get_descriptor();
-        Self {
-            rows: 0,
-            has_definitions: column.max_def_level() > 0,
-            has_repetitions: column.max_rep_level() > 0,
-            definitions: Vec::new(),
-            repetitions: Vec::new(),
-            values: Vec::new(),
-        }
-    }
-
-    /// Appends rows. A row begins where the repetition level is 0.
-    fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<usize> {
-        let definitions = self.has_definitions.then_some(&mut self.definitions);
-        let repetitions = self.has_repetitions.then_some(&mut self.repetitions);
-        Ok(from.read_records(rows, definitions, repetitions, &mut self.values)?.0)
-    }
-
-    /// Writes the rows, and clears the batch.
-    fn write(&mut self, to: &mut ColumnWriterImpl<'_, T>) -> ParquetResult<()> {
-        if self.rows > 0 {
-            let definitions = self.has_definitions.then_some(self.definitions.as_slice());
-            let repetitions = self.has_repetitions.then_some(self.repetitions.as_slice());
-            to.write_batch(&self.values, definitions, repetitions)?;
-        }
-        self.rows = 0;
-        self.definitions.clear();
-        self.repetitions.clear();
-        self.values.clear();
-        Ok(())
     }
 }

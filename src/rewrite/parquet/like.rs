@@ -1,7 +1,9 @@
 //! The properties with which a file is written like another one.
 
 use parquet::basic::{ConvertedType, Encoding, Type};
-use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData, SortingColumn,
+};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 
 /// An encoding that was chosen for a column; `None` for the default of writers.
@@ -18,8 +20,13 @@ fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
 }
 
 /// The properties with which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom
-/// filters and order, those of its largest row group. `pairs` are the key-value metadata.
-pub(super) fn properties(metadata: &ParquetMetaData, pairs: Option<Vec<KeyValue>>) -> WriterProperties {
+/// filters and order, those of its largest row group. `pairs` are the key-value metadata. Rows are not in the order of the leaf `edited`
+/// any more, whose values change.
+pub(super) fn properties(
+    metadata: &ParquetMetaData,
+    pairs: Option<Vec<KeyValue>>,
+    edited: Option<usize>,
+) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(pairs);
@@ -27,7 +34,10 @@ pub(super) fn properties(metadata: &ParquetMetaData, pairs: Option<Vec<KeyValue>
     let Some(largest) = groups.iter().max_by_key(|group| group.num_rows()) else { return properties.build() };
     if groups.iter().all(|group| group.sorting_columns() == largest.sorting_columns()) {
         // The remaining rows keep their order.
-        properties = properties.set_sorting_columns(largest.sorting_columns().cloned());
+        let is_same = |column: &&SortingColumn| usize::try_from(column.column_idx).ok() != edited;
+        let sorted = largest.sorting_columns().map(|columns| columns.iter().take_while(is_same).cloned());
+        let sorted = sorted.map(Iterator::collect::<Vec<_>>).filter(|columns| !columns.is_empty());
+        properties = properties.set_sorting_columns(sorted);
     }
     if let Some(column) = largest.columns().first() {
         // Added columns are compressed like the first column.

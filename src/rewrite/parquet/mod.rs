@@ -1,15 +1,17 @@
-//! Parquet: the kept rows, with every column unchanged.
+//! Parquet: the kept rows, with every column unchanged except for the texts, without the spans that are cut.
 //!
 //! Rows are copied as physical values with their levels, leaf by leaf of the schema (`leaves`) and row group by row group (`groups`),
 //! under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Added columns are
-//! further leaves (`added`, `pairs`).
+//! further leaves (`added`, `pairs`), and spans are cut out of the texts of one leaf (`text_leaf`).
 
 mod added;
+mod batch;
 mod blocking;
 mod groups;
 mod leaves;
 mod like;
 mod pairs;
+mod text_leaf;
 
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use parquet::schema::types::SchemaDescriptor;
 use tokio_util::sync::CancellationToken;
 
 use super::actions::RowActions;
+use super::edits::Edits;
 use super::record::Written;
 use super::work::{self, Work, written};
 use crate::error::guard::guarded;
@@ -28,6 +31,7 @@ use added::Added;
 use blocking::{Input, Output, Waiter};
 use groups::{Wanted, groups};
 use leaves::{Names, Rows};
+use text_leaf::TextLeaf;
 
 /// Writes the kept rows of a file, and separate rejects. Returns the number of rows of the file, and the files written.
 ///
@@ -42,9 +46,10 @@ pub(super) async fn write(
 ) -> Result<(u64, Vec<Written>)> {
     let parquet = Arc::new(ParquetFile::open(&work.session, file).await?);
     let kept = Wanted::AllBut(actions.not_kept());
-    let mut files = vec![copy(work, &parquet, path.to_owned(), kept, bytes).await?];
+    let edits = Edits::of_kept(work, parquet.path()).await?;
+    let mut files = vec![copy(work, &parquet, path.to_owned(), (kept, edits), bytes).await?];
     if actions.any_separate() {
-        let rejected = Wanted::Only(actions.rejected.clone());
+        let rejected = (Wanted::Only(actions.rejected.clone()), Edits::default());
         files
             .push(copy(work, &parquet, work::rejected(path), rejected, FileBytes::new(&work.read, 0)).await?);
     }
@@ -52,21 +57,15 @@ pub(super) async fn write(
     Ok((parquet.rows(), files))
 }
 
-/// Writes the wanted rows of a file.
+/// Writes the wanted rows of a file with their edits.
 async fn copy(
     work: &Work,
     parquet: &Arc<ParquetFile>,
     inside: String,
-    wanted: Wanted,
+    (wanted, edits): (Wanted, Edits),
     bytes: FileBytes,
 ) -> Result<Written> {
-    let added = match &work.annotations {
-        None => None,
-        Some(annotations) => {
-            let cursor = annotations.of(&work.session, &work.records, parquet.path()).await?;
-            Some(Added { cursor, id: annotations.id })
-        }
-    };
+    let Edits { annotations, cuts } = edits;
     let upload = work.target.upload(&inside).await?;
     // Dropping this future stops the thread.
     let stop = CancellationToken::new();
@@ -75,9 +74,12 @@ async fn copy(
     let target = format!("{}/{inside}", work.target.shown());
     let file = Arc::clone(parquet);
     let source = file.path().to_owned();
+    let own = file.metadata.file_metadata().schema_descr();
+    let text = cuts.map(|cuts| TextLeaf::find(own, &work.cuts.text, &source, cuts, &waiter)).transpose()?;
+    let edits = (annotations.map(Added), text);
     let copy = move || {
         // A panic of the library is an error of the file.
-        guarded(|| copied(&file, &wanted, added, upload, (&waiter, bytes), target))
+        guarded(|| copied(&file, &wanted, edits, upload, (&waiter, bytes), target))
             .context(|| format!("reading {} failed", file.path()))
             .flatten()
     };
@@ -92,7 +94,7 @@ async fn copy(
 fn copied(
     file: &Arc<ParquetFile>,
     wanted: &Wanted,
-    mut added: Option<Added>,
+    (mut added, mut text): (Option<Added>, Option<TextLeaf>),
     upload: Upload,
     (waiter, mut bytes): (&Waiter, FileBytes),
     target: String,
@@ -105,11 +107,11 @@ fn copied(
     let (schema, pairs) = match &added {
         None => (own.root_schema_ptr(), pairs),
         Some(added) => {
-            let pairs = pairs.map(|pairs| pairs::extended(pairs, added.id));
+            let pairs = pairs.map(|pairs| pairs::extended(pairs, &added.0));
             (added.schema(own.root_schema())?, pairs)
         }
     };
-    let properties = Arc::new(like::properties(&file.metadata, pairs));
+    let properties = Arc::new(like::properties(&file.metadata, pairs, text.as_ref().map(|text| text.leaf)));
     let (input, output) = (Input::new(Arc::clone(file), waiter.clone()), Output::new(upload, waiter.clone()));
     let columns = SchemaDescriptor::new(Arc::clone(&schema));
     let mut writer = SerializedFileWriter::new(output, schema, Arc::clone(&properties)).context(writing)?;
@@ -121,17 +123,15 @@ fn copied(
                 return Err(Error::bug(format!("{} has fewer columns than its source", names.target)));
             };
             for part in &parts {
-                let rows = Rows { group: file.metadata.row_group(part.group), runs: &part.runs };
-                leaves::copy(&input, &rows, leaf, column.untyped(), &names)?;
-                bytes.add(
-                    file.metadata.row_group(part.group).column(leaf).compressed_size().max(0).cast_unsigned(),
-                );
+                let group = file.metadata.row_group(part.group);
+                let rows = Rows { group, first: part.first, runs: &part.runs };
+                leaves::copy(&input, &rows, (leaf, text.as_mut()), column.untyped(), &names)?;
+                bytes.add(group.column(leaf).compressed_size().max(0).cast_unsigned());
             }
             column.close().context(writing)?;
         }
         if let Some(added) = &mut added {
-            // All documents are kept.
-            let positions = rows..rows + parts.iter().map(groups::Part::rows).sum::<u64>();
+            let positions = parts.iter().flat_map(groups::Part::positions);
             for (bytes, closed) in added.encoded(positions, &columns, &properties, waiter)? {
                 group.append_column(&bytes, closed).context(writing)?;
             }

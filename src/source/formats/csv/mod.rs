@@ -1,8 +1,10 @@
 //! Delimited text: the columns from the first record of each file, then a document from each further record.
 
+mod cut;
 mod cutter;
 mod records;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
@@ -25,6 +27,7 @@ use crate::source::format::{
 };
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
+use crate::source::text_place::TextPlace;
 
 pub(super) const FORMAT: SourceFormat = SourceFormat {
     title: "CSV",
@@ -213,6 +216,18 @@ impl RowFormat for Csv {
         }
         Ok(())
     }
+
+    fn cut_text(
+        &self,
+        source: &job::Source,
+        place: &TextPlace,
+        row: &[u8],
+        spans: &[Range<usize>],
+        to: &mut Vec<u8>,
+    ) -> Option<()> {
+        let TextPlace::Field(field) = place else { return None };
+        cut::cut_field(source.csv, row, *field, spans, to)
+    }
 }
 
 /// Appends a field, in quotes where it needs them.
@@ -221,14 +236,7 @@ fn append_field(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) {
     if !value.iter().any(needs_quotes) {
         return to.extend_from_slice(value);
     }
-    to.push(csv.quote);
-    for &byte in value {
-        if byte == csv.quote {
-            to.push(byte);
-        }
-        to.push(byte);
-    }
-    to.push(csv.quote);
+    cut::append_quoted(csv, value, to);
 }
 
 /// The first bytes of a file, read.

@@ -116,6 +116,15 @@ impl WantedFields {
     }
 }
 
+/// The value at `path` as it is written in a line; `None` if it is null or the line has none.
+pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
+    let value = JsonValue { name: String::new(), path: path.to_vec(), kind: ValueKind::Any };
+    let (wanted, mut found) = (WantedFields::new(&[value]), [None]);
+    fields(line, &wanted.children, &mut found).ok()?;
+    let [found] = found;
+    found.map(RawValue::get)
+}
+
 /// The text of a value; `None` if it is null.
 fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, Unusable> {
     let (kind, found) = match raw.as_bytes().first() {

@@ -1,9 +1,11 @@
 //! JSON lines: the places and kinds of the wanted values from the first lines of each file, then a document from each line.
 
 mod append;
+mod cut;
 pub(in crate::source) mod line;
 mod shape;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -27,6 +29,7 @@ use crate::source::format::{
 use crate::source::lines::{LineCutter, Lines};
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
+use crate::source::text_place::TextPlace;
 
 pub(super) const FORMAT: SourceFormat = SourceFormat {
     title: "JSON lines",
@@ -169,6 +172,18 @@ impl RowFormat for JsonLines {
         to: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
         append::append_fields(row, columns, to)
+    }
+
+    fn cut_text(
+        &self,
+        _: &job::Source,
+        place: &TextPlace,
+        row: &[u8],
+        spans: &[Range<usize>],
+        to: &mut Vec<u8>,
+    ) -> Option<()> {
+        let TextPlace::Path(path) = place else { return None };
+        cut::cut_string(row, path, spans, to)
     }
 }
 

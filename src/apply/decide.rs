@@ -1,0 +1,138 @@
+//! Writes the tables that decide about documents and spans into the result.
+
+use datafusion::prelude::{DataFrame, SessionContext};
+
+use super::decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
+use super::losses;
+use super::passage_action::{PassageCounts, Passages};
+use super::passages::{self, removed_as_short, removed_spans, removed_spans_schema, short, short_schema};
+use super::settings::Settings;
+use super::tables::{self, BY_DOCUMENT, BY_SPAN, Wanted};
+use crate::error::Result;
+use crate::job::Job;
+use crate::output::manifest::File;
+use crate::output::names::{REMOVED, REMOVED_SPANS};
+use crate::output::{Layout, Stored, read};
+use crate::pipeline::runner::Runner;
+use crate::rewrite::{Annotation, AnnotationTable, clustered_schema};
+use crate::schema::Table;
+use crate::source::Listed;
+
+/// The tables that decide about documents and spans; their paths are in the folder of records.
+pub(super) struct Decided {
+    /// The documents that go.
+    pub removed: Vec<File>,
+    /// The documents that the job rejected.
+    pub rejected: Vec<File>,
+    /// The annotations of those that stay.
+    pub annotations: Vec<AnnotationTable>,
+    /// The spans that are cut out of those that stay.
+    pub removed_spans: Vec<File>,
+    /// The numbers of spans that are cut or marked.
+    pub passages: PassageCounts,
+}
+
+/// The number of tables that are written.
+pub(super) fn tables(stored: &Stored, settings: Settings) -> usize {
+    let of_passages = match settings.passages {
+        Passages::Leave => 0,
+        Passages::Mark | Passages::Cut => 1,
+        Passages::Drop { .. } => 2,
+    };
+    1 + usize::from(has_rejects(stored)) + of_passages
+}
+
+/// Whether the job rejected documents.
+fn has_rejects(stored: &Stored) -> bool {
+    stored.manifest().tables.get(Table::Rejects.name()).is_some_and(|table| table.rows > 0)
+}
+
+/// Writes the tables to `records`, the folder of records.
+///
+/// # Errors
+/// When a table cannot be read or written, or the run was stopped.
+pub(super) async fn decide(
+    (stored, sources): (&Stored, &[(Job, Listed)]),
+    settings: Settings,
+    session: &SessionContext,
+    records: &Layout,
+    runner: &Runner<'_>,
+) -> Result<Decided> {
+    let id = stored.manifest().source.id;
+    // A job over a finished output has groups of its own.
+    let group = stored.job().source.group.as_deref();
+    let too_short: Option<DataFrame> = match settings.passages {
+        Passages::Drop { min_words } => {
+            let rows = short(session, (stored, sources), settings, min_words).await?;
+            let wanted = Wanted {
+                name: "too_short",
+                folder: "_work/too_short".into(),
+                schema: short_schema(id),
+                sorted_by: BY_DOCUMENT,
+                rows,
+            };
+            let files = tables::table(wanted, runner).await?;
+            Some(read::frame(session, records, &files, short_schema(id))?)
+        }
+        Passages::Leave | Passages::Mark | Passages::Cut => None,
+    };
+    let mut decided = Decided {
+        removed: Vec::new(),
+        rejected: Vec::new(),
+        annotations: Vec::new(),
+        removed_spans: Vec::new(),
+        passages: PassageCounts::default(),
+    };
+    if settings.annotate {
+        let rows = losses::annotated(clustered(session, stored, group)?, session, stored, settings)?;
+        let wanted = Wanted {
+            name: "clustered",
+            folder: "_work/clustered".into(),
+            schema: clustered_schema(id),
+            sorted_by: BY_DOCUMENT,
+            rows,
+        };
+        let files = tables::table(wanted, runner).await?;
+        decided.annotations.push(AnnotationTable { annotation: Annotation::Clusters, files });
+    } else {
+        let mut rows = removed(session, stored, group, settings.contained)?;
+        if let Some(too_short) = &too_short {
+            rows = rows.union(removed_as_short(session, stored, too_short.clone(), group)?)?;
+        }
+        let wanted = Wanted {
+            name: REMOVED,
+            folder: REMOVED.into(),
+            schema: removed_schema(id),
+            sorted_by: BY_DOCUMENT,
+            rows,
+        };
+        decided.removed = tables::table(wanted, runner).await?;
+    }
+    if settings.passages != Passages::Leave {
+        let (name, folder) = match settings.passages.cuts() {
+            true => (REMOVED_SPANS, REMOVED_SPANS.to_owned()),
+            false => ("marked", "_work/marked".to_owned()),
+        };
+        let (rows, schema) =
+            (removed_spans(session, stored, settings, too_short.clone())?, removed_spans_schema(id));
+        let wanted = Wanted { name, folder, schema: schema.clone(), sorted_by: BY_SPAN, rows };
+        let files = tables::table(wanted, runner).await?;
+        let spans = read::frame(session, records, &files, schema)?;
+        decided.passages = passages::counts(spans, too_short).await?;
+        match settings.passages.cuts() {
+            true => decided.removed_spans = files,
+            false => decided.annotations.push(AnnotationTable { annotation: Annotation::Spans, files }),
+        }
+    }
+    if has_rejects(stored) {
+        let wanted = Wanted {
+            name: "rejected",
+            folder: "_work/rejected".into(),
+            schema: rejected_schema(),
+            sorted_by: BY_DOCUMENT,
+            rows: rejected(session, stored)?,
+        };
+        decided.rejected = tables::table(wanted, runner).await?;
+    }
+    Ok(decided)
+}

@@ -1,0 +1,266 @@
+//! The passages that repeat inside the documents of an output, and what is done with the occurrences that do not stay.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::JoinType;
+use datafusion::common::cast::as_int64_array;
+use datafusion::functions_aggregate::expr_fn::{bool_or, count, sum};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use datafusion::scalar::ScalarValue;
+
+use super::decisions::{TOO_SHORT, removed_ids, removed_schema};
+use super::passage_action::{PassageCounts, Passages};
+use super::settings::Settings;
+use crate::error::{Error, Result};
+use crate::job::{self, Encoding, Job};
+use crate::output::Stored;
+use crate::pipeline::frames::by_group;
+use crate::schema::{IdType, Table};
+use crate::source::{self, Listed, Request, Rewriting, Selection, format_of, text_place};
+use crate::udf::expr_fn::word_count;
+
+/// The columns of the table of spans that are cut or marked.
+pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
+    let number = |name: &str| Field::new(name, DataType::Int64, false);
+    Arc::new(Schema::new(vec![
+        Field::new("id", id.arrow(), false),
+        Field::new("source", DataType::Utf8, false),
+        number("position"),
+        number("byte_start"),
+        number("byte_end"),
+        number("words"),
+        Field::new("passage_id", DataType::Utf8, false),
+        Field::new("kept_id", id.arrow(), false),
+        number("kept_char_start"),
+    ]))
+}
+
+/// The columns of the table of documents that become too short.
+pub(super) fn short_schema(id: IdType) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("id", id.arrow(), false),
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+    ]))
+}
+
+/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. `short` are documents that are removed too.
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn removed_spans(
+    session: &SessionContext,
+    stored: &Stored,
+    settings: Settings,
+    short: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let spans = of_kept(session, stored, settings)?.filter(!col("kept"))?;
+    let spans = match short {
+        None => spans,
+        Some(short) => {
+            let short = short.select(vec![col("id").alias("short_id")])?;
+            short.join(spans, JoinType::RightAnti, &["short_id"], &["id"], None)?
+        }
+    };
+    let schema = removed_spans_schema(stored.manifest().source.id);
+    Ok(spans.select(schema.fields().iter().map(|field| col(field.name())).collect::<Vec<_>>())?)
+}
+
+/// The spans of documents that no other document represents.
+fn of_kept(session: &SessionContext, stored: &Stored, settings: Settings) -> Result<DataFrame> {
+    let spans = stored.table(session, Table::Spans)?;
+    if settings.annotate {
+        return Ok(spans);
+    }
+    let gone = removed_ids(session, stored, settings.contained)?;
+    Ok(gone.join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
+}
+
+/// The documents that hold fewer than `min_words` words after the cut, in the columns of [`short_schema`]. Documents that hold an
+/// occurrence that stays are not among them, because no other document has its passage.
+///
+/// # Errors
+/// When a table cannot be read, or the source is gone.
+pub(super) async fn short(
+    session: &SessionContext,
+    (stored, sources): (&Stored, &[(Job, Listed)]),
+    settings: Settings,
+    min_words: u64,
+) -> Result<DataFrame> {
+    let cut = of_kept(session, stored, settings)?
+        .aggregate(
+            vec![col("id"), col("source"), col("position")],
+            vec![bool_or(col("kept")).alias("keeps"), sum(col("words")).alias("cut_words")],
+        )?
+        .filter(!col("keeps"))?
+        .select(vec![
+            col("id"),
+            cast(col("source"), DataType::Utf8).alias("cut_source"),
+            cast(col("position"), DataType::UInt64).alias("cut_position"),
+            col("cut_words"),
+        ])?;
+    let places =
+        cut.clone().select(vec![col("cut_source").alias("source"), col("cut_position").alias("position")])?;
+    let mut wanted = Selection::of_rows(places).await?;
+    let mut short: Option<DataFrame> = None;
+    for (job, listed) in sources {
+        let of_source = listed.take(&mut wanted);
+        if of_source.is_empty() {
+            continue;
+        }
+        let texts = source::read(session, &job.source, listed, Request::only(of_source)).await?.frame;
+        let texts = texts.select(vec![
+            cast(col("source"), DataType::Utf8).alias("source"),
+            col("position"),
+            word_count(col("text"), &stored.job().shingle).alias("text_words"),
+        ])?;
+        let (left, right) = (&["cut_source", "cut_position"], &["source", "position"]);
+        let rows = cut.clone().join(texts, JoinType::Inner, left, right, None)?;
+        let number = |name: &str| cast(col(name), DataType::Int64);
+        let left = number("text_words") - number("cut_words");
+        let rows = rows.filter(left.lt(lit(min_words.min(i64::MAX as u64) as i64)))?.select(vec![
+            col("id"),
+            col("cut_source").alias("source"),
+            number("cut_position").alias("position"),
+        ])?;
+        short = Some(match short {
+            None => rows,
+            Some(others) => others.union(rows)?,
+        });
+    }
+    wanted.all_taken()?;
+    match short {
+        Some(short) => Ok(short),
+        None => {
+            let columns = vec![
+                col("id"),
+                col("cut_source").alias("source"),
+                cast(col("cut_position"), DataType::Int64).alias("position"),
+            ];
+            Ok(cut.filter(lit(false))?.select(columns)?)
+        }
+    }
+}
+
+/// The documents of [`short`] in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn removed_as_short(
+    session: &SessionContext,
+    stored: &Stored,
+    short: DataFrame,
+    group: Option<&str>,
+) -> Result<DataFrame> {
+    let groups = stored.table(session, Table::Documents)?;
+    let groups = groups.select(vec![col("id").alias("of_id"), by_group::group(group)])?;
+    let rows = short.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
+    let value = |field: &FieldRef| {
+        let value = match field.name().as_str() {
+            name @ ("id" | "source" | "position" | "group") => col(name),
+            "reason" => lit(TOO_SHORT),
+            _ => lit(ScalarValue::Null),
+        };
+        cast(value, field.data_type().clone()).alias(field.name())
+    };
+    let schema = removed_schema(stored.manifest().source.id);
+    Ok(rows.select(schema.fields().iter().map(value).collect::<Vec<_>>())?)
+}
+
+/// The numbers of the spans of [`removed_spans`] and of the documents of [`short`].
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result<PassageCounts> {
+    let bytes = sum(col("byte_end") - col("byte_start")).alias("bytes");
+    let by_document = spans.aggregate(
+        vec![col("source"), col("position")],
+        vec![count(lit(1)).alias("spans"), sum(col("words")).alias("words"), bytes],
+    )?;
+    let all = by_document.aggregate(
+        vec![],
+        vec![
+            sum(col("spans")).alias("spans"),
+            count(lit(1)).alias("documents"),
+            sum(col("words")).alias("words"),
+            sum(col("bytes")).alias("bytes"),
+        ],
+    )?;
+    let columns = ["spans", "documents", "words", "bytes"];
+    let all = all.select(columns.map(|name| cast(col(name), DataType::Int64).alias(name)).to_vec())?;
+    let mut numbers = [0_u64; 4];
+    for batch in all.collect().await? {
+        for (number, column) in numbers.iter_mut().zip(batch.columns()) {
+            // A sum of no rows is null.
+            *number += as_int64_array(column)?.iter().flatten().map(i64::cast_unsigned).sum::<u64>();
+        }
+    }
+    let [spans, documents, words, bytes] = numbers;
+    let too_short = match short {
+        Some(short) => short.count().await? as u64,
+        None => 0,
+    };
+    Ok(PassageCounts { spans, documents, words, bytes, too_short })
+}
+
+/// Refuses an output or a source in which passages cannot be marked or cut as `settings` say.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do; and as [`text_place`].
+pub(super) async fn refuse(
+    session: &SessionContext,
+    (stored, sources): (&Stored, &[(Job, Listed)]),
+    settings: Settings,
+) -> Result<()> {
+    let Settings { passages, annotate, contained, .. } = settings;
+    if passages == Passages::Leave {
+        return Ok(());
+    }
+    if !stored.manifest().tables.contains_key(Table::Spans.name()) {
+        return Err(Error::job(format!(
+            "--passages: {} has no table spans: add the section [passages] to its job, run it again, and apply its output",
+            stored.layout().shown()
+        )));
+    }
+    if annotate && matches!(passages, Passages::Drop { .. }) {
+        return Err(Error::job(
+            "--annotate keeps every document, and --passages drop removes those that become too short: use --passages cut, or leave out \
+             --annotate",
+        ));
+    }
+    let of_job = stored.job().clusters.contained;
+    if passages.cuts() && contained.is_some() && contained != of_job {
+        return Err(Error::job(
+            "--contained removes other documents than the run expected when it chose the passages that stay, so that some would be lost: \
+             set clusters.contained in the job, run it again, and apply its output without --contained",
+        ));
+    }
+    for (job, listed) in sources {
+        refuse_source(&job.source, passages)?;
+        text_place(session, &job.source, listed).await?;
+    }
+    Ok(())
+}
+
+fn refuse_source(source: &job::Source, passages: Passages) -> Result<()> {
+    let rewriting = format_of(source.format).rewriting;
+    if passages == Passages::Mark && matches!(rewriting, Rewriting::WholeFile) {
+        return Err(Error::job(
+            "text files have no columns that --passages mark could add to: use --passages cut, or read the table spans of the output",
+        ));
+    }
+    let has_bytes = matches!(rewriting, Rewriting::Rows(_) | Rewriting::WholeFile);
+    let is_readable = match passages {
+        Passages::Mark => matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy),
+        _ => source.encoding == Encoding::Utf8,
+    };
+    if has_bytes && !is_readable {
+        return Err(Error::job(format!(
+            "--passages writes UTF-8, and source.encoding is {}: convert the files to UTF-8 and run the job again, or apply without \
+             --passages",
+            source.encoding
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,654 @@
+//! `--passages`: what is cut out of documents, against a cut by the table `spans` in plain code.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use arrow::array::AsArray;
+
+use super::columns::{batch, parquet, write};
+use super::interrupted::kill_with;
+use super::*;
+use crate::support::s3::S3;
+
+/// A text with its id, as a file of the source or of the result has it.
+type Texts = BTreeMap<String, String>;
+
+/// Parts of words that are written in other ways in some formats, or in several bytes.
+const PARTS: [&str; 15] = [
+    "\"",
+    "\"\"",
+    ",",
+    "\\",
+    "\\n",
+    "/",
+    "é",
+    "e\u{301}",
+    "\u{1F600}",
+    "\u{feff}",
+    "日本",
+    "\t",
+    "\u{2028}",
+    "'",
+    "ﬁ",
+];
+
+/// Documents that share lines and runs of words, and some that are nearly the same.
+fn documents(random: &mut Random, count: usize) -> Vec<Document> {
+    let word = |random: &mut Random| {
+        let part = PARTS[random.below(PARTS.len())];
+        match random.below(3) {
+            0 => format!("w{}{part}", random.below(900)),
+            1 => format!("{part}w{}", random.below(900)),
+            _ => format!("w{}", random.below(900)),
+        }
+    };
+    let line =
+        |random: &mut Random, words: usize| (0..words).map(|_| word(random)).collect::<Vec<_>>().join(" ");
+    let pool: Vec<String> = (0..8)
+        .map(|_| {
+            let words = 6 + random.below(6);
+            line(random, words)
+        })
+        .collect();
+    let mut documents: Vec<Document> = Vec::new();
+    for number in 0..count {
+        let id = format!("d{number:03}");
+        if number > 4 && random.below(5) == 0 {
+            let near = documents[random.below(number)].1.clone();
+            documents.push((id, format!("{near}\nown{number}")));
+            continue;
+        }
+        let mut lines = vec![format!("own{number} {}", line(random, 5))];
+        for _ in 0..random.below(6) {
+            lines.push(match random.below(3) {
+                0 => {
+                    let words = 1 + random.below(12);
+                    line(random, words)
+                }
+                _ => pool[random.below(pool.len())].clone(),
+            });
+        }
+        if random.below(4) == 0 {
+            lines.rotate_left(1);
+        }
+        documents.push((id, lines.join("\n")));
+    }
+    documents
+}
+
+/// The job over `source` with these passages.
+fn job_of(format: &str, source: impl Debug, output: impl Debug, passages: &str) -> String {
+    let columns = match format {
+        "text" => "",
+        // A field of an object.
+        "jsonl" => "id = \"id\"\ntext = \"deep.text\"\n",
+        _ => "id = \"id\"\ntext = \"text\"\n",
+    };
+    format!(
+        "[source]\nformat = {format:?}\nurl = {source:?}\n{columns}[shingle]\nsize = 3\nshort = \"reject\"\n[score]\n\
+         threshold = 0.6\n[passages]\n{passages}\n[output]\nurl = {output:?}\n"
+    )
+}
+
+const LINES: &str = "unit = \"line\"\nmin_words = 3";
+const WORDS: &str = "unit = \"word\"\nlength = 5\ngap = 1";
+
+impl Applied {
+    /// Writes the documents in this format, and runs the job with these passages over them. `change` changes its text.
+    fn run_with_passages(
+        &self,
+        format: &Format,
+        documents: &[Document],
+        passages: &str,
+        change: impl Fn(String) -> String,
+    ) {
+        (format.put)(self, documents);
+        let job = job_of(format.name, self.path("in"), self.path("out"), passages);
+        std::fs::write(self.path("job.toml"), change(job)).unwrap();
+        resemblance().arg("run").arg(self.path("job.toml")).assert().success();
+    }
+
+    /// The counts of a dry run.
+    fn counted(&self, more: &[&str]) -> serde_json::Value {
+        let mut dry = resemblance();
+        dry.arg("apply").arg(self.path("out")).args(["--dry-run", "--json"]).args(more);
+        serde_json::from_slice(&dry.assert().success().get_output().stdout).unwrap()
+    }
+}
+
+/// The ranges of each document that are not the occurrence that stays, and the documents that hold one that stays.
+fn spans_of(output: &Path) -> (BTreeMap<String, Vec<Range<usize>>>, BTreeSet<String>) {
+    let spans = table(output, "spans");
+    let kept = strings(&spans, "kept");
+    let places = numbers(&spans, "byte_start").into_iter().zip(numbers(&spans, "byte_end"));
+    let (mut cut, mut keeping) = (BTreeMap::<String, Vec<_>>::new(), BTreeSet::new());
+    for ((id, kept), (start, end)) in strings(&spans, "id").into_iter().zip(kept).zip(places) {
+        match kept.as_str() {
+            "true" => drop(keeping.insert(id)),
+            _ => cut.entry(id).or_default().push(start as usize..end as usize),
+        }
+    }
+    cut.values_mut().for_each(|spans| spans.sort_by_key(|span| span.start));
+    (cut, keeping)
+}
+
+/// The ids of the documents that another one represents.
+fn represented(output: &Path) -> BTreeSet<String> {
+    let clusters = table(output, "clusters");
+    let flags = strings(&clusters, "representative");
+    strings(&clusters, "id")
+        .into_iter()
+        .zip(flags)
+        .filter(|(_, flag)| flag == "false")
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// The bytes of a text that are in none of the spans.
+fn cut(text: &str, spans: &[Range<usize>]) -> String {
+    let bytes = text.bytes().enumerate();
+    let kept = bytes.filter(|(at, _)| !spans.iter().any(|span| span.contains(at))).map(|(_, byte)| byte);
+    String::from_utf8(kept.collect()).unwrap()
+}
+
+/// The documents that stay, each without its spans.
+fn expected(documents: &[Document], output: &Path) -> Texts {
+    let (spans, gone) = (spans_of(output).0, represented(output));
+    let stay = documents.iter().filter(|(id, _)| !gone.contains(id));
+    let none = Vec::new();
+    stay.map(|(id, text)| (id.clone(), cut(text, spans.get(id).unwrap_or(&none)))).collect()
+}
+
+/// Puts the spans of the table `removed_spans` back into the texts of a result.
+fn put_back(to: &Path, mut texts: Texts, documents: &[Document]) -> Texts {
+    let originals: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
+    let mut rows: Vec<(String, usize, usize)> = Vec::new();
+    for (path, _) in files(&to.join("_resemblance/removed_spans")) {
+        let (batch, _) = parquet(&to.join("_resemblance/removed_spans").join(path));
+        let places = numbers(&batch, "byte_start").into_iter().zip(numbers(&batch, "byte_end"));
+        let all = strings(&batch, "id").into_iter().zip(places);
+        rows.extend(all.map(|(id, (start, end))| (id, start as usize, end as usize)));
+    }
+    rows.sort();
+    for (id, start, end) in rows {
+        texts.get_mut(&id).unwrap().insert_str(start, &originals[&id][start..end]);
+    }
+    texts
+}
+
+fn csv_field(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+/// The fields of CSV records without a quote inside of a field that is not in quotes.
+fn csv_records(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
+    let (mut chars, mut quoted) = (text.chars().peekable(), false);
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => field.push(chars.next().unwrap()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(std::mem::take(&mut field)),
+            '\n' if !quoted => {
+                record.push(std::mem::take(&mut field));
+                records.push(std::mem::take(&mut record));
+            }
+            c => field.push(c),
+        }
+    }
+    records
+}
+
+/// A format: its source, and its result read back.
+struct Format {
+    name: &'static str,
+    put: fn(&Applied, &[Document]),
+    read: fn(&Path) -> Texts,
+}
+
+fn put_csv(applied: &Applied, documents: &[Document]) {
+    for (at, half) in documents.chunks(documents.len().div_ceil(2)).enumerate() {
+        let mut text = "\u{feff}n,id,text,more\n".to_owned();
+        for (id, document) in half {
+            write!(text, "1.50,{id},{},\"a,\"\"b\"\n", csv_field(document)).unwrap();
+        }
+        applied.put(&format!("{at}.csv"), text);
+    }
+}
+
+fn read_csv(to: &Path) -> Texts {
+    let mut texts = Texts::new();
+    for name in ["0.csv", "1.csv"] {
+        let text = std::fs::read_to_string(to.join(name)).unwrap();
+        let rows = text.strip_prefix("\u{feff}n,id,text,more\n").unwrap();
+        assert!(rows.is_empty() || rows.ends_with(",\"a,\"\"b\"\n"), "{rows}");
+        for row in csv_records(rows) {
+            assert_eq!((row[0].as_str(), row[3].as_str(), row.len()), ("1.50", "a,\"b", 4));
+            texts.insert(row[1].clone(), row[2].clone());
+        }
+    }
+    texts
+}
+
+/// A line, in which some characters are escaped as serde does not.
+fn json_line((id, text): &Document) -> String {
+    let text = serde_json::to_string(text).unwrap().replace('/', "\\/").replace('é', "\\u00e9");
+    let text = text.replace('\u{1F600}', "\\ud83d\\ude00");
+    format!("{{\"n\": 1.50,\"id\":\"{id}\", \"deep\" : {{\"text\":{text}}},\"text\":\"\\u0041\" }}")
+}
+
+fn put_json(applied: &Applied, documents: &[Document]) {
+    let lines: String = documents.iter().map(|document| json_line(document) + "\r\n").collect();
+    applied.put("a.jsonl.zst", zstd::encode_all(lines.as_bytes(), 1).unwrap());
+}
+
+fn read_json(to: &Path) -> Texts {
+    let bytes = zstd::decode_all(std::fs::File::open(to.join("a.jsonl.zst")).unwrap()).unwrap();
+    let mut texts = Texts::new();
+    for line in String::from_utf8(bytes).unwrap().split_terminator("\r\n") {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (id, text) = (value["id"].as_str().unwrap().to_owned(), value["deep"]["text"].as_str().unwrap());
+        // The same bytes, in the string too.
+        assert_eq!(line, json_line(&(id.clone(), text.to_owned())));
+        texts.insert(id, text.to_owned());
+    }
+    texts
+}
+
+fn put_text(applied: &Applied, documents: &[Document]) {
+    for (at, (id, text)) in documents.iter().enumerate() {
+        let mark = if at % 3 == 0 || text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
+        applied.put(id, format!("{mark}{text}"));
+    }
+}
+
+fn read_text(to: &Path) -> Texts {
+    let own = files(to).into_iter().filter(|(name, _)| !name.starts_with('_'));
+    let text = |(name, bytes): (String, Vec<u8>)| {
+        let source = std::fs::read_to_string(to.parent().unwrap().join("in").join(&name)).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        match source.starts_with('\u{feff}') {
+            true => (name, text.strip_prefix('\u{feff}').unwrap().to_owned()),
+            false => (name, text),
+        }
+    };
+    own.map(text).collect()
+}
+
+fn put_parquet(applied: &Applied, documents: &[Document]) {
+    let all = batch(documents);
+    let half = documents.len() / 2;
+    write(&applied.path("in/a.parquet"), &all.slice(0, half), true);
+    write(&applied.path("in/b.parquet"), &all.slice(half, documents.len() - half), true);
+}
+
+fn read_parquet(to: &Path) -> Texts {
+    let mut texts = Texts::new();
+    for name in ["a.parquet", "b.parquet"] {
+        let (rows, about) = parquet(&to.join(name));
+        let (source, of_source) = parquet(&to.parent().unwrap().join("in").join(name));
+        let keys = |about: &parquet::file::metadata::ParquetMetaData| {
+            about.file_metadata().key_value_metadata().cloned()
+        };
+        assert_eq!(keys(&about), keys(&of_source));
+        assert_eq!(rows.schema(), source.schema());
+        let places = strings(&source, "id");
+        for (row, id) in strings(&rows, "id").into_iter().enumerate() {
+            let from = places.iter().position(|place| *place == id).unwrap();
+            for (column, field) in
+                rows.schema().fields().iter().enumerate().filter(|(_, f)| f.name() != "text")
+            {
+                let (found, wanted) =
+                    (rows.column(column).slice(row, 1), source.column(column).slice(from, 1));
+                assert_eq!(&found, &wanted, "{}", field.name());
+            }
+        }
+        texts.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "text")));
+    }
+    texts
+}
+
+const FORMATS: [Format; 4] = [
+    Format { name: "parquet", put: put_parquet, read: read_parquet },
+    Format { name: "csv", put: put_csv, read: read_csv },
+    Format { name: "jsonl", put: put_json, read: read_json },
+    Format { name: "text", put: put_text, read: read_text },
+];
+
+/// The windows of `length` words of the texts; words are separated by spaces and newlines.
+fn windows(texts: &mut dyn Iterator<Item = &String>, length: usize) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for text in texts {
+        let words: Vec<&str> = text.split([' ', '\n']).filter(|word| !word.is_empty()).collect();
+        words.windows(length).for_each(|window| *found.entry(window.join(" ")).or_default() += 1);
+    }
+    found
+}
+
+/// The lines of the texts.
+fn lines(texts: &mut dyn Iterator<Item = &String>) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for text in texts {
+        text.lines().for_each(|line| *found.entry(line.to_owned()).or_default() += 1);
+    }
+    found
+}
+
+#[test]
+fn what_is_cut_and_what_stays_are_the_source() {
+    let (mut cuts, mut gone) = (0, 0);
+    for seed in seeds(8) {
+        let documents = documents(&mut Random(seed), 30);
+        let format = &FORMATS[seed as usize % 4];
+        let applied = Applied::new();
+        applied.run_with_passages(format, &documents, [LINES, WORDS][seed as usize / 4 % 2], |job| job);
+        let printed = applied.apply("to", &["--passages", "cut"]);
+        let manifest = result(&applied.path("to"));
+        let texts = (format.read)(&applied.path("to"));
+        assert_eq!(texts, expected(&documents, &applied.path("out")), "seed {seed}");
+        let kept: Texts = documents.iter().filter(|(id, _)| texts.contains_key(id)).cloned().collect();
+        assert_eq!(put_back(&applied.path("to"), texts.clone(), &documents), kept, "seed {seed}");
+        let bytes = |texts: &Texts| texts.values().map(String::len).sum::<usize>();
+        assert_eq!(printed["passages"]["bytes"], bytes(&kept) - bytes(&texts));
+        assert_eq!(printed["passages"], manifest["passage_counts"]);
+        let dry = applied.counted(&["--passages", "cut"]);
+        for count in ["passages", "kept", "removed"] {
+            assert_eq!(dry[count], printed[count], "{count}");
+        }
+        cuts += printed["passages"]["spans"].as_u64().unwrap();
+        gone += printed["removed"].as_u64().unwrap();
+    }
+    assert!(cuts > 150 && gone > 10, "{cuts} {gone}");
+}
+
+/// The occurrence that stays is never in a document that another one represents, so that nothing is lost with that.
+#[test]
+fn no_passage_is_lost_with_a_removed_document() {
+    let mut moved = 0;
+    for seed in seeds(4) {
+        let mut random = Random(seed);
+        let mut line = || (0..8).map(|_| format!("w{}", random.below(9_000))).collect::<Vec<_>>().join(" ");
+        let mut documents = Vec::new();
+        for number in 0..10 {
+            // b is removed because of a, and shares its last line with c.
+            let (common, shared) = ((0..6).map(|_| line()).collect::<Vec<_>>().join("\n"), line());
+            documents.push((format!("a{number}"), format!("{common}\n{}", line())));
+            documents.push((format!("b{number}"), format!("{common}\n{shared}")));
+            documents.push((format!("c{number}"), format!("{}\n{shared}\n{}", line(), line())));
+        }
+        let passages = if seed % 2 == 0 { LINES } else { "unit = \"word\"\nlength = 7" };
+        let passages = format!("{passages}\n[clusters]\nkeep = [\"id\"]");
+        let applied = Applied::new();
+        applied.run_with_passages(&FORMATS[0], &documents, &passages, |job| job);
+        let gone = represented(&applied.path("out"));
+        assert_eq!(gone.len(), 10, "{gone:?}");
+        applied.apply("to", &["--passages", "cut"]);
+        let texts = read_parquet(&applied.path("to"));
+        // A passage is a whole line, or a window of words.
+        let of = |texts: &mut dyn Iterator<Item = &String>| match seed % 2 {
+            0 => lines(texts),
+            _ => windows(texts, 7),
+        };
+        let all = of(&mut documents.iter().map(|(_, text)| text));
+        let kept = of(&mut documents.iter().filter(|(id, _)| !gone.contains(id)).map(|(_, text)| text));
+        let found = of(&mut texts.values());
+        for (passage, times) in
+            all.iter().filter(|(passage, times)| **times > 1 && kept.contains_key(*passage))
+        {
+            assert!(found.contains_key(passage), "seed {seed}: {passage}");
+            moved += usize::from(kept[passage] < *times);
+        }
+    }
+    assert!(moved > 50, "{moved}");
+}
+
+#[test]
+fn short_documents_are_removed_with_the_reason() {
+    let documents = documents(&mut Random(21), 80);
+    let documents: Vec<Document> = documents
+        .into_iter()
+        .map(|(id, text)| (id, text.replace(['\u{feff}', '\u{2028}', '\t'], "")))
+        .collect();
+    // Words are what spaces separate, for this test to count them.
+    let by_spaces = |job: String| job.replace("size = 3", "size = 3\nwords = \"spaces\"\nnormalize = []");
+    for format in &FORMATS {
+        let applied = Applied::new();
+        applied.run_with_passages(format, &documents, LINES, by_spaces);
+        let more = ["--passages", "drop", "--min-words", "12"];
+        let printed = applied.apply("to", &more);
+        let (spans, keeping) = spans_of(&applied.path("out"));
+        let mut wanted = expected(&documents, &applied.path("out"));
+        let is_short = |text: &str| text.split_whitespace().count() < 12;
+        let is_removed =
+            |id: &String, text: &str| spans.contains_key(id) && !keeping.contains(id) && is_short(text);
+        let short: BTreeSet<String> =
+            wanted.iter().filter(|(id, text)| is_removed(id, text)).map(|(id, _)| id.clone()).collect();
+        let stay = wanted.iter().filter(|(id, text)| is_short(text) && !short.contains(*id)).count();
+        assert!(short.len() > 3 && stay > 0, "{} {stay}", short.len());
+        wanted.retain(|id, _| !short.contains(id));
+        assert_eq!((format.read)(&applied.path("to")), wanted, "{}", format.name);
+        assert_eq!(printed["passages"]["too_short"], short.len());
+        let manifest = result(&applied.path("to"));
+        assert_eq!(manifest["counts"]["removed"], short.len() + represented(&applied.path("out")).len());
+        let dry = applied.counted(&more);
+        for count in ["passages", "kept", "removed"] {
+            assert_eq!(dry[count], printed[count], "{count}");
+        }
+        let mut sql = resemblance();
+        let query = "SELECT id, reason FROM removed WHERE kept_id IS NULL ORDER BY id";
+        sql.arg("sql").arg(applied.path("to")).args(["--json", query]);
+        let rows = String::from_utf8(sql.assert().success().get_output().stdout.clone()).unwrap();
+        let wanted: String =
+            short.iter().map(|id| format!("{{\"id\":\"{id}\",\"reason\":\"too_short\"}}\n")).collect();
+        assert_eq!(rows, wanted);
+        // They are in no pair that could be shown.
+        resemblance().arg("show").arg(applied.path("to")).assert().success();
+    }
+}
+
+/// The ids, texts and marks of the files in `to`, which have so many more columns than the source.
+fn marked(format: &str, to: &Path, added: &[&str]) -> Vec<(String, String, Option<String>)> {
+    let mut rows = Vec::new();
+    match format {
+        "parquet" => {
+            for name in ["a.parquet", "b.parquet"] {
+                let (batch, _) = parquet(&to.join(name));
+                let names: Vec<String> =
+                    batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+                assert_eq!(names[names.len() - added.len()..], *added);
+                let marks = batch.column_by_name("repeated_spans").unwrap().as_string::<i32>();
+                let texts = strings(&batch, "id").into_iter().zip(strings(&batch, "text"));
+                rows.extend(texts.zip(marks).map(|((id, text), mark)| (id, text, mark.map(str::to_owned))));
+            }
+        }
+        "csv" => {
+            let header = format!("\u{feff}n,id,text,more,{}\n", added.join(","));
+            for name in ["0.csv", "1.csv"] {
+                let text = std::fs::read_to_string(to.join(name)).unwrap();
+                for row in csv_records(text.strip_prefix(&header).unwrap()) {
+                    let mark = row.last().cloned().filter(|mark| !mark.is_empty());
+                    rows.push((row[1].clone(), row[2].clone(), mark));
+                }
+            }
+        }
+        _ => {
+            let bytes = zstd::decode_all(std::fs::File::open(to.join("a.jsonl.zst")).unwrap()).unwrap();
+            for line in String::from_utf8(bytes).unwrap().split_terminator("\r\n") {
+                let value: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert!(added.iter().all(|name| value.get(name).is_some()), "{line}");
+                let mark = &value["repeated_spans"];
+                let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+                let mark = (!mark.is_null()).then(|| mark.to_string());
+                rows.push((text(&value["id"]), text(&value["deep"]["text"]), mark));
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn marks_leave_the_texts_as_they_are() {
+    let mut documents = documents(&mut Random(31), 60);
+    documents.insert(30, ("short".to_owned(), "one two".to_owned()));
+    for format in &FORMATS[..3] {
+        let applied = Applied::new();
+        applied.run_with_passages(format, &documents, WORDS, |job| job);
+        let (spans, gone) = (spans_of(&applied.path("out")).0, represented(&applied.path("out")));
+        let mark = |id: &String| {
+            let spans: Vec<String> =
+                spans.get(id)?.iter().map(|span| format!("[{},{}]", span.start, span.end)).collect();
+            Some(format!("[{}]", spans.join(",")))
+        };
+        let all = ["cluster_id", "representative", "kept_id", "repeated_spans"];
+        let separate = &["--rejects", "separate"][..];
+        for (to, more, added) in [("all", &["--annotate"][..], &all[..]), ("kept", separate, &all[3..])] {
+            applied.apply(to, &[&["--passages", "mark"], more].concat());
+            result(&applied.path(to));
+            let stays = |id: &String| to == "all" || !gone.contains(id) && id != "short";
+            let wanted: BTreeSet<_> = documents
+                .iter()
+                .filter(|(id, _)| stays(id))
+                .map(|(id, text)| (id.clone(), text.clone(), mark(id)))
+                .collect();
+            let found = marked(format.name, &applied.path(to), added);
+            assert!(found.iter().filter(|(.., mark)| mark.is_some()).count() > 10);
+            assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), wanted, "{} {to}", format.name);
+        }
+        // A reject in a file of its own gets no column.
+        if format.name == "csv" {
+            let rejected = std::fs::read_to_string(applied.path("kept/_resemblance/rejected/0.csv.rejected"));
+            assert_eq!(rejected.unwrap(), "\u{feff}n,id,text,more\n1.50,short,\"one two\",\"a,\"\"b\"\n");
+        }
+    }
+    let applied = Applied::new();
+    applied.run_with_passages(&FORMATS[3], &documents, WORDS, |job| job);
+    let said = applied.refused("to", &["--passages", "mark"], 2);
+    assert!(said.contains("text files have no columns"), "{said}");
+}
+
+#[test]
+fn stories_are_cut_when_they_become_parquet() {
+    let mut random = Random(33);
+    let documents: Vec<Document> = documents(&mut random, 40)
+        .into_iter()
+        .map(|(id, text)| (id, text.replace(|c: char| !c.is_alphanumeric(), " ")))
+        .collect();
+    let reuters =
+        crate::support::formats::formats(&documents).into_iter().find(|f| f.name == "reuters").unwrap();
+    let applied = Applied::new();
+    reuters.write(&applied.path("in"));
+    let text = format!(
+        "[source]\n{}[shingle]\nsize = 3\n[passages]\n{WORDS}\n[output]\nurl = {:?}\n",
+        reuters.source(applied.path("in").to_str().unwrap()),
+        applied.path("out")
+    );
+    std::fs::write(applied.path("job.toml"), text).unwrap();
+    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    let printed = applied.apply("to", &["--passages", "cut"]);
+    assert!(printed["passages"]["spans"].as_u64().unwrap() > 10, "{printed}");
+    result(&applied.path("to"));
+    let mut texts = Texts::new();
+    for (name, _) in files(&applied.path("to")).into_iter().filter(|(name, _)| !name.starts_with('_')) {
+        let (rows, _) = parquet(&applied.path("to").join(name));
+        texts.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "text")));
+    }
+    assert_eq!(texts, expected(&documents, &applied.path("out")));
+}
+
+#[test]
+fn a_killed_cut_is_taken_up_where_it_stopped() {
+    let applied = Applied::new();
+    let documents = documents(&mut Random(41), 1_500);
+    applied.run_with_passages(&FORMATS[3], &documents, LINES, |job| job);
+    applied.apply("undisturbed", &["--passages", "cut"]);
+    let wanted = result(&applied.path("undisturbed"));
+    kill_with(&applied, "to", &["--passages", "cut"]);
+    let said = applied.refused("to", &[], 2);
+    assert!(said.contains("unfinished result of apply"), "{said}");
+    let printed = applied.apply("to", &["--passages", "cut"]);
+    assert!(printed["files_reused"].as_u64().unwrap() >= 100, "{printed}");
+    let found = result(&applied.path("to"));
+    for part in ["files", "counts", "passage_counts", "fingerprint"] {
+        assert_eq!(found[part], wanted[part], "{part}");
+    }
+    assert_eq!(read_text(&applied.path("to")), expected(&documents, &applied.path("out")));
+    // The table of spans has the same bytes too, and they are compared with the manifest.
+    let file = &found["removed_spans"][0];
+    assert_eq!(file["crc32"], wanted["removed_spans"][0]["crc32"]);
+    resemblance().arg("verify").arg(applied.path("to")).assert().success();
+    let spans = file["path"].as_str().unwrap();
+    let mut bytes = std::fs::read(applied.path("to").join(spans)).unwrap();
+    bytes[9] ^= 1;
+    std::fs::write(applied.path("to").join(spans), bytes).unwrap();
+    let verified = resemblance().arg("verify").arg(applied.path("to")).assert().code(3);
+    assert!(String::from_utf8_lossy(&verified.get_output().stdout).contains(spans));
+}
+
+#[test]
+fn passages_are_cut_in_a_bucket() {
+    let s3 = S3::start();
+    let documents = documents(&mut Random(51), 80);
+    let lines = |documents: &[Document]| documents.iter().map(|d| json_line(d) + "\n").collect::<String>();
+    let (first, second) = documents.split_at(40);
+    s3.put("in/a.jsonl", lines(first));
+    s3.put("in/b.jsonl", lines(second));
+    let folder = tempdir().unwrap();
+    let job = folder.path().join("job.toml");
+    std::fs::write(&job, job_of("jsonl", s3.url("in/"), s3.url("out/"), WORDS)).unwrap();
+    resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
+    let (from, to) = (s3.url("out/"), s3.url("to/"));
+    let ran = resemblance().envs(s3.env()).args(["apply", &from, "--to", &to, "--passages", "cut"]).assert();
+    let said = String::from_utf8(ran.success().get_output().stdout.clone()).unwrap();
+    assert!(said.contains("passages cut out of "), "{said}");
+    let wanted = expected(&documents, &s3.file("out"));
+    for (name, part) in [("a", first), ("b", second)] {
+        let kept = part.iter().filter_map(|(id, _)| Some((id.clone(), wanted.get(id)?.clone())));
+        let found = std::fs::read_to_string(s3.file(&format!("to/{name}.jsonl"))).unwrap();
+        assert_eq!(found, lines(&kept.collect::<Vec<_>>()), "{name}");
+        assert!(found.len() < lines(part).len());
+    }
+    result(&s3.file("to"));
+}
+
+#[test]
+fn passages_are_cut_out_of_delta_tables() {
+    let documents = documents(&mut Random(61), 60);
+    let applied = Applied::new();
+    write_parquet(&applied.path("in/a.parquet"), &documents, 25);
+    let text = job_of("parquet", applied.path("in"), applied.path("out"), LINES);
+    std::fs::write(applied.path("job.toml"), text).unwrap();
+    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    applied.apply("to", &["--passages", "cut", "--tables", "delta"]);
+    for table in ["", "_resemblance/removed", "_resemblance/removed_spans"] {
+        assert!(applied.path("to").join(table).join("_delta_log").is_dir(), "{table}");
+    }
+    let (rows, _) = parquet(&applied.path("to/a.parquet"));
+    let texts: Texts = strings(&rows, "id").into_iter().zip(strings(&rows, "text")).collect();
+    assert_eq!(texts, expected(&documents, &applied.path("out")));
+}
+
+#[test]
+fn what_cannot_be_cut_is_refused() {
+    let documents = documents(&mut Random(71), 30);
+    let [parquet, csv, ..] = &FORMATS;
+    let text = "text = \"text\"";
+    for (format, change, more, wanted) in [
+        (
+            parquet,
+            ["[passages]\nunit = \"line\"\nmin_words = 3", ""],
+            &["cut"][..],
+            "add the section [passages]",
+        ),
+        (parquet, [text, "text = [\"text\", \"word\"]"], &["cut"], "joins 2 columns"),
+        (csv, [text, "text = \"text\"\nencoding = \"windows-1252\""], &["cut"], "convert the files to UTF-8"),
+        (parquet, ["", ""], &["drop", "--annotate"], "--annotate keeps every document"),
+        (parquet, ["", ""], &["cut", "--contained", "0.9"], "set clusters.contained in the job"),
+        (parquet, ["", ""], &["cut", "--min-words", "9"], "only with --passages drop"),
+    ] {
+        let applied = Applied::new();
+        applied.run_with_passages(format, &documents, LINES, |job| job.replacen(change[0], change[1], 1));
+        let said = applied.refused("to", &[&["--passages"], more].concat(), 2);
+        assert!(said.contains(wanted), "{more:?}: {said}");
+        assert!(!applied.path("to").exists());
+    }
+}
