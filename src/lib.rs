@@ -34,6 +34,7 @@
 //! | [`report`](mod@report) | one page about a finished output |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
 //! | `lineage` | the OpenLineage events of a run |
+//! | `telemetry` | the spans and metrics of a command for OpenTelemetry |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -81,4 +82,5 @@ pub mod report;
 pub(crate) mod rewrite;
 pub mod schema;
 pub mod source;
+mod telemetry;
 pub mod udf;

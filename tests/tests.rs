@@ -87,6 +87,7 @@ mod stages;
 mod support;
 mod sweep;
 mod systems;
+mod telemetry;
 mod terminal;
 mod together;
 mod udf;

@@ -76,6 +76,18 @@ impl Command {
         }
     }
 
+    /// The name of a command that runs the stages of a job, for its spans; `None` for other commands.
+    pub(in crate::cli) fn traced(&self) -> Option<&'static str> {
+        match self {
+            Command::Run(_) => Some("run"),
+            Command::Find(_) => Some("find"),
+            Command::Dedup(_) => Some("dedup"),
+            Command::Merge(_) => Some("merge"),
+            Command::Apply(_) => Some("apply"),
+            _ => None,
+        }
+    }
+
     /// Whether this is a role of a cluster, which logs and shows no progress.
     #[cfg(feature = "cluster")]
     pub(in crate::cli) fn is_role(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
-use crate::cli::support::{evaluated, left_out, panics, print};
+use crate::cli::support::{evaluated, left_out, metrics_text, panics, print, telemetry};
 use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
@@ -116,11 +116,13 @@ impl Run {
             Ok((ran.outcome, record))
         });
 
+        let measured = || ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
         if let Some(metrics) = metrics {
-            let text = ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
+            let text = measured().and_then(|measured| metrics_text::text(&measured));
             // Metrics that cannot be written do not fail a run.
             warn_of(text.and_then(|text| metrics.put(text)));
         }
+        telemetry::measured(measured);
         match (ran, file) {
             (Ok((_, record)), Some(file)) => record::write(&file, &record),
             (Ok(_), None) => Ok(()),

@@ -28,5 +28,6 @@ pub(in crate::cli) mod record;
 pub(in crate::cli) mod roles;
 pub(in crate::cli) mod run_job;
 pub(in crate::cli) mod side_by_side;
+pub(in crate::cli) mod telemetry;
 pub(in crate::cli) mod temporary;
 pub(in crate::cli) mod work;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use prometheus::proto::MetricFamily;
 use serde_json::{Value, json};
 
 use crate::address::masked;
@@ -141,8 +142,8 @@ impl Ended<'_> {
         format!("{record:#}\n")
     }
 
-    /// The metrics of the run, in Prometheus' text format.
-    pub(in crate::cli) fn metrics(&self, how: Result<&Outcome, &Error>) -> Result<String> {
+    /// The metrics of the run.
+    pub(in crate::cli) fn metrics(&self, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
         metrics(&Measured {
             name: self.name,
             run_id: self.id,
