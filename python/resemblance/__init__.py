@@ -24,7 +24,7 @@ from .errors import (
     JobError,
     ResemblanceError,
 )
-from .job_commands import Checked, check, compare, run, sweep
+from .job_commands import Checked, check, compare, plan, run, sweep
 from .locate import command
 from .lookups import find, neighbors, report, show, sql
 from .output import Output, Run, Table
@@ -74,6 +74,7 @@ __all__ = [
     "merge",
     "neighbors",
     "open",
+    "plan",
     "report",
     "run",
     "show",
