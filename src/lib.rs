@@ -29,6 +29,7 @@
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
+//! | [`forecast`](mod@forecast) | what a run will take, by a sample of its documents |
 //! | `page` | charts as SVG, and pages of charts and tables |
 //! | [`audit`](mod@audit) | pairs of a finished output to be judged, and what the judgements say |
 //! | [`report`](mod@report) | one page about a finished output |
@@ -66,6 +67,7 @@ pub mod engine;
 mod environment;
 pub mod error;
 pub mod evaluate;
+pub mod forecast;
 mod inspect;
 pub mod job;
 pub mod kernel;

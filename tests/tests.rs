@@ -60,6 +60,7 @@ mod parts;
 mod passages;
 mod pipeline;
 mod plain_sql;
+mod plan;
 #[cfg(feature = "cluster")]
 mod plans;
 mod platform;

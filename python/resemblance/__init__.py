@@ -25,7 +25,7 @@ from .errors import (
     ResemblanceError,
 )
 from .evaluation import evaluate
-from .job_commands import Checked, check, compare, run, sweep
+from .job_commands import Checked, check, compare, plan, run, sweep
 from .locate import command
 from .lookups import find, neighbors, report, show, sql
 from .output import Output, Run, Table
@@ -90,6 +90,7 @@ __all__ = [
     "merge",
     "neighbors",
     "open",
+    "plan",
     "report",
     "run",
     "show",

@@ -1,7 +1,8 @@
 //! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be missing.
 //!
 //! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters that are
-//! shown and reads their texts, `before` compares with an earlier output, and `page` makes the HTML of it, by the template
+//! shown and reads their texts, `before` compares with an earlier output, `record`
+//! adds what was forecast, and `page` makes the HTML of it, by the template
 //! `report.html`.
 
 mod before;
@@ -10,6 +11,7 @@ mod links;
 mod numbers;
 mod page;
 mod query;
+mod record;
 mod view;
 
 use datafusion::prelude::SessionContext;
@@ -20,6 +22,7 @@ use crate::evaluate;
 use crate::lookup::Finished;
 pub use crate::page::{Part, Side};
 pub use page::html;
+pub use record::Record;
 pub use view::{
     Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
     MemberOf, Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,
@@ -27,7 +30,7 @@ pub use view::{
 };
 
 /// What a report needs to know besides its output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The seed of the cluster that is drawn at random.
     pub seed: u64,
@@ -39,6 +42,8 @@ pub struct Settings {
     pub evaluate: Option<usize>,
     /// A file of labels of its pairs; `None` if there is none.
     pub labels: Option<String>,
+    /// The record of the run that made the output, with what was forecast.
+    pub record: Option<Record>,
     /// Bytes of memory.
     pub memory: u64,
 }
@@ -48,9 +53,13 @@ pub struct Settings {
 ///
 /// # Errors
 /// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`] and [`audit::judge`].
+/// [`Kind::Job`](crate::error::Kind::Job) for the record of another output.
 pub async fn report(session: &SessionContext, url: &str, settings: &Settings) -> Result<Report> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let mut report = numbers::read(session, &finished, url).await?;
+    if let Some(record) = &settings.record {
+        record.add_to(&mut report, &finished.manifest().fingerprint)?;
+    }
     let drawn = draws::read(session, &finished, settings.seed).await?;
     (report.clusters, report.no_texts) = (drawn.clusters, drawn.no_texts);
     if let Some(before) = &settings.before {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::Judged;
 use crate::evaluate::Evaluation;
+use crate::forecast::{Forecast, StageForecast};
 use crate::page::Side;
 
 /// A report on a finished output.
@@ -296,6 +297,10 @@ pub struct Cost {
     pub stages: Vec<StageCost>,
     /// The tables of the output.
     pub tables: Vec<TableCost>,
+    /// The forecast of the run; `None` if there is none.
+    pub forecast: Option<Forecast>,
+    /// The most memory of the process, if the record of the run says it.
+    pub peak_memory: Option<u64>,
 }
 
 /// A stage.
@@ -307,6 +312,10 @@ pub struct StageCost {
     pub seconds: f64,
     /// Rows that it wrote.
     pub rows: u64,
+    /// Bytes that it wrote.
+    pub bytes: u64,
+    /// What was forecast for it; `None` without a forecast, or if that lacks the stage.
+    pub forecast: Option<StageForecast>,
 }
 
 /// A table.

@@ -18,6 +18,7 @@ mod init;
 mod man;
 mod merge;
 mod neighbors;
+mod plan;
 mod report;
 mod run;
 #[cfg(feature = "cluster")]
@@ -38,6 +39,7 @@ pub(in crate::cli) enum Command {
     /// Run a job: documents in, tables of pairs, clusters and rejects out
     Run(run::Run),
     Check(check::Check),
+    Plan(plan::Plan),
     Find(find::Find),
     Dedup(dedup::Dedup),
     Init(init::Init),
@@ -105,6 +107,7 @@ impl Command {
         match self {
             Command::Run(command) => command.run(screen),
             Command::Check(command) => command.run(),
+            Command::Plan(command) => command.run(screen),
             Command::Find(command) => command.run(screen),
             Command::Dedup(command) => command.run(screen),
             Command::Init(command) => command.run(screen),

@@ -8,6 +8,7 @@ pub(in crate::cli) mod csv_arguments;
 pub(in crate::cli) mod data_text;
 pub(in crate::cli) mod errors;
 pub(in crate::cli) mod evaluated;
+pub(in crate::cli) mod forecasted;
 pub(in crate::cli) mod from_data;
 pub(in crate::cli) mod full_disk;
 pub(in crate::cli) mod http;
