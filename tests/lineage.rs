@@ -62,7 +62,7 @@ impl Nightly {
 
 /// The events that a collector received.
 fn events(collector: &Server) -> Vec<Value> {
-    collector.asked().iter().map(|asked| serde_json::from_str(&asked.body).unwrap()).collect()
+    collector.asked().iter().map(|asked| serde_json::from_slice(&asked.bytes).unwrap()).collect()
 }
 
 fn kinds(events: &[Value]) -> Vec<&str> {

@@ -264,7 +264,10 @@ mod sent {
     #[test]
     fn a_run_that_fails_says_why_and_where() {
         let nightly = Nightly::new();
-        std::fs::write(nightly.path("broken.jsonl"), "{\"id\": \"a\", \"text\": \"one two\"}\n{").unwrap();
+        // So many lines that the first look at the file does not reach the last one.
+        let line = |id: usize| format!("{{\"id\": \"{id}\", \"text\": \"one two three four\"}}\n");
+        let lines: String = (0..20_000).map(line).collect();
+        std::fs::write(nightly.path("broken.jsonl"), lines + "{").unwrap();
         let broken = format!("source.url={}", nightly.text("broken.jsonl"));
         for (set, code, kind, part, fails_in_a_stage) in [
             ("source.text=body", 2, "job", "body", false),
