@@ -9,7 +9,7 @@ COPY . .
 # Crates and compiled dependencies stay between builds; the result leaves the cache, which is no part of the image.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --features cluster --bin resemblance \
+    cargo build --release --locked --features cluster,otlp --bin resemblance \
     && install -D target/release/resemblance /built/resemblance
 
 FROM debian:bookworm-slim

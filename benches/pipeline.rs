@@ -193,7 +193,8 @@ fn high_water_mark(status: &Path) -> Option<u64> {
 fn by_stage(measured: &[&Measured]) -> String {
     let all = |m: &Measured| {
         let seconds = m.manifest.stages.iter().map(|stage| stage.seconds).sum();
-        StageTime { name: "all stages".into(), seconds, rows: m.documents, road: None }
+        let bytes = m.manifest.stages.iter().map(|stage| stage.bytes).sum();
+        StageTime { name: "all stages".into(), seconds, rows: m.documents, bytes, road: None }
     };
     let stages = |m: &&Measured| m.manifest.stages.iter().cloned().chain([all(m)]).collect::<Vec<_>>();
     let stages: Vec<_> = measured.iter().map(stages).collect();
@@ -204,7 +205,7 @@ fn by_stage(measured: &[&Measured]) -> String {
     for stage in 0..stages.iter().map(Vec::len).min().unwrap_or(0) {
         let mut before = None;
         for (m, stages) in measured.iter().zip(&stages) {
-            let StageTime { name, seconds, rows, road: _ } = &stages[stage];
+            let StageTime { name, seconds, rows, .. } = &stages[stage];
             let each = 1e6 * seconds / m.documents as f64;
             let times = before.map_or_else(String::new, |before: f64| format!("{:.2}", each / before));
             let documents = m.documents;

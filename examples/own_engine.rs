@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use async_trait::async_trait;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::future::BoxFuture;
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Result};
 use resemblance::job::Job;
@@ -20,7 +20,6 @@ use resemblance::pipeline::{self, OnExisting};
 
 struct Timed(Local);
 
-#[async_trait]
 impl Engine for Timed {
     fn session(&self) -> &SessionContext {
         self.0.session()
@@ -30,17 +29,19 @@ impl Engine for Timed {
         self.0.bucket_bytes()
     }
 
-    async fn run(
-        &self,
-        stage: &str,
+    fn run<'a>(
+        &'a self,
+        stage: &'a str,
         plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        control: &RunControl,
-    ) -> Result<Vec<File>> {
-        let (partitions, began) = (plan.output_partitioning().partition_count(), Instant::now());
-        let files = self.0.run(stage, plan, config, control).await?;
-        println!("{stage}: {partitions} partitions, {} files, {:.3?}", files.len(), began.elapsed());
-        Ok(files)
+        config: &'a SessionConfig,
+        control: &'a RunControl,
+    ) -> BoxFuture<'a, Result<Vec<File>>> {
+        Box::pin(async move {
+            let (partitions, began) = (plan.output_partitioning().partition_count(), Instant::now());
+            let files = self.0.run(stage, plan, config, control).await?;
+            println!("{stage}: {partitions} partitions, {} files, {:.3?}", files.len(), began.elapsed());
+            Ok(files)
+        })
     }
 }
 

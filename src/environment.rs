@@ -40,6 +40,30 @@ pub(crate) const OPENLINEAGE_CONTEXT: &str = "OPENLINEAGE_CONTEXT";
 pub(crate) const OPENLINEAGE_PARENT_ID: &str = "OPENLINEAGE_PARENT_ID";
 pub(crate) const OPENLINEAGE_ROOT_PARENT_ID: &str = "OPENLINEAGE_ROOT_PARENT_ID";
 
+/// Variables of the OpenTelemetry standard, and of W3C Trace Context.
+pub(crate) const OTEL_SDK_DISABLED: &str = "OTEL_SDK_DISABLED";
+pub(crate) const OTEL_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+pub(crate) const OTEL_TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+pub(crate) const OTEL_METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
+/// Those that only the feature reads.
+#[cfg(any(test, feature = "otlp"))]
+mod otel {
+    pub(crate) const OTEL_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+    pub(crate) const OTEL_TRACES_HEADERS: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
+    pub(crate) const OTEL_METRICS_HEADERS: &str = "OTEL_EXPORTER_OTLP_METRICS_HEADERS";
+    pub(crate) const OTEL_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+    pub(crate) const OTEL_TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
+    pub(crate) const OTEL_METRICS_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL";
+    pub(crate) const OTEL_TRACES_EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+    pub(crate) const OTEL_METRICS_EXPORTER: &str = "OTEL_METRICS_EXPORTER";
+    pub(crate) const OTEL_SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+    pub(crate) const OTEL_RESOURCE_ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+    pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
+    pub(crate) const TRACESTATE: &str = "TRACESTATE";
+}
+#[cfg(any(test, feature = "otlp"))]
+pub(crate) use otel::*;
+
 /// Prefixes of the variables that stores read.
 pub(crate) const AWS: &str = "AWS_";
 #[cfg(any(test, feature = "azure", feature = "cluster"))]
@@ -169,6 +193,13 @@ pub(crate) fn names_variable(text: &str) -> bool {
     text.split_whitespace().map(|word| word.trim_matches([',', ':', ';', '.', '(', ')'])).any(is_name)
 }
 
+/// The folder of these sources. Cargo says it when it runs tests: a folder for builds may be shared by more than one checkout.
+#[cfg(test)]
+pub(crate) fn sources() -> PathBuf {
+    let compiled = || env!("CARGO_MANIFEST_DIR").into();
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(compiled, PathBuf::from)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -198,8 +229,28 @@ mod tests {
         OPENLINEAGE_ROOT_PARENT_ID,
     ];
 
+    /// Variables of OpenTelemetry.
+    const OF_TELEMETRY: [&str; 16] = [
+        OTEL_SDK_DISABLED,
+        OTEL_ENDPOINT,
+        OTEL_TRACES_ENDPOINT,
+        OTEL_METRICS_ENDPOINT,
+        OTEL_HEADERS,
+        OTEL_TRACES_HEADERS,
+        OTEL_METRICS_HEADERS,
+        OTEL_PROTOCOL,
+        OTEL_TRACES_PROTOCOL,
+        OTEL_METRICS_PROTOCOL,
+        OTEL_TRACES_EXPORTER,
+        OTEL_METRICS_EXPORTER,
+        OTEL_SERVICE_NAME,
+        OTEL_RESOURCE_ATTRIBUTES,
+        TRACEPARENT,
+        TRACESTATE,
+    ];
+
     fn read(file: impl AsRef<Path>) -> String {
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+        std::fs::read_to_string(sources().join(file)).unwrap()
     }
 
     #[test]
@@ -215,14 +266,19 @@ mod tests {
         });
         let prefixes = [AWS, AZURE, GOOGLE].map(|prefix| format!("{prefix}*"));
         let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, CLUSTER_TOKEN, HOSTNAME, XDG_CACHE_HOME, HOME];
-        let names = own.iter().chain(&OF_LIBRARIES).chain(&OF_LINEAGE).map(|name| name.to_string());
+        let names = own
+            .iter()
+            .chain(&OF_LIBRARIES)
+            .chain(&OF_LINEAGE)
+            .chain(&OF_TELEMETRY)
+            .map(|name| name.to_string());
         assert_eq!(documented, names.chain(seconds).chain(prefixes).collect());
     }
 
     #[test]
     fn no_other_file_reads_a_variable() {
         let mut files = 0;
-        for entry in walkdir::WalkDir::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        for entry in walkdir::WalkDir::new(sources().join("src")) {
             let path = entry.unwrap().into_path();
             if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("src/environment.rs")
             {

@@ -29,10 +29,13 @@
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
+//! | [`forecast`](mod@forecast) | what a run will take, by a sample of its documents |
 //! | `page` | charts as SVG, and pages of charts and tables |
+//! | [`audit`](mod@audit) | pairs of a finished output to be judged, and what the judgements say |
 //! | [`report`](mod@report) | one page about a finished output |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
 //! | `lineage` | the OpenLineage events of a run |
+//! | `telemetry` | the spans and metrics of a command for OpenTelemetry |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -56,6 +59,7 @@
 
 mod address;
 pub mod apply;
+pub mod audit;
 pub mod cli;
 pub mod clusters;
 mod delta;
@@ -63,6 +67,7 @@ pub mod engine;
 mod environment;
 pub mod error;
 pub mod evaluate;
+pub mod forecast;
 mod inspect;
 pub mod job;
 pub mod kernel;
@@ -79,4 +84,5 @@ pub mod report;
 pub(crate) mod rewrite;
 pub mod schema;
 pub mod source;
+mod telemetry;
 pub mod udf;

@@ -25,6 +25,20 @@ pub(crate) fn free_bytes(_folder: &Path) -> Option<u64> {
     None
 }
 
+/// The most bytes of memory that this process has had, since it began or since [`forget_peak_memory`]; `None` where the system does not
+/// say.
+pub(crate) fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+/// Lets [`peak_memory`] begin again. Where that is not possible, it stays what it was.
+pub(crate) fn forget_peak_memory() {
+    // 5 resets the peak alone: proc(5), /proc/PID/clear_refs.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
 /// As [`memory`], with the files of the system under `root`.
 fn memory_below(root: &Path) -> Option<u64> {
     let total = machine(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;

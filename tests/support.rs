@@ -1,6 +1,7 @@
 //! Shared by the tests: corpora, runs in this process and as commands, tables read back.
 
 pub mod around;
+pub mod browser;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod files;

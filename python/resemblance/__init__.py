@@ -24,7 +24,8 @@ from .errors import (
     JobError,
     ResemblanceError,
 )
-from .job_commands import Checked, check, compare, run, sweep
+from .evaluation import evaluate
+from .job_commands import Checked, check, compare, plan, run, sweep
 from .locate import command
 from .lookups import find, neighbors, report, show, sql
 from .output import Output, Run, Table
@@ -83,11 +84,13 @@ __all__ = [
     "command",
     "compare",
     "dedup",
+    "evaluate",
     "find",
     "generate",
     "merge",
     "neighbors",
     "open",
+    "plan",
     "report",
     "run",
     "show",

@@ -1,4 +1,4 @@
-"""The commands that take a job: run, check, compare and sweep."""
+"""The commands that take a job: run, check, plan, compare and sweep."""
 
 from __future__ import annotations
 
@@ -88,6 +88,34 @@ def check(job: Job, **settings: Any) -> Checked:
         curve={point["similarity"]: point["candidate"] for point in checked["curve"]},
         stages=checked["stages"],
     )
+
+
+def plan(
+    job: Job,
+    *,
+    sample: Optional[int] = None,
+    seed: Optional[int] = None,
+    tasks: Optional[int] = None,
+    progress: bool = True,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Forecasts what a run of a job takes, by a sample of its documents. The job's output is not changed.
+
+    Args:
+        job: a dict of the job's sections, or the path of a job file, as in `run`.
+        sample: documents to sample, about; 20,000 unless given.
+        seed: the seed of the sample.
+        tasks: tasks of a cluster, whose seconds are estimated too.
+        progress: whether each step is reported on `sys.stderr`.
+        settings: keys that are set over the job, as in `run`.
+
+    Returns:
+        The forecast as `resemblance plan --json` prints it: `seconds`, `peak_memory_bytes`, `written_bytes` and others, each with
+        `value`, `low` and `high`, `stages`, and `risks`.
+    """
+    given = {"sample": sample, "seed": seed, "tasks": tasks}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    return _call_with_job("plan", options, job, settings, progress)
 
 
 def compare(

@@ -158,6 +158,7 @@ def report(
     *,
     before: Optional[Location] = None,
     evaluate: Optional[int] = None,
+    labels: Union[str, os.PathLike[str], None] = None,
     seed: int = 1,
     source: Optional[Places] = None,
     memory: Optional[str] = None,
@@ -169,6 +170,7 @@ def report(
         to: the HTML file to write; nothing is written without it. The page of an earlier report is replaced.
         before: an earlier output to compare with.
         evaluate: how many shingle sets are drawn to measure the recall, about; it is not measured unless given.
+        labels: a file of labels of the pairs, as `evaluate` reads it.
         seed: another seed shows another cluster at random.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: how much may be held at once, such as `"1GiB"`.
@@ -177,6 +179,7 @@ def report(
         "to": None if to is None else os.fspath(to),
         "before": None if before is None else location_of(before),
         "evaluate": evaluate,
+        "labels": None if labels is None else os.fspath(labels),
         "seed": seed,
     }
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]

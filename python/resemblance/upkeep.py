@@ -219,7 +219,10 @@ class Generated:
 def generate(
     out: Union[str, os.PathLike[str]],
     *,
-    documents: int,
+    documents: Optional[int] = None,
+    source: Union[str, os.PathLike[str], None] = None,
+    text: Optional[str] = None,
+    id: Optional[str] = None,
     words: Optional[int] = None,
     seed: Optional[int] = None,
     shingle: Optional[int] = None,
@@ -242,7 +245,10 @@ def generate(
 
     Args:
         out: a file that ends in .parquet, or a folder.
-        documents: how many.
+        documents: how many; of a source, at most so many, and all of them unless given.
+        source: a file, folder, pattern or URL into whose documents others are planted, instead of made-up ones.
+        text: the column of the texts of a source; not needed if only one column holds text.
+        id: the column of its ids.
         words: words in a document, on average.
         seed: the seed of all random numbers. The same settings give the same documents.
         shingle: words in a shingle, for which the similarities are stated.
@@ -251,7 +257,8 @@ def generate(
         near: the share of documents that are another one with some words replaced.
         jaccards: the similarities of those, in turn.
         contained: the share of documents that are half of another one.
-        boilerplate: the share of the other documents that begin with the same passage.
+        boilerplate: the share of the other documents that begin with the same passage; of a source, the share of documents under a
+            common header.
         boilerplate_words: the words of that passage.
         identical: the number of documents that are all the same.
         files: how many files are written into the folder.
@@ -261,6 +268,9 @@ def generate(
     """
     given: dict[str, Any] = {
         "documents": documents,
+        "from": None if source is None else os.fspath(source),
+        "text": text,
+        "id": id,
         "words": words,
         "seed": seed,
         "shingle": shingle,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 import resemblance
@@ -126,3 +127,21 @@ def test_a_report_is_data_and_a_page(quickstart: resemblance.Run, tmp_path: Path
     assert report["numbers"]["pairs"] == quickstart.counts["pairs"]
     assert all(row["new"] == row["gone"] == 0 for row in report["before"]["compared"])
     assert report["sentence"] in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_output_is_evaluated_and_judged(quickstart: resemblance.Run, tmp_path: Path) -> None:
+    measured = resemblance.evaluate(quickstart, sample=100)
+    assert measured["wrong_pairs"] == 0 and 0 < measured["recall"]["pairs"]["value"] <= 1
+    drawn = resemblance.evaluate(quickstart, audit=50, to=tmp_path / "audit")
+    assert drawn["pairs"] == sum(stratum["pairs"] for stratum in drawn["strata"]) >= quickstart.counts["pairs"]
+    pack = pyarrow.parquet.read_table(tmp_path / "audit" / "audit.parquet")
+    assert pack.num_rows == drawn["drawn"] and pack["label"].null_count == pack.num_rows
+    labels = pack.select(["key"]).append_column("label", pyarrow.array([True] * pack.num_rows))
+    pyarrow.parquet.write_table(labels, tmp_path / "labels.parquet")
+    judged = resemblance.evaluate(quickstart, labels=tmp_path / "labels.parquet")
+    assert judged["all"] == {"value": 1.0, "low": 1.0, "high": 1.0} and judged["missing"] == 0
+    page = tmp_path / "report.html"
+    report = resemblance.report(quickstart, page, labels=tmp_path / "labels.parquet")
+    assert report["judged"] == judged and "What was judged" in page.read_text(encoding="utf-8")
+    with pytest.raises(TypeError):
+        resemblance.evaluate(quickstart, audit=50, labels=tmp_path / "labels.parquet")

@@ -97,6 +97,14 @@ def test_check_gives_the_job_with_its_defaults() -> None:
     assert any(stage.startswith("pairs: ") for stage in checked.stages)
 
 
+def test_a_plan_is_a_forecast(tmp_path: Path) -> None:
+    forecast = resemblance.plan(job(tmp_path / "out"), sample=10, tasks=4, progress=False)
+    assert forecast["seconds"]["low"] <= forecast["seconds"]["value"] <= forecast["seconds"]["high"]
+    assert forecast["documents"]["value"] == len(list(DOCUMENTS.glob("*.txt")))
+    assert forecast["cluster"]["tasks"] == 4
+    assert not (tmp_path / "out").exists()
+
+
 def test_compare_and_sweep_give_what_they_measured(tmp_path: Path) -> None:
     plots = tmp_path / "plots"
     compared = resemblance.compare("jobs/quickstart.toml", documents=[5, 13], plots=plots)

@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use commands::Command;
 use support::errors::explain;
 use support::progress::Screen;
-use support::{log, panics, print};
+use support::{log, panics, print, telemetry};
 
 /// Finds every pair of similar documents, and says how similar they are.
 #[derive(Parser)]
@@ -59,8 +59,12 @@ fn run(arguments: &Arguments) -> ExitCode {
         Some(id) => log::span(id).entered(),
         None => tracing::Span::none().entered(),
     };
+    if let Some(name) = arguments.command.traced() {
+        telemetry::begin(name, arguments.command.run_id());
+    }
     let result = panics::caught(|| arguments.command.run(&screen, Arguments::command));
     screen.clear();
+    telemetry::end(result.as_ref().err());
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error, format),

@@ -23,6 +23,8 @@ use datafusion::physical_plan::{
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 
+use super::repeated_keys::repeated_keys;
+use crate::operator::bucket_pairs::PairRule;
 use crate::operator::score::Scoring;
 use crate::plan::{
     Batches, Description, Gathered, OperatorExec, PartitionStore, Reads, Requirement, Shape, Task, only_input,
@@ -45,6 +47,11 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
             let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
             return Ok(Transformed::yes(node.replace_children(inputs, options)?));
         }
+        if OperatorExec::<PairRule>::described(node.as_ref())
+            .is_some_and(|rule| matches!(rule, PairRule::All { .. }))
+        {
+            return self_joined(node, tasks);
+        }
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
             Partitioning::Hash(..) => {
@@ -56,6 +63,29 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
         }
     })
     .data()
+}
+
+/// A self-join on the key of an exchange, with a filter in front of the exchange if its input can be read twice.
+fn self_joined(join: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(exchange) = join.children().first().copied().filter(|input| is_exchange(input)) else {
+        return Ok(Transformed::no(join));
+    };
+    let below =
+        only_input(Exchange::NAME, &exchange.children().into_iter().cloned().collect::<Vec<_>>())?.clone();
+    if below.exists(|node| Ok(is_exchange(node)))? {
+        return Ok(Transformed::no(join));
+    }
+    let filtered = replaced(Arc::clone(exchange), repeated_keys(below, tasks)?)?;
+    Ok(Transformed::yes(replaced(join, filtered)?))
+}
+
+fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    OperatorExec::<Exchange>::described(plan.as_ref()).is_some()
+}
+
+/// `plan` over another input.
+fn replaced(plan: Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
 /// The rows of `plan` in the same partitions, which can be read more than once. All of them are on disk before the node above
@@ -306,5 +336,44 @@ mod tests {
         drop(batches);
         drop(plan);
         assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
+    }
+
+    /// Documents of buckets: `join` over rows (bucket, doc) that are exchanged by bucket, once or twice.
+    async fn self_join(session: &SessionContext, times: usize) -> Arc<dyn ExecutionPlan> {
+        let column = |name| Field::new(name, DataType::UInt64, false);
+        let schema = Arc::new(Schema::new(vec![column("bucket"), column("doc")]));
+        let batch = |docs: std::ops::Range<u64>| {
+            let buckets = UInt64Array::from_iter_values(docs.clone().map(|doc| doc % 9_000));
+            let columns: [Arc<dyn arrow::array::Array>; 2] =
+                [Arc::new(buckets), Arc::new(UInt64Array::from_iter_values(docs))];
+            RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap()
+        };
+        let table =
+            MemTable::try_new(Arc::clone(&schema), vec![vec![batch(0..5_000)], vec![batch(5_000..10_000)]]);
+        let table = session.read_table(Arc::new(table.unwrap())).unwrap();
+        let mut plan = table.create_physical_plan().await.unwrap();
+        for _ in 0..times {
+            let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new("bucket", 0));
+            plan = Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(vec![key], 8)).unwrap());
+        }
+        exchange(OperatorExec::plan(PairRule::All { hot: 10 }, vec![plan]).unwrap(), 2).unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_self_join_has_a_filter_unless_its_input_can_be_read_once_only() {
+        for (times, filters) in [(1, true), (2, false)] {
+            let session = session(1 << 30);
+            let plan = self_join(&session, times).await;
+            let text = datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string();
+            assert_eq!(text.contains("RepeatedKeysExec"), filters, "{text}");
+            let pairs = datafusion::physical_plan::collect(plan, session.task_ctx()).await.unwrap();
+            let column = |batch: &RecordBatch, at: usize| {
+                batch.column(at).as_primitive::<UInt64Type>().values().to_vec()
+            };
+            let mut found: Vec<_> =
+                pairs.iter().flat_map(|b| column(b, 0).into_iter().zip(column(b, 1))).collect();
+            found.sort_unstable();
+            assert_eq!(found, (0..1_000).map(|doc| (doc, doc + 9_000)).collect::<Vec<_>>());
+        }
     }
 }

@@ -14,10 +14,10 @@ pub struct Estimate {
 }
 
 /// The quantile of the normal distribution that leaves 2.5 % on either side.
-const Z: f64 = 1.959_963_984_540_054;
+pub(crate) const Z: f64 = 1.959_963_984_540_054;
 /// The quantile for strata. It is larger, because many small strata are put together, each with few units that have something: in
 /// simulations the intervals of totals then hold in 95 of 100 draws.
-const Z_OF_STRATA: f64 = 2.15;
+pub(crate) const Z_OF_STRATA: f64 = 2.15;
 
 /// What was drawn of a stratum.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Stratum {
 
 /// Wilson's interval of a share, from `count` out of `n` (*Probable inference, the law of succession, and statistical inference*,
 /// 1927); `n` need not be whole.
-pub(super) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
+pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
     if n <= 0.0 {
         return (0.0, 1.0);
     }

@@ -6,7 +6,7 @@
 
 mod draw;
 mod found;
-mod interval;
+pub(crate) mod interval;
 mod partners;
 mod sets;
 mod summary;

@@ -42,7 +42,7 @@ impl Dataset {
             return Ok(named.name.clone());
         }
         let example = |column: &Column| column.example.clone().unwrap_or_default();
-        let shown = texts.iter().map(|column| format!("`{}` (\"{}\")", column.name, example(column)));
+        let shown = texts.iter().map(|column| format!("`{}` ({:?})", column.name, example(column)));
         Err(Error::job(format!(
             "{} has several columns of strings: name the one of the texts by --text COL; there are {}",
             self.shown(),

@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_dictionaries_are_those_that_are_compiled_in() {
-        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock")).unwrap();
+        let lock = std::fs::read_to_string(crate::environment::sources().join("Cargo.lock")).unwrap();
         let (_, data) = lock.split_once("name = \"icu_segmenter_data\"\nversion = \"").unwrap();
         let (version, _) = data.split_once('"').unwrap();
         assert_eq!(DICTIONARIES, format!("ICU4X {version}"));

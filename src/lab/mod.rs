@@ -3,6 +3,7 @@
 
 pub mod compare;
 pub mod corpus;
+pub mod planted;
 mod sample;
 pub mod sweep;
 mod timing;

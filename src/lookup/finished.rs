@@ -111,7 +111,7 @@ impl Finished {
     }
 
     /// The documents with these keys. Of other rows only the key is read.
-    pub(super) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
+    pub(crate) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
         // Signed, as they are stored: a join on the column itself need not read the rows of other documents.
         let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.map(u64::cast_signed)));
         let keys = self.session.read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;

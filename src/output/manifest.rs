@@ -266,6 +266,9 @@ pub struct StageTime {
     pub seconds: f64,
     /// Rows that it wrote to public tables, or to tables between stages if it has no public one.
     pub rows: u64,
+    /// Bytes of all files that it wrote; 0 in older manifests.
+    #[serde(default)]
+    pub bytes: u64,
     /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `homes`, `blocks`, or `all` if every pair
     /// was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]

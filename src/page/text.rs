@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::error::visible::visible;
+
 /// `text` escaped for HTML and SVG, also in attributes.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['<', '>', '&', '"', '\'']) && !text.chars().any(is_forbidden) {
@@ -20,6 +22,17 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Characters of an id that are shown.
+const MOST_OF_ID: usize = 100;
+
+/// An id, a path or a value on one line: control characters are escaped, and long ones are cut.
+pub(crate) fn one_line(id: &str) -> String {
+    match id.char_indices().nth(MOST_OF_ID) {
+        Some((end, _)) => visible(&id[..end]).into_owned() + "…",
+        None => visible(id).into_owned(),
+    }
 }
 
 /// Characters that cannot be written in XML.

@@ -115,6 +115,7 @@ impl<'a> Runner<'a> {
             name: finished.stage.clone(),
             seconds: finished.seconds,
             rows: rows_of(finished),
+            bytes: finished.files.iter().map(|file| file.bytes).sum(),
             road: finished.road.clone(),
         });
         times.collect::<Vec<_>>().into_iter()

@@ -10,11 +10,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::links::{Bridge, Edge, bridges, weakest};
 use super::query::query;
-use super::texts;
 use super::view::{BridgeLink, DrawnCluster, Link, MemberOf, PairOfTexts};
 use crate::error::{Error, Result};
 use crate::lookup::Finished;
 use crate::lookup::show::{Member, Texts, similarity};
+use crate::page::sides;
 
 /// Documents of a cluster that are listed.
 const MOST_MEMBERS: usize = 12;
@@ -205,7 +205,7 @@ impl Scene {
                 jaccard: pair.jaccard,
                 containment_a: pair.containment_a,
                 containment_b: pair.containment_b,
-                sides: texts::sides([a.id.to_string(), b.id.to_string()], both, &job.shingle),
+                sides: sides([a.id.to_string(), b.id.to_string()], both, &job.shingle),
             })
         };
         let texts = self.wanted.into_iter().map(pair).collect::<Result<Vec<_>>>()?;

@@ -1,7 +1,8 @@
 //! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be missing.
 //!
 //! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters that are
-//! shown and reads their texts, `before` compares with an earlier output, and `page` makes the HTML of it, by the template
+//! shown and reads their texts, `before` compares with an earlier output, `record`
+//! adds what was forecast, and `page` makes the HTML of it, by the template
 //! `report.html`.
 
 mod before;
@@ -10,23 +11,26 @@ mod links;
 mod numbers;
 mod page;
 mod query;
-mod texts;
+mod record;
 mod view;
 
 use datafusion::prelude::SessionContext;
 
+use crate::audit;
 use crate::error::Result;
 use crate::evaluate;
 use crate::lookup::Finished;
+pub use crate::page::{Part, Side};
 pub use page::html;
+pub use record::Record;
 pub use view::{
     Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
-    MemberOf, Numbers, PairOfTexts, Part, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report,
-    Setting, SettingChange, Side, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
+    MemberOf, Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,
+    SettingChange, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
 };
 
 /// What a report needs to know besides its output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The seed of the cluster that is drawn at random.
     pub seed: u64,
@@ -36,6 +40,10 @@ pub struct Settings {
     pub places: Vec<String>,
     /// About how many shingle sets are drawn to measure the recall; `None` if it is not measured.
     pub evaluate: Option<usize>,
+    /// A file of labels of its pairs; `None` if there is none.
+    pub labels: Option<String>,
+    /// The record of the run that made the output, with what was forecast.
+    pub record: Option<Record>,
     /// Bytes of memory.
     pub memory: u64,
 }
@@ -44,10 +52,14 @@ pub struct Settings {
 /// report has no texts and says why.
 ///
 /// # Errors
-/// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`].
+/// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`] and [`audit::judge`].
+/// [`Kind::Job`](crate::error::Kind::Job) for the record of another output.
 pub async fn report(session: &SessionContext, url: &str, settings: &Settings) -> Result<Report> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let mut report = numbers::read(session, &finished, url).await?;
+    if let Some(record) = &settings.record {
+        record.add_to(&mut report, &finished.manifest().fingerprint)?;
+    }
     let drawn = draws::read(session, &finished, settings.seed).await?;
     (report.clusters, report.no_texts) = (drawn.clusters, drawn.no_texts);
     if let Some(before) = &settings.before {
@@ -56,6 +68,9 @@ pub async fn report(session: &SessionContext, url: &str, settings: &Settings) ->
     if let Some(sample) = settings.evaluate {
         let settings = evaluate::Settings { sample, seed: 1, memory: settings.memory, truth: None };
         report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
+    }
+    if let Some(file) = &settings.labels {
+        report.judged = Some(audit::judge_finished(session, &finished, url, file).await?);
     }
     Ok(report)
 }

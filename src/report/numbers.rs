@@ -74,6 +74,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
             expected: expected(session, job).await?,
             measured: None,
         },
+        judged: None,
         cost: cost(finished),
         settings: settings_of(job),
         before: None,
@@ -282,7 +283,13 @@ fn cost(finished: &Finished) -> Cost {
     let run = finished.manifest();
     let stages = run.stages.iter();
     let stages: Vec<StageCost> = stages
-        .map(|stage| StageCost { name: stage.name.clone(), seconds: stage.seconds, rows: stage.rows })
+        .map(|stage| StageCost {
+            name: stage.name.clone(),
+            seconds: stage.seconds,
+            rows: stage.rows,
+            bytes: stage.bytes,
+            forecast: None,
+        })
         .collect();
     let tables = run.tables.iter().map(|(name, table)| TableCost {
         name: name.clone(),
@@ -295,6 +302,8 @@ fn cost(finished: &Finished) -> Cost {
         memory: finished.job().engine.memory,
         stages,
         tables: tables.collect(),
+        forecast: None,
+        peak_memory: None,
     }
 }
 

@@ -2,15 +2,12 @@
 
 use askama::Template;
 
-use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, Side, SimilarityBin};
-use crate::error::visible::visible;
+use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, SimilarityBin};
+use crate::audit::Judged;
 use crate::error::{Error, Result};
 use crate::evaluate::{Estimate, Recall};
-use crate::page::text::decimal;
+use crate::page::text::{decimal, one_line};
 use crate::page::{Axis, Chart, Scale, Series, count, element, palette};
-
-/// Characters of an id that are shown.
-const MOST_OF_ID: usize = 100;
 
 /// What the template reads.
 #[derive(Template)]
@@ -19,6 +16,8 @@ struct Page<'a> {
     report: &'a Report,
     style: String,
     sizes: String,
+    /// The curve of precision; empty without labels.
+    precision: String,
 }
 
 /// The HTML file of a report.
@@ -27,7 +26,11 @@ struct Page<'a> {
 /// Only if there is a bug.
 pub fn html(report: &Report) -> Result<String> {
     let style = format!("{}{}", palette::variables(), palette::style());
-    let page = Page { report, style, sizes: element(&sizes(report), "")? };
+    let precision = match &report.judged {
+        Some(judged) if judged.judged > 0 => element(&precision(judged), "")?,
+        _ => String::new(),
+    };
+    let page = Page { report, style, sizes: element(&sizes(report), "")?, precision };
     page.render().map_err(|e| Error::bug("the page of a report cannot be written").because(e))
 }
 
@@ -40,6 +43,25 @@ fn sizes(report: &Report) -> Chart {
         x: Axis::new("documents in a cluster (logarithmic)", Scale::Log),
         y: Axis::new("clusters (logarithmic)", Scale::Log),
         series: vec![Series::new("clusters", points.collect())],
+    }
+}
+
+/// The share of true duplicates by threshold, with the ends of its interval.
+fn precision(judged: &Judged) -> Chart {
+    let series = |name: &str, of: fn(&Estimate) -> f64| {
+        let points = judged.curve.iter().filter_map(|at| Some((at.threshold, of(at.share.as_ref()?))));
+        Series::new(name, points.collect())
+    };
+    Chart {
+        title: "True duplicates among the pairs at a threshold or above".to_owned(),
+        caption: "The estimate from the labels, and the ends of its 95 % interval.".to_owned(),
+        x: Axis::new("threshold", Scale::Linear),
+        y: Axis::new("share of true duplicates", Scale::FromZero),
+        series: vec![
+            series("estimate", |share| share.value),
+            series("low", |share| share.low),
+            series("high", |share| share.high),
+        ],
     }
 }
 
@@ -80,12 +102,9 @@ impl Page<'_> {
         format!("{} {}", decimal(size, usize::from(unit > 0)), UNITS[unit])
     }
 
-    /// An id, a path or a value on one line: control characters are escaped, and long ones are cut.
+    /// An id, a path or a value on one line.
     fn id(&self, id: &str) -> String {
-        match id.char_indices().nth(MOST_OF_ID) {
-            Some((end, _)) => visible(&id[..end]).into_owned() + "…",
-            None => visible(id).into_owned(),
-        }
+        one_line(id)
     }
 
     fn or_none(&self, id: &Option<String>) -> String {
@@ -155,6 +174,15 @@ impl Page<'_> {
         ]
     }
 
+    fn judged(&self, judged: &Judged) -> Vec<(String, u64, u64, Option<Estimate>)> {
+        let strata = judged.strata.iter();
+        let mut rows: Vec<_> =
+            strata.map(|of| (format!("{}: {}", of.name, of.what), of.pairs, of.judged, of.share)).collect();
+        let pairs = judged.strata.iter().map(|of| of.pairs).sum();
+        rows.push(("all, weighted by their pairs".to_owned(), pairs, judged.judged, judged.all));
+        rows
+    }
+
     fn heading(&self, cluster: &DrawnCluster) -> &'static str {
         match cluster.why.as_str() {
             "largest" => "The largest cluster",
@@ -170,12 +198,6 @@ impl Page<'_> {
             (false, true) => "a reference document",
             (false, false) => "",
         }
-    }
-
-    fn cut(&self, side: &Side) -> Option<String> {
-        (side.shown < side.characters).then(|| {
-            format!("Cut here: {} of {} characters are shown.", count(side.shown), count(side.characters))
-        })
     }
 
     fn change(&self, before: &u64, now: &u64) -> String {

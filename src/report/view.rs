@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Judged;
 use crate::evaluate::Evaluation;
+use crate::forecast::{Forecast, StageForecast};
+use crate::page::Side;
 
 /// A report on a finished output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,6 +46,8 @@ pub struct Report {
     pub rejected: Vec<Rejected>,
     /// What was found of what there is.
     pub recall: Recall,
+    /// What labels say about the pairs; `None` if no file has such.
+    pub judged: Option<Judged>,
     /// What the run took.
     pub cost: Cost,
     /// The settings of the job.
@@ -218,28 +223,6 @@ pub struct PairOfTexts {
     pub sides: [Side; 2],
 }
 
-/// A text in parts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Side {
-    /// The document.
-    pub id: String,
-    /// Its parts in order.
-    pub parts: Vec<Part>,
-    /// Characters that are shown.
-    pub shown: u64,
-    /// Characters of the whole text.
-    pub characters: u64,
-}
-
-/// A part of a text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// The text.
-    pub text: String,
-    /// Whether the other text has it too.
-    pub common: bool,
-}
-
 /// Documents that are spared for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spared {
@@ -314,6 +297,10 @@ pub struct Cost {
     pub stages: Vec<StageCost>,
     /// The tables of the output.
     pub tables: Vec<TableCost>,
+    /// The forecast of the run; `None` if there is none.
+    pub forecast: Option<Forecast>,
+    /// The most memory of the process, if the record of the run says it.
+    pub peak_memory: Option<u64>,
 }
 
 /// A stage.
@@ -325,6 +312,10 @@ pub struct StageCost {
     pub seconds: f64,
     /// Rows that it wrote.
     pub rows: u64,
+    /// Bytes that it wrote.
+    pub bytes: u64,
+    /// What was forecast for it; `None` without a forecast, or if that lacks the stage.
+    pub forecast: Option<StageForecast>,
 }
 
 /// A table.

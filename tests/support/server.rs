@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
 /// The requests to a [`Server`].
@@ -11,7 +12,9 @@ pub struct Asked {
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
+    /// The body as a text, and as it came.
     pub body: String,
+    pub bytes: Bytes,
 }
 
 /// An HTTP server on a port of its own that remembers what it was asked, and answers all with one status.
@@ -27,8 +30,9 @@ impl Server {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let remembered = Arc::clone(&asked);
-        let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: String| async move {
-            remembered.lock().unwrap().push(Asked { method, uri, headers, body });
+        let answer = move |method: Method, uri: Uri, headers: HeaderMap, bytes: Bytes| async move {
+            let body = String::from_utf8_lossy(&bytes).into_owned();
+            remembered.lock().unwrap().push(Asked { method, uri, headers, body, bytes });
             status
         };
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::cli::support::progress::Screen;
-use crate::cli::support::{arguments, print};
+use crate::cli::support::work::on_session;
+use crate::cli::support::{arguments, planted, print};
 use crate::engine::{Reached, Unit};
 use crate::error::{Context, Error, Result};
+use crate::lab;
 use crate::lab::corpus::write::{self, Written};
 use crate::lab::corpus::{Corpus, Settings, settings};
 
@@ -17,7 +19,8 @@ use crate::lab::corpus::{Corpus, Settings, settings};
 const EXAMPLES: &str = "\
 Examples:
   resemblance generate documents.parquet --documents 100000
-  resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet";
+  resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet
+  resemblance generate planted.parquet --from reviews.parquet --text body --near 0.2 --truth truth.parquet";
 
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
@@ -26,15 +29,27 @@ Examples:
 /// planted document has an original of its own. So --truth lists all similar pairs, with two exceptions: of the
 /// identical documents it lists only the first one with each other one, and it does not list pairs that are similar
 /// because of boilerplate. The same settings give the same documents, however many files there are.
+///
+/// With --from, the documents are those of a source, each followed by what was made of it: a copy, itself with some words replaced by real
+/// ones, half of it, or itself under a header that is the beginning of another one. What is similar in the source already is not in --truth.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Generate {
     /// A file that ends in .parquet, or a folder for part-00000.parquet and so on
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Documents
-    #[arg(long, value_name = "N", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
-    documents: NonZeroUsize,
+    /// Plant documents into those of this file, folder, pattern or URL instead of made-up ones: any data that find reads
+    #[arg(long, value_name = "SOURCE", conflicts_with_all = ["words", "vocabulary", "identical", "files"])]
+    from: Option<String>,
+    /// With --from, the column of data that holds the texts
+    #[arg(long, value_name = "COL", requires = "from")]
+    text: Option<String>,
+    /// With --from, the column of data that identifies a document
+    #[arg(long, value_name = "COL", requires = "from")]
+    id: Option<String>,
+    /// Documents; with --from, at most so many of the source, and all of them by default
+    #[arg(long, value_name = "N", required_unless_present = "from", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
+    documents: Option<NonZeroUsize>,
     /// Average number of words in a document; lengths are spread evenly from half of it to one and a half times it
     #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(settings::MAX_WORDS))]
     words: NonZeroUsize,
@@ -65,10 +80,10 @@ pub(in crate::cli) struct Generate {
     /// Share of documents that consist of half of another one
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     contained: f64,
-    /// Share of the other documents that begin with the same passage
+    /// Share of the other documents that begin with the same passage; with --from, share of documents under a common header
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     boilerplate: f64,
-    /// Number of words in that passage; half of --words by default
+    /// Number of words in that passage; half of --words by default, and 50 with --from
     #[arg(long, value_name = "N", value_parser = arguments::zero_to(settings::MAX_WORDS))]
     boilerplate_words: Option<usize>,
     /// Number of documents that are all identical
@@ -90,6 +105,9 @@ pub(in crate::cli) struct Generate {
 
 impl Generate {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        if let Some(from) = &self.from {
+            return self.plant(screen, from);
+        }
         let corpus = Corpus::new(self.settings())?;
         self.check_truth()?;
         let progress = screen.progress();
@@ -125,7 +143,7 @@ impl Generate {
     fn settings(&self) -> Settings {
         let words = self.words.get();
         Settings {
-            documents: self.documents.get() as u64,
+            documents: self.documents.map_or(0, NonZeroUsize::get) as u64,
             words,
             seed: self.seed,
             shingle: self.shingle.get(),
@@ -138,6 +156,45 @@ impl Generate {
             boilerplate_words: self.boilerplate_words.unwrap_or(words / 2),
             identical: self.identical,
         }
+    }
+
+    /// Writes the documents of `from` with planted ones.
+    fn plant(&self, screen: &Screen, from: &str) -> Result<()> {
+        if self.out.extension().is_none_or(|ending| ending != "parquet") {
+            return Err(Error::job(format!(
+                "{} is to be a folder, and --from writes one file: name one that ends in .parquet",
+                self.out.display()
+            )));
+        }
+        self.check_truth()?;
+        let place = crate::address::local_path::absolute;
+        if place(&self.out)?.starts_with(place(&PathBuf::from(from))?) {
+            return Err(Error::job(format!(
+                "{} lies in {from}, where it would be read as documents; choose another place",
+                self.out.display()
+            )));
+        }
+        let columns = (self.text.as_deref(), self.id.as_deref());
+        let job = planted::job(screen, from, columns, self.shingle.get())?;
+        let settings = lab::planted::Settings {
+            seed: self.seed,
+            shingle: job.shingle.clone(),
+            copies: self.copies,
+            near: self.near,
+            jaccards: self.jaccards.clone(),
+            contained: self.contained,
+            header: self.boilerplate,
+            header_words: self.boilerplate_words.unwrap_or(planted::HEADER_WORDS),
+        };
+        let most = self.documents.map(NonZeroUsize::get);
+        let places = (self.out.as_path(), self.truth.as_deref(), arguments::on_existing(self.overwrite));
+        let written = on_session(job.engine.memory, async |session, _| {
+            lab::planted::write(session, &job.source, most, &settings, places).await
+        })?;
+        print::result(&match self.json {
+            true => planted::as_json(&written, places),
+            false => planted::as_text(&written, places),
+        })
     }
 
     /// Checks, before anything is written, that the file for the planted pairs can be written and lies outside the folder of

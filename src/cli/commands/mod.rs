@@ -18,6 +18,7 @@ mod init;
 mod man;
 mod merge;
 mod neighbors;
+mod plan;
 mod report;
 mod run;
 #[cfg(feature = "cluster")]
@@ -38,6 +39,7 @@ pub(in crate::cli) enum Command {
     /// Run a job: documents in, tables of pairs, clusters and rejects out
     Run(run::Run),
     Check(check::Check),
+    Plan(plan::Plan),
     Find(find::Find),
     Dedup(dedup::Dedup),
     Init(init::Init),
@@ -76,6 +78,18 @@ impl Command {
         }
     }
 
+    /// The name of a command that runs the stages of a job, for its spans; `None` for other commands.
+    pub(in crate::cli) fn traced(&self) -> Option<&'static str> {
+        match self {
+            Command::Run(_) => Some("run"),
+            Command::Find(_) => Some("find"),
+            Command::Dedup(_) => Some("dedup"),
+            Command::Merge(_) => Some("merge"),
+            Command::Apply(_) => Some("apply"),
+            _ => None,
+        }
+    }
+
     /// Whether this is a role of a cluster, which logs and shows no progress.
     #[cfg(feature = "cluster")]
     pub(in crate::cli) fn is_role(&self) -> bool {
@@ -93,6 +107,7 @@ impl Command {
         match self {
             Command::Run(command) => command.run(screen),
             Command::Check(command) => command.run(),
+            Command::Plan(command) => command.run(screen),
             Command::Find(command) => command.run(screen),
             Command::Dedup(command) => command.run(screen),
             Command::Init(command) => command.run(screen),

@@ -7,7 +7,7 @@ use crate::apply::result::Applied;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, record};
 use crate::error::{Context, Error, Result};
-use crate::report::{self, Settings, html};
+use crate::report::{self, Record, Settings, html};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -41,6 +41,12 @@ pub(in crate::cli) struct Report {
     /// Measure the recall on about N shingle sets, as evaluate does
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
+    /// A file of labels of the pairs, as evaluate --labels reads it
+    #[arg(long, value_name = "FILE")]
+    labels: Option<String>,
+    /// The record that `run --forecast --record` wrote: the page then shows what was forecast next to what the run took
+    #[arg(long, value_name = "FILE")]
+    record: Option<String>,
     /// Seed of the cluster that is drawn at random
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -66,6 +72,8 @@ impl Report {
             before: self.before.clone(),
             places: self.source.clone(),
             evaluate: self.evaluate.map(std::num::NonZeroUsize::get),
+            labels: self.labels.clone(),
+            record: self.record.as_deref().map(Record::read).transpose()?,
             memory: self.memory,
         };
         let report = on_session(self.memory, async |session, _| {

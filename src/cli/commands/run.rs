@@ -11,11 +11,13 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
-use crate::cli::support::{evaluated, left_out, panics, print};
+use crate::cli::support::{evaluated, forecasted, left_out, metrics_text, panics, print, telemetry};
 use crate::engine::Progress;
 use crate::error::Result;
+use crate::forecast::Settings;
 use crate::job::Job;
 use crate::lookup::rows;
+use crate::machine;
 use crate::output::counts::Counts;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
@@ -51,6 +53,9 @@ pub(in crate::cli) struct Run {
     /// Measure the recall on about N shingle sets when the run is finished, as `resemblance evaluate` does
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
+    /// Forecast the run before it begins, by a sample of N documents, as `resemblance plan` does; forecast and result are in the record
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
+    forecast: Option<std::num::NonZeroUsize>,
     /// Number of the most similar pairs to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
     top: usize,
@@ -88,8 +93,14 @@ impl Run {
         };
         let lineage = Lineage::begin(&self.run_id, &name, job.as_ref().ok());
         let existing = arguments::on_existing(self.overwrite);
+        let mut forecast = None;
         let ran = panics::caught(|| {
             let job = job?;
+            if let Some(sample) = self.forecast {
+                let settings = Settings { sample: sample.get() as u64, seed: 1, tasks: None };
+                forecast = Some(forecasted::make(&job, &settings, screen)?);
+                machine::forget_peak_memory();
+            }
             let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
             let ran = run(&job, progress, existing)?;
             Ok((job, ran))
@@ -101,7 +112,7 @@ impl Run {
             let (job, ran) = ran?;
             ran.raise_alarms(&job)?;
             let evaluation = self.evaluate.map(|sample| evaluated::measure(&job, sample)).transpose()?;
-            let record = ended.success(&ran, evaluation.as_ref())?;
+            let record = ended.success(&ran, evaluation.as_ref(), forecast.as_ref())?;
             match self.json {
                 true => print::result(&record)?,
                 false => {
@@ -110,17 +121,27 @@ impl Run {
                         text.push('\n');
                         text.push_str(&evaluated::text(evaluation));
                     }
+                    if let Some(forecast) = &forecast {
+                        text.push('\n');
+                        text.push_str(&forecasted::compared(
+                            forecast,
+                            &ran.outcome.manifest,
+                            ended.peak_memory(),
+                        ));
+                    }
                     print::result(&text)?;
                 }
             }
             Ok((ran.outcome, record))
         });
 
+        let measured = || ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
         if let Some(metrics) = metrics {
-            let text = ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
+            let text = measured().and_then(|measured| metrics_text::text(&measured));
             // Metrics that cannot be written do not fail a run.
             warn_of(text.and_then(|text| metrics.put(text)));
         }
+        telemetry::measured(measured);
         match (ran, file) {
             (Ok((_, record)), Some(file)) => record::write(&file, &record),
             (Ok(_), None) => Ok(()),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
 use crate::cli::support::full_disk::{self, Place};
-use crate::cli::support::print;
+use crate::cli::support::{print, telemetry};
 use crate::engine::{Engine, RunControl};
 use crate::error::Result;
 
@@ -21,6 +21,9 @@ pub(in crate::cli) async fn apply(
 ) -> Result<Outcome> {
     let needed = opened.bytes();
     let applied = apply::apply(engine, opened, to, settings, control).await;
+    if let Ok(outcome) = &applied {
+        telemetry::applied(to, outcome);
+    }
     let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
     applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))
 }

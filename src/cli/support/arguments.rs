@@ -11,6 +11,9 @@ type Read<T> = std::result::Result<T, String>;
 /// The largest sample that is evaluated.
 pub(in crate::cli) const MAX_EVALUATED: usize = 1_000_000;
 
+/// The most pairs of a pack to judge: their texts are held in memory.
+pub(in crate::cli) const MAX_AUDITED: usize = 100_000;
+
 /// The most rows that a command prints: they are sorted in memory.
 pub(in crate::cli) const MAX_TOP: usize = 1_000_000;
 /// The most documents of a sample: they are held in memory.

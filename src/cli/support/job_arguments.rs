@@ -35,6 +35,12 @@ impl JobArguments {
         draft.resolve(Some(&made_by(&url)?))
     }
 
+    /// Whether the job is still valid with one more `KEY=VALUE`.
+    pub(in crate::cli) fn takes(&self, set: &str) -> bool {
+        let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
+        job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
+    }
+
     /// The name of the job file without its ending: the job's name until its file has been read.
     pub(in crate::cli) fn stem(&self) -> String {
         self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()

@@ -2,6 +2,7 @@
 //!
 //! All are gauges, which hold the last run of each job: a run is one event.
 
+use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 
 use crate::error::{Error, Result};
@@ -78,13 +79,13 @@ fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 18] {
     ]
 }
 
-/// The metrics of `run` as a text that node_exporter's textfile collector and the Pushgateway take.
+/// The metrics of `run`.
 ///
 /// A failed run has no counts, and its exit code instead of them.
 ///
 /// # Errors
 /// Only a bug causes one.
-pub(crate) fn metrics(run: &Measured<'_>) -> Result<String> {
+pub(crate) fn metrics(run: &Measured<'_>) -> Result<Vec<MetricFamily>> {
     let page = Page { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.run_id), ("version", env!("CARGO_PKG_VERSION"))];
     page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;
@@ -99,7 +100,15 @@ pub(crate) fn metrics(run: &Measured<'_>) -> Result<String> {
         Some(outcome) => page.outcome(outcome)?,
         None => page.stages(run.stages)?,
     }
-    TextEncoder::new().encode_to_string(&page.registry.gather()).map_err(unexpected)
+    Ok(page.registry.gather())
+}
+
+/// Metrics as a text that node_exporter's textfile collector and the Pushgateway take.
+///
+/// # Errors
+/// Only a bug causes one.
+pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
+    TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
 }
 
 struct Page<'a> {
@@ -182,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_failed_run_tells_how_far_it_came() {
-        let stages = [StageTime { name: "sketches".into(), seconds: 1.5, rows: 7, road: None }];
+        let stages = [StageTime { name: "sketches".into(), seconds: 1.5, rows: 7, bytes: 0, road: None }];
         let run = Measured {
             name: "a \"quoted\\name\"",
             run_id: "r1",
@@ -193,7 +202,7 @@ mod tests {
             stages: &stages,
             recoveries: 3,
         };
-        let text = metrics(&run).unwrap();
+        let text = text(&metrics(&run).unwrap()).unwrap();
         let name = r#"name="a \"quoted\\name\"""#;
         for line in [
             format!("resemblance_run_success{{{name}}} 0"),

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::address::secrets::masked;
-use crate::cli::support::{log, print};
+use crate::cli::support::{log, print, telemetry};
 use crate::engine::{Progress, Reached, Unit};
 use crate::environment::Environment;
 use crate::error::visible::visible;
@@ -73,7 +73,11 @@ impl Screen {
     }
 
     pub(in crate::cli) fn progress(&self) -> Arc<dyn Progress> {
-        Arc::new(Bar { bar: self.bar.clone(), format: self.format, stage: Mutex::default() })
+        telemetry::watched(Arc::new(Bar {
+            bar: self.bar.clone(),
+            format: self.format,
+            stage: Mutex::default(),
+        }))
     }
 
     pub(in crate::cli) fn clear(&self) {

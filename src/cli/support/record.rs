@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use prometheus::proto::MetricFamily;
 use serde_json::{Value, json};
 
 use crate::address::masked;
@@ -15,7 +16,9 @@ use crate::cli::support::run_job::Ran;
 use crate::engine::{Progress, Reached};
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
+use crate::forecast::Forecast;
 use crate::lookup::rows;
+use crate::machine;
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
@@ -43,7 +46,7 @@ impl Recorder {
         let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
         let recoveries = self.recoveries.load(Ordering::Relaxed);
-        Ended { name, id, seconds, at: now(), stages, recoveries }
+        Ended { name, id, seconds, at: now(), stages, recoveries, peak_memory: machine::peak_memory() }
     }
 }
 
@@ -70,7 +73,7 @@ impl Progress for Recorder {
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
-        let stage = StageTime { name: name.to_owned(), seconds, rows, road: None };
+        let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, road: None };
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
         self.shown.stage_ends(name, rows, seconds, reused);
     }
@@ -92,11 +95,23 @@ pub(in crate::cli) struct Ended<'a> {
     stages: Vec<StageTime>,
     /// The number of losses of finished work on a cluster and of resubmitted stages.
     recoveries: u64,
+    /// The most memory of the process, if the system says how much it has.
+    peak_memory: Option<u64>,
 }
 
 impl Ended<'_> {
+    /// The most memory of the process, if the system says how much it has.
+    pub(in crate::cli) fn peak_memory(&self) -> Option<u64> {
+        self.peak_memory
+    }
+
     /// The record of a successful run, as JSON.
-    pub(in crate::cli) fn success(&self, ran: &Ran, evaluation: Option<&Evaluation>) -> Result<String> {
+    pub(in crate::cli) fn success(
+        &self,
+        ran: &Ran,
+        evaluation: Option<&Evaluation>,
+        forecast: Option<&Forecast>,
+    ) -> Result<String> {
         let Ran { outcome, pairs, verdicts } = ran;
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
@@ -108,6 +123,7 @@ impl Ended<'_> {
                 "alarms": verdicts,
                 "manifest": outcome.manifest,
                 "evaluation": evaluation,
+                "forecast": forecast,
                 "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
             }),
         ))
@@ -134,6 +150,7 @@ impl Ended<'_> {
             "seconds": self.seconds,
             "ended_unix_seconds": self.at,
             "recoveries": self.recoveries,
+            "peak_memory_bytes": self.peak_memory,
         });
         if let (Some(record), Value::Object(how)) = (record.as_object_mut(), how) {
             record.extend(how);
@@ -141,8 +158,8 @@ impl Ended<'_> {
         format!("{record:#}\n")
     }
 
-    /// The metrics of the run, in Prometheus' text format.
-    pub(in crate::cli) fn metrics(&self, how: Result<&Outcome, &Error>) -> Result<String> {
+    /// The metrics of the run.
+    pub(in crate::cli) fn metrics(&self, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
         metrics(&Measured {
             name: self.name,
             run_id: self.id,

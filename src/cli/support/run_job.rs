@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::apply::alarms::{self, Bounds, Verdict};
 use crate::cli::support::data_text;
 use crate::cli::support::full_disk::{self, Place};
+use crate::cli::support::telemetry;
 use crate::cli::support::work::Work;
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
@@ -53,6 +54,7 @@ pub(in crate::cli) fn run_without_alarms(
     existing: OnExisting,
     top: Option<usize>,
 ) -> Result<Ran> {
+    telemetry::runs(job);
     let work = Work::begin(&job.engine)?;
     let stop = &work.stop;
     let run = async {
@@ -82,6 +84,7 @@ async fn run_on(
     let control = RunControl { stop: stop.clone(), progress };
     let engine = engine::open(&job.engine, &control).await?;
     let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
+    telemetry::ran(&outcome);
     let finished = Finished::open(engine.session(), &job.output.url).await?;
     let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
     let verdicts = alarms::verdicts(engine.session(), finished.output(), job, bounds).await?;

@@ -184,29 +184,56 @@ fn make_way(folder: &Path, existing: OnExisting) -> Result<()> {
 
 /// Calls `write` with a file that gets its name when it is complete, and returns its bytes.
 fn whole(path: &Path, existing: OnExisting, write: impl FnOnce(File) -> Result<()>) -> Result<u64> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    let partial = PathBuf::from(name);
-    let cannot = || format!("cannot write {}", path.display());
-    let file = match File::create_new(&partial) {
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::job(format!(
-                "{} is there already: another process writes it, or one was killed; if none does, remove it",
-                partial.display()
-            )));
-        }
-        created => created.context(cannot)?,
-    };
-    let written = write(file)
-        .context(cannot)
-        .and_then(|()| check_free(path, existing))
-        .and_then(|()| std::fs::rename(&partial, path).context(cannot))
-        .and_then(|()| std::fs::metadata(path).map(|file| file.len()).context(cannot));
-    if written.is_err() {
-        // The error of writing is reported; removal fails for the same reason.
-        let _ = std::fs::remove_file(&partial);
+    let (partial, file) = Partial::create(path, existing)?;
+    write(file).context(|| format!("cannot write {}", path.display()))?;
+    partial.finish()
+}
+
+/// A file that gets its name when it is complete, and is removed if it never is.
+pub(in crate::lab) struct Partial {
+    path: PathBuf,
+    partial: PathBuf,
+    existing: OnExisting,
+}
+
+impl Partial {
+    /// Creates the file that is to get the name `path`.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if it exists; [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
+    pub(in crate::lab) fn create(path: &Path, existing: OnExisting) -> Result<(Self, File)> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".partial");
+        let partial = PathBuf::from(name);
+        let file = match File::create_new(&partial) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::job(format!(
+                    "{} is there already: another process writes it, or one was killed; if none does, remove it",
+                    partial.display()
+                )));
+            }
+            created => created.context(|| format!("cannot write {}", path.display()))?,
+        };
+        Ok((Self { path: path.to_owned(), partial, existing }, file))
     }
-    written
+
+    /// Gives the file its name, and returns its bytes.
+    ///
+    /// # Errors
+    /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be renamed.
+    pub(in crate::lab) fn finish(self) -> Result<u64> {
+        let cannot = || format!("cannot write {}", self.path.display());
+        check_free(&self.path, self.existing)?;
+        std::fs::rename(&self.partial, &self.path).context(cannot)?;
+        std::fs::metadata(&self.path).map(|file| file.len()).context(cannot)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After the end there is no such file, and the error of writing is reported.
+        let _ = std::fs::remove_file(&self.partial);
+    }
 }
 
 /// Runs `work` for each number under `count`, on as many threads as there are cores, and adds up what it returns.
@@ -271,7 +298,7 @@ fn write_range(
 }
 
 /// No dictionaries: ids and texts differ. The footer has the name of this program and of the file.
-fn properties(file: &Path) -> WriterProperties {
+pub(in crate::lab) fn properties(file: &Path) -> WriterProperties {
     WriterProperties::builder()
         .set_created_by(ours::generated_as(file))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

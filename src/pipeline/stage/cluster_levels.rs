@@ -11,12 +11,10 @@ use futures::future::BoxFuture;
 use super::clusters::{cluster_ids, clusters};
 use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
 use super::ranks;
-use super::represented::{copies_are_pairs, edges, scores_of_components};
+use super::represented::{copies_are_pairs, edges, found, scores_of_components};
 use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{Clusters, Job, Measure};
-use crate::operator::represent::Represent;
-use crate::operator::{self, Operator};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::cluster_id::ClusterId;
 use crate::pipeline::tables::{AnyTable, WorkTable};
@@ -41,14 +39,7 @@ pub fn level(
     let scores = scores.filter(similarity(measure).gt_eq(lit(threshold)))?;
     let sets = ranks::of_sets(documents.clone())?;
     let edges = edges(&sets, scores)?;
-    let represent = Operator::Represent(Represent(Division::Part(method)));
-    let found = operator::apply(represent, vec![edges.clone()])?.select(vec![
-        col("root").alias("found_root"),
-        col("rank").alias("found_rank"),
-        col("representative").alias("found"),
-        col("jaccard"),
-        col("weakest_link"),
-    ])?;
+    let found = found(edges.clone(), Division::Part(method))?;
     // The sets that have a pair: of two sets, or of copies.
     let end =
         |rank: &str| edges.clone().select(vec![col("root").alias("edge_root"), col(rank).alias("edge_rank")]);

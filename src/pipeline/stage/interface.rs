@@ -12,7 +12,7 @@ pub(super) use crate::pipeline::writes::{OneTable, Tables, Writes};
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
 ///
 /// Its functions return a boxed future and are not `async_trait`s: among the bounds which that adds, the compiler proves
-/// anew for every stage that a plan can be sent, and needs two seconds for it.
+/// again for every stage that a plan can be sent, and needs two seconds for it.
 pub(crate) trait Stage: Writes {
     /// Whether the list of `job` has it.
     fn is_in(&self, _job: &Job) -> bool {

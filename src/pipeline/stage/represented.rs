@@ -39,17 +39,7 @@ pub fn represented(
     copies_are_pairs: Expr,
 ) -> Result<DataFrame> {
     let sets = ranks::of_sets(documents)?;
-    let found = operator::apply(
-        Operator::Represent(Represent(Division::Whole(method))),
-        vec![edges(&sets, scores)?],
-    )?;
-    let found = found.select(vec![
-        col("root").alias("found_root"),
-        col("rank").alias("found_rank"),
-        col("representative").alias("found"),
-        col("jaccard"),
-        col("weakest_link"),
-    ])?;
+    let found = found(edges(&sets, scores)?, Division::Whole(method))?;
     let itself = if method.keeps_chains() { lit(1_u64) } else { col("rank") };
     let representative = coalesce(vec![col("found"), itself]);
     let is_copy = representative.clone().eq(col("rank")).and(copies_are_pairs);
@@ -68,6 +58,19 @@ pub fn represented(
             weakest.alias("weakest_link"),
         ],
     )?)
+}
+
+/// What [`Represent`] finds among `edges`: (found_root, found_rank, found, jaccard, weakest_link), where `found` is the rank of
+/// the representative.
+pub(super) fn found(edges: DataFrame, division: Division) -> Result<DataFrame> {
+    let represent = Operator::Represent(Represent(division));
+    Ok(operator::apply(represent, vec![edges])?.select(vec![
+        col("root").alias("found_root"),
+        col("rank").alias("found_rank"),
+        col("representative").alias("found"),
+        col("jaccard"),
+        col("weakest_link"),
+    ])?)
 }
 
 /// The pairs of groups, by their ranks: (root, high, low: UInt64, jaccard: Float64).

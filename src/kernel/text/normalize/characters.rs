@@ -3,7 +3,7 @@
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 /// Appends `f` of each byte of `text`; both are ASCII.
-pub(super) fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
+fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
     let mut bytes = std::mem::take(out).into_bytes();
     bytes.extend(text.bytes().map(f));
     restore(out, bytes);

@@ -3,13 +3,15 @@
 mod characters;
 #[cfg(test)]
 pub(crate) mod definition;
+mod fused;
 mod stop_words;
 mod whitespace;
 
 use crate::error::{Error, Result};
 use crate::job::{self, Normalize, Words};
 use crate::kernel::text::words::{each_word, is_white};
-use characters::{keep, lowercase, map_ascii, nfkc, underscores};
+use characters::{keep, lowercase, nfkc, underscores};
+use fused::Fused;
 use stop_words::StopWords;
 use whitespace::{Collapse, Gap};
 
@@ -143,19 +145,18 @@ impl Normalizer {
         &self.text
     }
 
-    /// Runs steps that look at one byte of ASCII at a time in one pass that the compiler turns into SIMD code. Returns
-    /// `false` if there is another step among them.
+    /// Runs steps that look at one byte of ASCII at a time in one pass. Returns `false` if there is another step among them.
     ///
     /// The state between pieces is not used: it only decides about white space at the start of the next piece, and that
     /// one starts with a letter which none of these steps removes.
     fn fused(&mut self, piece: &str) -> bool {
-        let (mut lower, mut letters, mut spaces) = (false, false, false);
+        let mut fused = Fused::default();
         for step in &self.steps {
             match step {
-                Step::Lowercase => lower = true,
-                Step::LettersOnly(_) => letters = true,
+                Step::Lowercase => fused.lower = true,
+                Step::LettersOnly(_) => fused.letters = true,
                 // A piece that is only white space must be recognised as such.
-                Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => spaces = true,
+                Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => fused.spaces = true,
                 Step::CollapseSpaces(_) | Step::Nfkc => {}
                 Step::RemoveNonLetters
                 | Step::RemoveNewlines
@@ -165,17 +166,7 @@ impl Normalizer {
                 | Step::OnlySpacesToUnderscores => return false,
             }
         }
-        map_ascii(piece, &mut self.text, |byte| {
-            let low = byte | 0x20;
-            let letter = low.is_ascii_lowercase();
-            if letter {
-                if lower { low } else { byte }
-            } else if letters || spaces && is_white(byte) {
-                b' '
-            } else {
-                byte
-            }
-        });
+        fused.apply(piece, &mut self.text);
         true
     }
 }

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::view::{Part, Side};
+use serde::Serialize;
+
+use super::text::count;
 use crate::error::visible::acts;
 use crate::job::Shingle;
 use crate::lookup::side_by_side::common;
@@ -10,8 +12,39 @@ use crate::lookup::side_by_side::common;
 /// Characters of a text that are shown. Longer texts are cut.
 const MOST_CHARACTERS: usize = 4_000;
 
+/// A text in parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// The document.
+    pub id: String,
+    /// Its parts in order.
+    pub parts: Vec<Part>,
+    /// Characters that are shown.
+    pub shown: u64,
+    /// Characters of the whole text.
+    pub characters: u64,
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The text.
+    pub text: String,
+    /// Whether the other text has it too.
+    pub common: bool,
+}
+
+impl Side {
+    /// A note if the text is cut.
+    pub(crate) fn cut(&self) -> Option<String> {
+        (self.shown < self.characters).then(|| {
+            format!("Cut here: {} of {} characters are shown.", count(self.shown), count(self.characters))
+        })
+    }
+}
+
 /// Two texts of the documents `ids`, their common passages of at least a shingle marked.
-pub(super) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
+pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [Side; 2] {
     let cut = texts.map(|text| match text.char_indices().nth(MOST_CHARACTERS) {
         Some((end, _)) => &text[..end],
         None => text,

@@ -1,0 +1,127 @@
+"""The messages of OTLP are read by those that the OpenTelemetry project publishes, in protobuf and in JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+import resemblance
+
+from .conftest import REPOSITORY, needs
+
+JSON_FORMAT = needs("google.protobuf.json_format")
+TRACES = needs("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+METRICS = needs("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+QUICKSTART = REPOSITORY / "jobs" / "quickstart.toml"
+
+
+class Collector:
+    """A server that keeps what it is sent: path, content type and body."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, bytes]] = []
+        sent = self.sent
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                sent.append((self.path, self.headers["Content-Type"], body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector on this machine, to which the environment points."""
+    collector = Collector()
+    for name in ("HTTP_PROXY", "http_proxy", "TRACEPARENT", "OTEL_SDK_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server.server_port}")
+    try:
+        yield collector
+    finally:
+        collector.end()
+
+
+def with_hexadecimal_ids(body: Any) -> Any:
+    """The JSON of OTLP writes ids in hexadecimal, where that of protobuf has base64."""
+    if isinstance(body, dict):
+        ids = ("traceId", "spanId", "parentSpanId")
+        return {
+            key: base64.b64encode(bytes.fromhex(value)).decode() if key in ids else with_hexadecimal_ids(value)
+            for key, value in body.items()
+        }
+    return [with_hexadecimal_ids(value) for value in body] if isinstance(body, list) else body
+
+
+def parsed(collector: Collector, path: str, message: Any) -> Any:
+    """The one message that was sent to a path. No field is unknown to the published schema."""
+    [(content_type, body)] = [(kind, body) for at, kind, body in collector.sent if at == path]
+    if content_type == "application/json":
+        return JSON_FORMAT.ParseDict(with_hexadecimal_ids(json.loads(body)), message)
+    assert content_type == "application/x-protobuf"
+    message.ParseFromString(body)
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    assert known == message and known.ByteSize() == len(body)
+    return message
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "http/json"])
+def test_spans_and_metrics_are_read(
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    run = resemblance.run(QUICKSTART, output__url=tmp_path / "out", progress=False)
+
+    traces = parsed(collector, "/v1/traces", TRACES.ExportTraceServiceRequest())
+    [resource_spans] = traces.resource_spans
+    resource = {pair.key: pair.value.string_value for pair in resource_spans.resource.attributes}
+    assert resource["service.name"] == "resemblance"
+    spans = {span.name: span for span in resource_spans.scope_spans[0].spans}
+    command = spans["resemblance run"]
+    attributes = {pair.key: pair.value for pair in command.attributes}
+    assert attributes["resemblance.pairs"].int_value == run.counts["pairs"]
+    assert attributes["resemblance.output.url"].string_value.endswith("out")
+    assert attributes["resemblance.input.urls"].array_value.values[0].string_value
+    assert attributes["resemblance.already_finished"].WhichOneof("value") == "bool_value"
+    for span in spans.values():
+        assert len(span.trace_id) == 16 and len(span.span_id) == 8
+        assert command.start_time_unix_nano <= span.start_time_unix_nano < span.end_time_unix_nano
+        assert span is command or span.parent_span_id == command.span_id
+        assert span.end_time_unix_nano <= command.end_time_unix_nano
+
+    metrics = parsed(collector, "/v1/metrics", METRICS.ExportMetricsServiceRequest())
+    gauges = {metric.name: metric for metric in metrics.resource_metrics[0].scope_metrics[0].metrics}
+    [point] = gauges["resemblance_pairs"].gauge.data_points
+    assert point.as_double == run.counts["pairs"]
+    assert {pair.key: pair.value.string_value for pair in point.attributes} == {"name": "quickstart"}
+    assert gauges["resemblance_input_bytes"].unit == "By"
+
+
+def test_a_failed_run_has_the_status_of_an_error(collector: Collector, tmp_path: Path) -> None:
+    with pytest.raises(resemblance.InputError):
+        resemblance.run(QUICKSTART, output__url=tmp_path / "out", source__url=tmp_path / "none", progress=False)
+    traces = parsed(collector, "/v1/traces", TRACES.ExportTraceServiceRequest())
+    [span] = traces.resource_spans[0].scope_spans[0].spans
+    assert span.status.code == span.status.STATUS_CODE_ERROR
+    assert "none" in span.status.message

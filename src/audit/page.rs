@@ -1,0 +1,79 @@
+//! A pack as an HTML page that is used with the keyboard, and saves its labels as a file.
+//!
+//! Its one script is in the page, and the page allows no other: its policy has the hash of the script. It makes no request.
+
+use askama::Template;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use super::pack::{Pack, Row};
+use crate::error::{Error, Result};
+use crate::page::text::{decimal, one_line};
+use crate::page::{Side, count, palette, sides};
+
+const SCRIPT: &str = include_str!("audit.js");
+
+/// What the template reads.
+#[derive(Template)]
+#[template(path = "audit.html", config = "src/audit/askama.toml")]
+struct Page<'a> {
+    pack: &'a Pack,
+    pairs: Vec<PairOnPage<'a>>,
+    style: String,
+    script: &'static str,
+    script_hash: String,
+}
+
+/// A pair with its texts in parts.
+struct PairOnPage<'a> {
+    row: &'a Row,
+    what: &'a str,
+    sides: [(Side, Option<&'a str>); 2],
+}
+
+/// A pack as an HTML page to judge with the keyboard, which needs nothing else.
+///
+/// # Errors
+/// Only if there is a bug.
+pub fn html(pack: &Pack) -> Result<String> {
+    let pair = |row| pair_on_page(pack, row);
+    let page = Page {
+        pack,
+        pairs: pack.rows.iter().map(pair).collect(),
+        style: palette::variables(),
+        script: SCRIPT,
+        script_hash: STANDARD.encode(Sha256::digest(SCRIPT)),
+    };
+    page.render().map_err(|e| Error::bug("the page of an audit cannot be written").because(e))
+}
+
+fn pair_on_page<'a>(pack: &'a Pack, row: &'a Row) -> PairOnPage<'a> {
+    let ids = [row.id_a.to_string(), row.id_b.to_string()];
+    let [a, b] = sides(ids, [&row.text_a, &row.text_b], &pack.shingle);
+    let stratum = pack.strata.iter().find(|stratum| stratum.name == row.stratum);
+    PairOnPage {
+        row,
+        what: stratum.map_or("", |stratum| stratum.what.as_str()),
+        sides: [(a, row.source_a.as_deref()), (b, row.source_b.as_deref())],
+    }
+}
+
+/// The words and numbers of the page.
+impl Page<'_> {
+    fn id(&self, id: &str) -> String {
+        one_line(id)
+    }
+
+    fn all(&self) -> String {
+        count(self.pairs.len() as u64)
+    }
+
+    fn share(&self, share: &f64) -> String {
+        decimal(*share, 3)
+    }
+
+    fn weight(&self, weight: &f64) -> String {
+        decimal(*weight, 1)
+    }
+}

@@ -1,0 +1,146 @@
+//! Forecasts of the command line: made in a temporary folder, and shown in lines.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use crate::cli::support::print::{self, bytes, count, counted};
+use crate::cli::support::progress::Screen;
+use crate::cli::support::temporary;
+use crate::cli::support::work::Work;
+use crate::engine::RunControl;
+use crate::error::{Error, Kind, Result};
+use crate::forecast::{Amount, Forecast, Seconds, Settings, forecast};
+use crate::job::{self, Job};
+use crate::output::manifest::Run as Manifest;
+
+/// Stages that are listed, the longest ones.
+const LISTED: usize = 6;
+
+/// Makes a forecast, until it is done or a signal stops it. Its folder is removed in any case.
+pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> Result<Forecast> {
+    let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
+    let folders = spill.into_iter().chain(temporary::folders()).collect();
+    let folder = temporary::apart(&job.source.urls, folders)?;
+    let engine = job::Engine { cluster: None, ..job.engine.clone() };
+    let work = Work::begin(&engine)?;
+    let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
+    let made = work.block_on(async {
+        tokio::select! {
+            biased;
+            made = forecast(job, folder.path(), settings, &control) => made,
+            () = work.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
+        }
+    });
+    // Tasks end before their files are removed.
+    drop(work);
+    drop(folder);
+    screen.clear();
+    made
+}
+
+fn seconds(Seconds { value, low, high }: Seconds) -> [String; 2] {
+    [duration(value), format!("{} to {}", duration(low), duration(high))]
+}
+
+/// Seconds as people say them.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3_600.0),
+    }
+}
+
+fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) -> [String; 2] {
+    match low == high {
+        true => [shown(value), "exact".to_owned()],
+        false => [shown(value), format!("{} to {}", shown(low), shown(high))],
+    }
+}
+
+/// A forecast for people.
+pub(in crate::cli) fn text(forecast: &Forecast, job: &Job) -> String {
+    let sample = &forecast.sample;
+    let mut text = format!(
+        "job {}, by a sample of {} out of {} in {} of {}\n\n",
+        forecast.name,
+        counted(sample.documents, "document"),
+        count(forecast.documents.value),
+        count(sample.files),
+        counted(sample.of_files, "file")
+    );
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, [value, range]: [String; 2]| rows.push(vec![name.to_owned(), value, range]);
+    row("seconds here", seconds(forecast.seconds));
+    if let Some(cluster) = forecast.cluster {
+        row(&format!("on a cluster of {}", counted(cluster.tasks, "task")), seconds(cluster.seconds));
+    }
+    if let Some(memory) = forecast.peak_memory_bytes {
+        row("peak memory", amount(memory, bytes));
+    }
+    row("written", amount(forecast.written_bytes, bytes));
+    row("result", amount(forecast.output_bytes, bytes));
+    row("most disk at once", amount(forecast.most_disk_bytes, bytes));
+    row("documents", amount(forecast.documents, count));
+    row("rejected", amount(forecast.rejects, count));
+    if let Some(candidates) = forecast.candidates {
+        row("candidates", amount(candidates, count));
+    }
+    row("pairs", amount(forecast.pairs, count));
+    if let Some(requests) = forecast.requests {
+        row("requests: reads", amount(requests.reads, count));
+        row("requests: writes", amount(requests.writes, count));
+    }
+    text.push_str(&print::table(&["forecast", "value", "range"], &rows));
+    let mut longest: Vec<_> = forecast.stages.iter().collect();
+    longest.sort_by(|a, b| b.seconds.value.total_cmp(&a.seconds.value));
+    let shown = longest.iter().take(LISTED).map(|stage| {
+        let [value, range] = seconds(stage.seconds);
+        vec![stage.name.clone(), value, range, bytes(stage.written_bytes.value)]
+    });
+    text.push('\n');
+    let header = ["longest stages", "value", "range", "written"];
+    text.push_str(&print::table(&header, &shown.collect::<Vec<_>>()));
+    if let Some(cluster) = &job.engine.cluster {
+        let _ =
+            writeln!(text, "\nthe job runs on {}: --tasks N estimates its seconds there", cluster.scheduler);
+    }
+    for risk in &forecast.risks {
+        let _ = writeln!(text, "\nrisk: {}", risk.text);
+        if let Some(example) = &risk.example {
+            let _ = writeln!(text, "  for example: {}", crate::error::visible::visible(example));
+        }
+        for set in &risk.set {
+            let _ = writeln!(text, "  try --set {set}");
+        }
+    }
+    for note in &forecast.notes {
+        let _ = writeln!(text, "\nnote: {note}");
+    }
+    text
+}
+
+/// A forecast and what the run took, for people.
+pub(in crate::cli) fn compared(forecast: &Forecast, measured: &Manifest, peak_memory: Option<u64>) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, [value, range]: [String; 2], measured: String| {
+        rows.push(vec![name.to_owned(), value, range, measured]);
+    };
+    let all: f64 = measured.stages.iter().map(|stage| stage.seconds).sum();
+    row("seconds", seconds(forecast.seconds), duration(all));
+    if let Some((memory, peak)) = forecast.peak_memory_bytes.zip(peak_memory) {
+        row("peak memory", amount(memory, bytes), bytes(peak));
+    }
+    let written = measured.stages.iter().map(|stage| stage.bytes).sum();
+    row("written", amount(forecast.written_bytes, bytes), bytes(written));
+    let result = measured.files().map(|file| file.bytes).sum();
+    row("result", amount(forecast.output_bytes, bytes), bytes(result));
+    row("pairs", amount(forecast.pairs, count), count(measured.counts.pairs));
+    for stage in &forecast.stages {
+        if let Some(took) = measured.stages.iter().find(|took| took.name == stage.name) {
+            row(&stage.name, seconds(stage.seconds), duration(took.seconds));
+        }
+    }
+    print::table(&["", "forecast", "range", "measured"], &rows)
+}

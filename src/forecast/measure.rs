@@ -1,0 +1,111 @@
+//! A run over a sample, and what it took.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::memory_pool::MemoryPool;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+use crate::engine::{Local, RunControl, Silent, session};
+use crate::error::Result;
+use crate::job::Job;
+use crate::machine;
+use crate::output::counts::Counts;
+use crate::output::manifest::StageTime;
+use crate::pipeline::{self, OnExisting};
+
+/// How often the memory is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What a run over a sample took.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    /// Seconds from its beginning to its end.
+    pub(super) seconds: f64,
+    /// The stages in order.
+    pub(super) stages: Vec<StageTime>,
+    /// Bytes of each table that stays.
+    pub(super) tables: BTreeMap<String, u64>,
+    pub(super) counts: Counts,
+    /// The most memory of this process, if the system says how much it has.
+    pub(super) memory: Option<u64>,
+    /// The most bytes that operators reserved.
+    pub(super) reserved: u64,
+}
+
+impl Measured {
+    /// The documents that it read, also those that it rejected.
+    pub(super) fn documents(&self) -> f64 {
+        (self.counts.documents + self.counts.rejects) as f64
+    }
+
+    /// The stage `name`.
+    pub(super) fn stage(&self, name: &str) -> Option<&StageTime> {
+        self.stages.iter().find(|stage| stage.name == name)
+    }
+
+    /// The rows that the stage `name` wrote.
+    pub(super) fn rows(&self, name: &str) -> Option<u64> {
+        self.stage(name).map(|stage| stage.rows)
+    }
+
+    /// Seconds that belong to no stage.
+    pub(super) fn end(&self) -> f64 {
+        (self.seconds - self.stages.iter().map(|stage| stage.seconds).sum::<f64>()).max(0.0)
+    }
+
+    /// This run, with the seconds of the quicker one of both in each stage.
+    pub(super) fn quicker_of(mut self, other: &Measured) -> Self {
+        self.seconds = self.seconds.min(other.seconds);
+        for stage in &mut self.stages {
+            if let Some(before) = other.stage(&stage.name) {
+                stage.seconds = stage.seconds.min(before.seconds);
+            }
+        }
+        self
+    }
+}
+
+/// Runs `job` in this process. Its log goes nowhere: it is about a sample.
+///
+/// # Errors
+/// As [`pipeline::run`].
+pub(super) async fn run(job: &Job, control: &RunControl) -> Result<Measured> {
+    let session = session::session(&job.engine)?;
+    let reserved = Arc::new(AtomicU64::new(0));
+    let pool = Arc::clone(&session.runtime_env().memory_pool);
+    let engine = Local::new(session);
+    let control = RunControl { stop: control.stop.clone(), progress: Arc::new(Silent) };
+    machine::forget_peak_memory();
+    // Ends when it is dropped.
+    let watch = SpawnedTask::spawn(watch(pool, Arc::clone(&reserved)));
+    let began = Instant::now();
+    let run = pipeline::run(job, &engine, &control, OnExisting::Fail);
+    let outcome = run.with_subscriber(NoSubscriber::default()).await?;
+    let seconds = began.elapsed().as_secs_f64();
+    drop(watch);
+    let manifest = outcome.manifest;
+    let tables = manifest.tables.iter();
+    let tables = tables.map(|(name, table)| (name.clone(), table.files.iter().map(|file| file.bytes).sum()));
+    Ok(Measured {
+        seconds,
+        stages: manifest.stages,
+        tables: tables.collect(),
+        counts: manifest.counts,
+        memory: machine::peak_memory(),
+        reserved: reserved.load(Ordering::Relaxed),
+    })
+}
+
+/// Keeps the most bytes that were reserved of `pool`.
+async fn watch(pool: Arc<dyn MemoryPool>, most: Arc<AtomicU64>) {
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        look.tick().await;
+        most.fetch_max(pool.reserved() as u64, Ordering::Relaxed);
+    }
+}

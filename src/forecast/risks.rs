@@ -1,0 +1,251 @@
+//! What may cost more than it should, or give another result than was meant, with an example of the texts.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::path::{Path, PathBuf};
+
+use datafusion::common::cast::as_string_array;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+use super::sample::Sample;
+use super::sample_file::read;
+use super::view::{Forecast, Risk, RiskKind};
+use crate::error::Result;
+use crate::job::{Job, Method, Shingle, ShingleHash, Unit};
+use crate::kernel::text::cut::CutScratch;
+use crate::kernel::text::shingle_texts::shingle_texts;
+use crate::machine;
+
+/// Documents whose shingles are counted, and the most bytes of one.
+const COUNTED: u64 = 5_000;
+const COUNTED_BYTES: usize = 200_000;
+/// The share of documents with one shingle above which it is frequent, and the fewest documents for that.
+const FREQUENT: f64 = 0.05;
+const FEWEST: u64 = 20;
+/// A document of fewer shingles is short, and the share of short ones above which they are a risk.
+const SHORT: usize = 4;
+const MANY_SHORT: f64 = 0.05;
+/// A document above this share of the memory is large.
+const LARGE: f64 = 0.01;
+/// Candidates for each pair, and for each document, above which bands cost much.
+const OF_PAIR: f64 = 20.0;
+const OF_DOCUMENT: f64 = 2.0;
+/// Characters of an example.
+const EXAMPLE: usize = 100;
+
+/// The texts of a sample.
+#[derive(Default)]
+struct Texts {
+    counted: u64,
+    /// For each shingle its documents, by a hash of it.
+    documents: HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>,
+    short: u64,
+    short_example: Option<String>,
+    largest: (usize, String),
+}
+
+/// The risks of a job.
+///
+/// # Errors
+/// When the sample cannot be read.
+pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast, folder: &Path) -> Result<Vec<Risk>> {
+    let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
+    let texts = Texts::read(folder, &shingle)?;
+    let mut risks = Vec::new();
+    risks.extend(texts.frequent(folder, &shingle)?);
+    risks.extend(texts.short(&shingle));
+    risks.extend(large(job, sample, &texts));
+    risks.extend(many_candidates(job, forecast));
+    risks.extend(low_recall(job));
+    risks.extend(too_many_pairs(job, forecast));
+    risks.extend(little_disk(job, forecast));
+    risks.extend(little_memory(forecast));
+    Ok(risks)
+}
+
+fn risk(kind: RiskKind, text: String, example: Option<String>, set: &[String]) -> Risk {
+    Risk { kind, text, example, set: set.to_vec() }
+}
+
+/// The beginning of a text, without ends of lines.
+fn beginning(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(EXAMPLE) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+fn percent(part: u64, of: u64) -> f64 {
+    100.0 * part as f64 / of.max(1) as f64
+}
+
+/// Calls `take` with every text of a sample, until it is false.
+fn each_text(folder: &Path, mut take: impl FnMut(&str) -> Result<bool>) -> Result<()> {
+    let (.., batches) = read(folder)?;
+    for batch in batches {
+        for text in as_string_array(batch?.column(1))?.iter().flatten() {
+            if !take(text)? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Texts {
+    fn read(folder: &Path, shingle: &Shingle) -> Result<Self> {
+        let (mut texts, mut scratch) = (Self::default(), CutScratch::default());
+        let mut seen = 0;
+        let (_, rows, _) = read(folder)?;
+        // Spread over the sample.
+        let every = (rows / COUNTED).max(1);
+        each_text(folder, |text| {
+            if text.len() > texts.largest.0 {
+                texts.largest = (text.len(), beginning(text));
+            }
+            seen += 1;
+            if !(seen - 1_u64).is_multiple_of(every) || text.len() > COUNTED_BYTES {
+                return Ok(true);
+            }
+            texts.counted += 1;
+            let set = shingle_texts(text, shingle, &mut scratch)?;
+            if set.len() < SHORT {
+                texts.short += 1;
+                texts.short_example.get_or_insert_with(|| beginning(text));
+            }
+            for one in &set {
+                *texts.documents.entry(xxh3_64(one.as_bytes())).or_default() += 1;
+            }
+            Ok(true)
+        })?;
+        Ok(texts)
+    }
+
+    /// The shingles that many documents have, with the passage of a document that they are.
+    fn frequent(&self, folder: &Path, shingle: &Shingle) -> Result<Option<Risk>> {
+        let least = FEWEST.max((FREQUENT * self.counted as f64).ceil() as u64);
+        let Some(most) = self.documents.values().copied().max().filter(|most| *most >= least) else {
+            return Ok(None);
+        };
+        let frequent = self.documents.values().filter(|documents| **documents >= least).count();
+        let mut example: Option<String> = None;
+        let mut scratch = CutScratch::default();
+        each_text(folder, |text| {
+            if text.len() > COUNTED_BYTES {
+                return Ok(true);
+            }
+            let set = shingle_texts(text, shingle, &mut scratch)?;
+            let is_most = |one: &&String| self.documents.get(&xxh3_64(one.as_bytes())) == Some(&most);
+            example = set.iter().find(is_most).map(|one| beginning(one));
+            Ok(example.is_none())
+        })?;
+        let text = format!(
+            "{:.0} % of the documents have a shingle in common, and {frequent} shingles are in {:.0} % or more of them: a header, a \
+             licence or a menu, which makes documents similar that are not",
+            percent(most, self.counted),
+            100.0 * FREQUENT,
+        );
+        let set = ["passages.unit=line".to_owned(), "clusters.contained=0.98".to_owned()];
+        Ok(Some(risk(RiskKind::FrequentShingles, text, example, &set)))
+    }
+
+    fn short(&self, shingle: &Shingle) -> Option<Risk> {
+        let share = self.short as f64 / self.counted.max(1) as f64;
+        (share >= MANY_SHORT).then(|| {
+            let unit = match shingle.unit {
+                Unit::Word => "words",
+                Unit::Char => "characters",
+            };
+            let text = format!(
+                "{:.0} % of the documents have fewer than {SHORT} shingles of {} {unit}: they are rejected, or one shingle decides on \
+                 their similarity",
+                100.0 * share,
+                shingle.size,
+            );
+            let smaller = shingle.size.saturating_sub(2).max(1);
+            let set = (smaller < shingle.size).then(|| format!("shingle.size={smaller}"));
+            risk(RiskKind::ShortDocuments, text, self.short_example.clone(), &Vec::from_iter(set))
+        })
+    }
+}
+
+fn large(job: &Job, sample: &Sample, texts: &Texts) -> Option<Risk> {
+    let (bytes, example) = match &sample.largest_file {
+        Some((path, bytes)) => (*bytes, path.clone()),
+        None => (texts.largest.0 as u64, texts.largest.1.clone()),
+    };
+    (bytes as f64 > LARGE * job.engine.memory as f64).then(|| {
+        let text = format!(
+            "a document has {} MiB, and the memory of the run is {} MiB: its text and its shingles are held whole",
+            bytes >> 20,
+            job.engine.memory >> 20
+        );
+        let set = format!("engine.memory={}MiB", (bytes as f64 / LARGE) as u64 >> 20);
+        risk(RiskKind::LargeDocument, text, Some(example), &[set])
+    })
+}
+
+fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
+    let candidates = forecast.candidates?.value as f64;
+    let of_document = candidates / forecast.documents.value.max(1) as f64;
+    let of_pair = candidates / forecast.pairs.value.max(1) as f64;
+    let costs = job.candidates.method == Method::Lsh && of_document > OF_DOCUMENT && of_pair > OF_PAIR;
+    costs.then(|| {
+        let text = format!(
+            "{of_document:.0} candidates are expected for each document, and one in {of_pair:.0} is a pair: {} bands of {} rows are loose \
+             for a threshold of {}",
+            job.lsh.bands, job.lsh.rows, job.score.threshold
+        );
+        let set = ["candidates.method=prefix".to_owned(), "lsh.target_recall=0.95".to_owned()];
+        risk(RiskKind::ManyCandidates, text, None, &set)
+    })
+}
+
+fn low_recall(job: &Job) -> Option<Risk> {
+    let set = ["candidates.method=prefix".to_owned(), "lsh.target_recall=0.99".to_owned()];
+    job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
+}
+
+fn too_many_pairs(job: &Job, forecast: &Forecast) -> Option<Risk> {
+    let (pairs, most) = (forecast.pairs, job.output.max_pairs);
+    (pairs.high > most).then(|| {
+        let text = format!(
+            "{} pairs are expected, and as many as {} are possible: a run that would write more than output.max_pairs, which is {most}, \
+             ends before it does",
+            pairs.value, pairs.high
+        );
+        let set = ["output.expand=star".to_owned(), format!("output.max_pairs={}", pairs.high)];
+        risk(RiskKind::TooManyPairs, text, None, &set)
+    })
+}
+
+fn little_disk(job: &Job, forecast: &Forecast) -> Option<Risk> {
+    let folder = std::path::absolute(&job.output.url).ok()?;
+    let there: PathBuf = folder.ancestors().find(|folder| folder.is_dir())?.to_owned();
+    let free = machine::free_bytes(&there)?;
+    let needed = forecast.most_disk_bytes;
+    (needed.high > free).then(|| {
+        let text = format!(
+            "the run needs about {} MiB of disk at once, {} MiB at most, and the disk of {} has {} MiB free",
+            needed.value >> 20,
+            needed.high >> 20,
+            there.display(),
+            free >> 20
+        );
+        let set = ["output.keep=none".to_owned(), "output.expand=star".to_owned()];
+        risk(RiskKind::LittleDisk, text, None, &set)
+    })
+}
+
+fn little_memory(forecast: &Forecast) -> Option<Risk> {
+    let (peak, there) = (forecast.peak_memory_bytes?, machine::memory()?);
+    (peak.high > there).then(|| {
+        let text = format!(
+            "the process may need {} MiB of memory, and this machine or its container has {} MiB",
+            peak.high >> 20,
+            there >> 20
+        );
+        risk(RiskKind::LittleMemory, text, None, &["engine.memory=25%".to_owned()])
+    })
+}

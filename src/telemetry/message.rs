@@ -1,0 +1,243 @@
+//! The messages of OTLP that are sent, in protobuf and in JSON. Names and numbers are those of the schema
+//! (<https://github.com/open-telemetry/opentelemetry-proto>), in which fields that are not here are optional.
+
+use serde::{Serialize, Serializer};
+
+/// The body of a request to `v1/traces`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExportTraces {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) resource_spans: Vec<ResourceSpans>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceSpans {
+    #[prost(message, optional, tag = "1")]
+    pub(super) resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) scope_spans: Vec<ScopeSpans>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ScopeSpans {
+    #[prost(message, optional, tag = "1")]
+    pub(super) scope: Option<Scope>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) spans: Vec<Span>,
+}
+
+/// The program that is observed.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct Resource {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) attributes: Vec<KeyValue>,
+}
+
+/// The library that observes it.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct Scope {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) version: String,
+}
+
+/// A span; times are nanoseconds since 1970.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Span {
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(serialize_with = "hexadecimal")]
+    pub(super) trace_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    #[serde(serialize_with = "hexadecimal")]
+    pub(super) span_id: Vec<u8>,
+    #[prost(string, tag = "3")]
+    pub(super) trace_state: String,
+    #[prost(bytes = "vec", tag = "4")]
+    #[serde(serialize_with = "hexadecimal")]
+    pub(super) parent_span_id: Vec<u8>,
+    #[prost(string, tag = "5")]
+    pub(super) name: String,
+    /// 1 for a span inside a program.
+    #[prost(int32, tag = "6")]
+    pub(super) kind: i32,
+    #[prost(fixed64, tag = "7")]
+    #[serde(serialize_with = "in_quotes")]
+    pub(super) start_time_unix_nano: u64,
+    #[prost(fixed64, tag = "8")]
+    #[serde(serialize_with = "in_quotes")]
+    pub(super) end_time_unix_nano: u64,
+    #[prost(message, repeated, tag = "9")]
+    pub(super) attributes: Vec<KeyValue>,
+    #[prost(message, repeated, tag = "11")]
+    pub(super) events: Vec<Event>,
+    #[prost(message, optional, tag = "15")]
+    pub(super) status: Option<Status>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Event {
+    #[prost(fixed64, tag = "1")]
+    #[serde(serialize_with = "in_quotes")]
+    pub(super) time_unix_nano: u64,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) attributes: Vec<KeyValue>,
+}
+
+/// The status of a span, which has none if it succeeded.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct Status {
+    #[prost(string, tag = "2")]
+    pub(super) message: String,
+    /// 2 for an error.
+    #[prost(int32, tag = "3")]
+    pub(super) code: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(crate) struct KeyValue {
+    #[prost(string, tag = "1")]
+    pub(super) key: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) value: Option<AnyValue>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct AnyValue {
+    #[prost(oneof = "Value", tags = "1, 2, 3, 5")]
+    #[serde(flatten)]
+    pub(super) value: Option<Value>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, PartialEq, prost::Oneof, Serialize)]
+pub(super) enum Value {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "stringValue")]
+    Text(String),
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "boolValue")]
+    Bool(bool),
+    #[prost(int64, tag = "3")]
+    #[serde(rename = "intValue", serialize_with = "in_quotes")]
+    Int(i64),
+    #[prost(message, tag = "5")]
+    #[serde(rename = "arrayValue")]
+    Array(ArrayValue),
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ArrayValue {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) values: Vec<AnyValue>,
+}
+
+/// The body of a request to `v1/metrics`.
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExportMetrics {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) resource_metrics: Vec<ResourceMetrics>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResourceMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub(super) resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) scope_metrics: Vec<ScopeMetrics>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct ScopeMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub(super) scope: Option<Scope>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) metrics: Vec<Metric>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+pub(super) struct Metric {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) description: String,
+    /// `s`, `By`, or nothing for a number of things.
+    #[prost(string, tag = "3")]
+    pub(super) unit: String,
+    #[prost(message, optional, tag = "5")]
+    pub(super) gauge: Option<Gauge>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Gauge {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) data_points: Vec<DataPoint>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DataPoint {
+    #[prost(fixed64, tag = "3")]
+    #[serde(serialize_with = "in_quotes")]
+    pub(super) time_unix_nano: u64,
+    /// Also 0 is written, since a point without a value is invalid.
+    #[prost(double, optional, tag = "4")]
+    pub(super) as_double: Option<f64>,
+    #[prost(message, repeated, tag = "7")]
+    pub(super) attributes: Vec<KeyValue>,
+}
+
+/// An attribute.
+pub(super) fn attribute(key: impl Into<String>, value: impl Into<Value>) -> KeyValue {
+    KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value.into()) }) }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Vec<String>> for Value {
+    fn from(texts: Vec<String>) -> Self {
+        let values = texts.into_iter().map(|text| AnyValue { value: Some(Value::Text(text)) }).collect();
+        Value::Array(ArrayValue { values })
+    }
+}
+
+/// Bytes as in the JSON of OTLP, which differs from that of protobuf here.
+fn hexadecimal<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+/// A number of 64 bits as in the JSON of protobuf.
+fn in_quotes<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&number.to_string())
+}

@@ -1,0 +1,268 @@
+//! Where spans and metrics go: the standard's environment variables.
+
+use percent_encoding::percent_decode_str;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::collector_variable;
+use super::parent::Parent;
+use crate::environment::{self as names, Environment};
+use crate::error::{Error, Result};
+
+/// The name of this program as a service, unless another one is named.
+const SERVICE: &str = "resemblance";
+
+/// What the environment says about spans and metrics.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Where spans go; `None` if none are wanted.
+    pub(super) traces: Option<Destination>,
+    /// Where metrics go; `None` if none are wanted.
+    pub(super) metrics: Option<Destination>,
+    /// Attributes of this program.
+    pub(super) resource: Vec<(String, String)>,
+    pub(super) parent: Option<Parent>,
+}
+
+/// A place for one kind of messages.
+#[derive(Debug, PartialEq)]
+pub(super) struct Destination {
+    pub(super) url: Url,
+    pub(super) encoding: BodyEncoding,
+    pub(super) headers: HeaderMap,
+}
+
+/// How messages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyEncoding {
+    Protobuf,
+    Json,
+}
+
+/// The variables of one kind of messages, which go before those for all kinds.
+struct Signal {
+    exporter: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+    headers: &'static str,
+    /// Below the endpoint for all kinds.
+    path: [&'static str; 2],
+}
+
+const TRACES: Signal = Signal {
+    exporter: names::OTEL_TRACES_EXPORTER,
+    endpoint: names::OTEL_TRACES_ENDPOINT,
+    protocol: names::OTEL_TRACES_PROTOCOL,
+    headers: names::OTEL_TRACES_HEADERS,
+    path: ["v1", "traces"],
+};
+const METRICS: Signal = Signal {
+    exporter: names::OTEL_METRICS_EXPORTER,
+    endpoint: names::OTEL_METRICS_ENDPOINT,
+    protocol: names::OTEL_METRICS_PROTOCOL,
+    headers: names::OTEL_METRICS_HEADERS,
+    path: ["v1", "metrics"],
+};
+
+impl Settings {
+    /// What the environment says; `None` if it asks for nothing.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the variable that cannot be used, and what it may be.
+    pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
+        if collector_variable(environment).is_none() {
+            return Ok(None);
+        }
+        let (traces, metrics) = (TRACES.destination(environment)?, METRICS.destination(environment)?);
+        if traces.is_none() && metrics.is_none() {
+            return Ok(None);
+        }
+        let mut resource =
+            vec![("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()), service(SERVICE)];
+        if let Some(text) = environment.get(names::OTEL_RESOURCE_ATTRIBUTES) {
+            for (key, value) in pairs(names::OTEL_RESOURCE_ATTRIBUTES, text)? {
+                set(&mut resource, key, value);
+            }
+        }
+        if let Some(name) = environment.get(names::OTEL_SERVICE_NAME) {
+            let (key, value) = service(name);
+            set(&mut resource, key, value);
+        }
+        Ok(Some(Self { traces, metrics, resource, parent: Parent::read(environment) }))
+    }
+}
+
+impl Signal {
+    fn destination(&self, environment: &Environment) -> Result<Option<Destination>> {
+        match environment.get(self.exporter) {
+            None | Some("otlp") => {}
+            Some("none") => return Ok(None),
+            Some(other) => {
+                return Err(Error::job(format!(
+                    "the variable {} is {other:?}: expected otlp or none",
+                    self.exporter
+                )));
+            }
+        }
+        let Some(url) = self.url(environment)? else { return Ok(None) };
+        Ok(Some(Destination {
+            url,
+            encoding: self.encoding(environment)?,
+            headers: self.headers(environment)?,
+        }))
+    }
+
+    /// The URL of the endpoint: as it is for one kind, and with the kind's path for all of them.
+    fn url(&self, environment: &Environment) -> Result<Option<Url>> {
+        let first = [self.endpoint, names::OTEL_ENDPOINT].into_iter();
+        let Some((name, text)) = first.filter_map(|name| Some((name, environment.get(name)?))).next() else {
+            return Ok(None);
+        };
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        // The URL may hold a password, so it is not shown.
+        let mut url = url.ok_or_else(|| {
+            Error::job(format!(
+                "the variable {name} is not the http:// or https:// URL of a collector, such as http://collector:4318"
+            ))
+        })?;
+        if name == names::OTEL_ENDPOINT
+            && let Ok(mut path) = url.path_segments_mut()
+        {
+            path.pop_if_empty().extend(self.path);
+        }
+        Ok(Some(url))
+    }
+
+    fn encoding(&self, environment: &Environment) -> Result<BodyEncoding> {
+        let first = [self.protocol, names::OTEL_PROTOCOL].into_iter();
+        match first.filter_map(|name| Some((name, environment.get(name)?))).next() {
+            None | Some((_, "http/protobuf")) => Ok(BodyEncoding::Protobuf),
+            Some((_, "http/json")) => Ok(BodyEncoding::Json),
+            Some((name, other)) => Err(Error::job(format!(
+                "the variable {name} is {other:?}: expected http/protobuf or http/json, for which collectors have the port 4318"
+            ))),
+        }
+    }
+
+    fn headers(&self, environment: &Environment) -> Result<HeaderMap> {
+        let first = [self.headers, names::OTEL_HEADERS].into_iter();
+        let Some((name, text)) = first.filter_map(|name| Some((name, environment.get(name)?))).next() else {
+            return Ok(HeaderMap::new());
+        };
+        let mut headers = HeaderMap::new();
+        for (key, value) in pairs(name, text)? {
+            let header = HeaderName::try_from(key.as_str()).ok().zip(HeaderValue::try_from(value).ok());
+            // Values are secrets.
+            let (key, mut value) = header.ok_or_else(|| malformed(name))?;
+            value.set_sensitive(true);
+            headers.insert(key, value);
+        }
+        Ok(headers)
+    }
+}
+
+/// The pairs of a variable of the form `KEY=VALUE,KEY=VALUE`, in which values may be percent-encoded.
+fn pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let pair = |part: &str| {
+        let (key, value) = part.split_once('=')?;
+        let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
+        let key = key.trim();
+        (!key.is_empty()).then(|| (key.to_owned(), value.into_owned()))
+    };
+    parts.map(|part| pair(part).ok_or_else(|| malformed(variable))).collect()
+}
+
+fn malformed(variable: &str) -> Error {
+    Error::job(format!(
+        "the variable {variable} is not of the form KEY=VALUE,KEY=VALUE, in which values are percent-encoded"
+    ))
+}
+
+fn service(name: &str) -> (String, String) {
+    ("service.name".to_owned(), name.to_owned())
+}
+
+fn set(attributes: &mut Vec<(String, String)>, key: String, value: String) {
+    attributes.retain(|(other, _)| *other != key);
+    attributes.push((key, value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+
+    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>> {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Settings::read(&Environment::of(variables.collect()))
+    }
+
+    /// The URLs for spans and for metrics.
+    fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
+        let settings = read(variables).unwrap().unwrap();
+        let url = |destination: Option<Destination>| destination.map(|to| to.url.to_string());
+        (url(settings.traces), url(settings.metrics))
+    }
+
+    #[test]
+    fn one_endpoint_is_for_both_kinds_and_each_may_have_its_own() {
+        let both = |traces: &str, metrics: &str| (Some(traces.to_owned()), Some(metrics.to_owned()));
+        assert_eq!(urls(&[ALL]), both("http://collector:4318/v1/traces", "http://collector:4318/v1/metrics"));
+        let below = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://host/otlp/?key=1");
+        let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://prometheus:9090/api/v1/otlp/v1/metrics");
+        assert_eq!(
+            urls(&[below, own]),
+            both("https://host/otlp/v1/traces?key=1", "http://prometheus:9090/api/v1/otlp/v1/metrics")
+        );
+        let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://tempo:4318");
+        assert_eq!(urls(&[traces]), (Some("http://tempo:4318/".to_owned()), None));
+        assert_eq!(urls(&[ALL, ("OTEL_TRACES_EXPORTER", "none")]).0, None);
+        let off = [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_METRICS_EXPORTER", "none")];
+        for none in [&[][..], &[ALL, ("OTEL_SDK_DISABLED", "True")], &[ALL, off[0], off[1]], &[off[0]]] {
+            assert!(read(none).unwrap().is_none(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn headers_protocols_and_attributes_are_those_of_the_standard() {
+        let settings = read(&[
+            ALL,
+            ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20aHVzaA%3D%3D, x-scope = a=b,"),
+            ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x-scope=metrics"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,deployment.environment.name=a%2Cb"),
+            ("OTEL_SERVICE_NAME", "nightly"),
+        ]);
+        let Settings { traces, metrics, resource, .. } = settings.unwrap().unwrap();
+        let (traces, metrics) = (traces.unwrap(), metrics.unwrap());
+        assert_eq!((traces.encoding, metrics.encoding), (BodyEncoding::Json, BodyEncoding::Protobuf));
+        assert_eq!(traces.headers["authorization"], "Basic aHVzaA==");
+        assert_eq!(traces.headers["x-scope"], "a=b");
+        assert_eq!(metrics.headers["x-scope"], "metrics");
+        assert_eq!(metrics.headers.len(), 1);
+        let resource: Vec<_> = resource.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let version = ("service.version", env!("CARGO_PKG_VERSION"));
+        assert_eq!(resource, [version, ("deployment.environment.name", "a,b"), ("service.name", "nightly")]);
+        assert_eq!(read(&[ALL]).unwrap().unwrap().resource[1].1, "resemblance");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_an_error_without_secrets() {
+        for (name, value) in [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "user:hush@collector:4318"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "hush"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "hush"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=hush%0A"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "hush=%ff"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "hush"),
+            ("OTEL_METRICS_EXPORTER", "prometheus"),
+        ] {
+            let error = read(&[ALL, (name, value)]).unwrap_err().to_string();
+            assert!(error.contains(name) && !error.contains("hush"), "{error}");
+        }
+    }
+}

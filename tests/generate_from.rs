@@ -1,0 +1,143 @@
+//! `resemblance generate --from`: documents planted into texts that exist.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// The columns of strings of a Parquet file, row by row, and the column `jaccard` if it is asked for.
+fn rows(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut rows = Vec::new();
+    for batch in reader.build().unwrap().map(Result::unwrap) {
+        let columns: Vec<Vec<String>> = columns.iter().map(|name| strings(&batch, name)).collect();
+        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()));
+    }
+    rows
+}
+
+/// Texts of words with capitals, in a CSV file whose columns have other names.
+fn source(path: &Path, count: usize) -> BTreeMap<String, String> {
+    let mut random = Random(5);
+    let mut writer = csv::Writer::from_path(path).unwrap();
+    writer.write_record(["number", "body", "stars"]).unwrap();
+    let mut documents = BTreeMap::new();
+    for number in 0..count {
+        let words: Vec<String> = (0..60).map(|_| format!("W{}", random.below(100_000))).collect();
+        let text = format!("{}\n\n{}", words[..30].join(" "), words[30..].join("  "));
+        let id = format!("n{number}");
+        writer.write_record([id.as_str(), text.as_str(), "5"]).unwrap();
+        documents.insert(id, text);
+    }
+    writer.write_record(["empty", "", "1"]).unwrap();
+    writer.flush().unwrap();
+    documents
+}
+
+#[test]
+fn the_truth_is_that_of_the_texts_and_is_found() {
+    let folder = tempdir().unwrap();
+    let (input, out, truth) = (
+        folder.path().join("in.csv"),
+        folder.path().join("planted.parquet"),
+        folder.path().join("truth.parquet"),
+    );
+    let originals = source(&input, 600);
+    let generate = |out: &Path, truth: &Path, more: &[&str]| {
+        let mut command = resemblance();
+        command.arg("generate").arg(out).arg("--from").arg(&input).arg("--truth").arg(truth);
+        command.args([
+            "--text",
+            "body",
+            "--id",
+            "number",
+            "-k",
+            "3",
+            "--near",
+            "0.2",
+            "--jaccards",
+            "0.9,0.6",
+        ]);
+        command.args(["--contained", "0.05", "--boilerplate", "0.05", "--boilerplate-words", "12", "--json"]);
+        command.args(more).assert()
+    };
+    let ran = generate(&out, &truth, &[]).success();
+    let record: serde_json::Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+    let documents: BTreeMap<String, String> =
+        rows(&out, &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    let planted = rows(&truth, &["id_a", "id_b", "kind", "jaccard"]);
+    assert_eq!(record["truth"]["rows"], planted.len());
+    // The empty text is no document to plant into, and is written as it is or left out.
+    let left_out = record["left_out"].as_u64().unwrap() as usize;
+    assert_eq!(documents.len() + left_out, 601 + planted.len());
+    for (id, text) in &originals {
+        assert_eq!(documents[id], *text, "an original has changed");
+    }
+    let mut kinds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for row in &planted {
+        let (a, b) = (shingles(&documents[&row[0]], 3), shingles(&documents[&row[1]], 3));
+        let shared = a.intersection(&b).count() as f64;
+        let jaccard: f64 = row[3].parse().unwrap();
+        assert_eq!(jaccard, shared / (a.len() as f64 + b.len() as f64 - shared), "{row:?}");
+        assert!(row[0] < row[1] && originals.contains_key(&row[0]) != originals.contains_key(&row[1]));
+        kinds.entry(&row[2]).or_default().push(jaccard);
+    }
+    assert_eq!(kinds.keys().copied().collect::<Vec<_>>(), ["contained", "copy", "header", "near"]);
+    assert!(kinds["copy"].iter().all(|jaccard| *jaccard == 1.0));
+    // A text of 58 runs changes in steps of about 0.05.
+    let near = &kinds["near"];
+    let close = |target: f64| near.iter().filter(|found| (*found - target).abs() < 0.05).count();
+    assert!(near.len() > 100 && close(0.9) + close(0.6) == near.len(), "{near:?}");
+    assert!(close(0.9).abs_diff(close(0.6)) <= 1);
+
+    // A run over the planted documents finds them, and evaluate counts them.
+    let output = folder.path().join("out");
+    run(&job(&out, &output, &["candidates.method=all", "score.threshold=0.4", "output.max_expand=0"]))
+        .unwrap();
+    let known = planted.iter().filter(|row| row[3].parse::<f64>().unwrap() >= 0.4).count();
+    let ran = resemblance().arg("evaluate").arg(&output).arg("--truth").arg(&truth).arg("--json").assert();
+    let evaluated: serde_json::Value = serde_json::from_slice(&ran.success().get_output().stdout).unwrap();
+    assert_eq!(
+        (&evaluated["truth"]["known"], &evaluated["truth"]["both"]),
+        (&planted.len().into(), &known.into())
+    );
+
+    // The seed decides, and other files are not replaced.
+    let again = folder.path().join("again.parquet");
+    generate(&again, &folder.path().join("again-truth.parquet"), &[]).success();
+    let columns = ["id", "text"];
+    assert_eq!(rows(&again, &columns), rows(&out, &columns));
+    generate(&again, &truth, &["--overwrite", "--seed", "2"]).success();
+    assert_ne!(rows(&again, &columns), rows(&out, &columns));
+    generate(&out, &truth, &[]).code(2);
+}
+
+#[test]
+fn any_format_is_read_and_wrong_places_are_refused() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::create_dir(path("texts")).unwrap();
+    for number in 0..20 {
+        let text = (0..40).map(|word| format!("w{number}x{word} ")).collect::<String>();
+        std::fs::write(path(&format!("texts/{number}.txt")), text).unwrap();
+    }
+    let generate = |arguments: &[&str]| resemblance().arg("generate").args(arguments).assert();
+    let (out, texts) = (path("out.parquet"), path("texts"));
+    generate(&[&out, "--from", &texts, "--copies", "0.5", "--near", "0", "--contained", "0"]).success();
+    let written = rows(Path::new(&out), &["id", "text"]);
+    assert!(written.len() > 25 && written.iter().any(|row| row[0].ends_with("~copy")), "{}", written.len());
+    generate(&[&path("few.parquet"), "--from", &texts, "--documents", "3", "--copies", "0", "--near", "0"])
+        .success();
+    let said = |arguments: &[&str]| {
+        String::from_utf8(generate(arguments).code(2).get_output().stderr.clone()).unwrap()
+    };
+    assert!(said(&[&path("folder"), "--from", &texts]).contains("ends in .parquet"));
+    assert!(said(&[&path("texts/out.parquet"), "--from", &texts]).contains("lies in"));
+    assert!(said(&[&path("a.parquet"), "--from", &texts, "--near", "0.6"]).contains("at most 0.5"));
+    assert!(said(&[&path("a.parquet"), "--from", &texts, "--words", "9"]).contains("cannot be used with"));
+    assert!(said(&[&path("a.parquet")]).contains("--documents"));
+    assert!(!Path::new(&path("a.parquet")).exists());
+}

@@ -1,0 +1,362 @@
+//! `resemblance plan`: a forecast from a sample, against the run that it is about.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::formats::formats;
+use crate::support::process::{Process, wait_for};
+use crate::support::s3::S3;
+use crate::support::*;
+
+/// Documents, a job over them, and a folder for temporary files.
+struct Scene {
+    folder: TempDir,
+    job: PathBuf,
+}
+
+impl Scene {
+    fn new(source: &str, more: &str) -> Self {
+        let folder = tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
+        let job = folder.path().join("job.toml");
+        let input = folder.path().join("in");
+        std::fs::write(
+            &job,
+            format!(
+                "[source]\nurl = {input:?}\n{source}\n[output]\nurl = {:?}\n[engine]\nthreads = 2\nmemory = \"1GiB\"\n{more}",
+                folder.path().join("out")
+            ),
+        )
+        .unwrap();
+        Self { folder, job }
+    }
+
+    /// Generated documents in four files.
+    fn generated(documents: &str, more: &[&str]) -> Self {
+        let scene = Self::new("format = \"parquet\"\nid = \"id\"\ntext = \"text\"", "");
+        let generate = resemblance()
+            .args(["generate", &scene.path("in"), "--documents", documents, "--files", "4", "-q"])
+            .args(more)
+            .assert();
+        generate.success();
+        scene
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn command(&self, arguments: &[&str]) -> assert_cmd::Command {
+        let mut command = resemblance();
+        let (verb, rest) = arguments.split_first().unwrap();
+        command
+            .arg(verb)
+            .arg(&self.job)
+            .args(rest)
+            .env("TMPDIR", self.path("tmp"))
+            .env_remove("XDG_CACHE_HOME");
+        command
+    }
+
+    /// The forecast, after which nothing is left of it.
+    fn plan(&self, arguments: &[&str]) -> Value {
+        let planned = self.command(&[&["plan", "--json", "-q"], arguments].concat()).assert().success();
+        self.assert_clean();
+        serde_json::from_slice(&planned.get_output().stdout).unwrap()
+    }
+
+    fn assert_clean(&self) {
+        assert_eq!(std::fs::read_dir(self.path("tmp")).unwrap().count(), 0, "a folder was left");
+        assert!(!Path::new(&self.path("out")).exists(), "the output was touched");
+    }
+
+    /// The record of a run.
+    fn run(&self, arguments: &[&str]) -> Value {
+        let ran = self.command(&[&["run", "--json", "-q"], arguments].concat()).assert().success();
+        serde_json::from_slice(&ran.get_output().stdout).unwrap()
+    }
+}
+
+fn number(forecast: &Value, key: &str) -> f64 {
+    forecast[key]["value"].as_f64().unwrap_or_else(|| panic!("{key} in {forecast}"))
+}
+
+/// Checks that a range holds its value, and how far that is from what was measured.
+fn assert_near(range: &Value, measured: f64, off: f64, what: &str) {
+    let [value, low, high] = ["value", "low", "high"].map(|end| range[end].as_f64().unwrap());
+    assert!(low <= value && value <= high, "{what}: {range}");
+    assert!((value / measured - 1.0).abs() <= off, "{what}: {range}, measured {measured}");
+}
+
+fn sum(rows: &Value, key: &str) -> f64 {
+    rows.as_array().unwrap().iter().map(|row| row[key].as_f64().unwrap()).sum()
+}
+
+fn bytes_of_tables(manifest: &Value) -> f64 {
+    manifest["tables"].as_object().unwrap().values().map(|table| sum(&table["files"], "bytes")).sum()
+}
+
+/// Every setting that a forecast suggests is one that `run` takes.
+fn assert_suggestions(scene: &Scene, forecast: &Value) -> Vec<String> {
+    let risks = forecast["risks"].as_array().unwrap();
+    for set in risks.iter().flat_map(|risk| risk["set"].as_array().unwrap()) {
+        scene.command(&["check", "--no-data", "--set", set.as_str().unwrap()]).assert().success();
+    }
+    risks.iter().map(|risk| risk["kind"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
+    let scene = Scene::generated("20000", &[]);
+    let forecast = scene.plan(&["--sample", "2000", "--tasks", "16"]);
+    for key in [
+        "seconds",
+        "peak_memory_bytes",
+        "written_bytes",
+        "output_bytes",
+        "spilled_bytes",
+        "most_disk_bytes",
+        "candidates",
+        "pairs",
+        "rejects",
+    ] {
+        let [value, low, high] = ["value", "low", "high"].map(|end| forecast[key][end].as_f64());
+        assert!(low.unwrap() <= value.unwrap() && value.unwrap() <= high.unwrap(), "{key}: {forecast}");
+    }
+    assert_eq!(forecast["documents"], serde_json::json!({ "value": 20_000, "low": 20_000, "high": 20_000 }));
+    assert_eq!(forecast["cluster"]["tasks"], 16);
+    assert_eq!(forecast["requests"], Value::Null);
+    let sampled = forecast["sample"]["documents"].as_f64().unwrap();
+    assert!((1_700.0..2_300.0).contains(&sampled), "{forecast}");
+    assert_eq!(assert_suggestions(&scene, &forecast), [""; 0]);
+    // The same seed draws the same sample. The bytes of its tables depend a little on which thread writes which row.
+    let again = scene.plan(&["--sample", "2000"]);
+    for key in ["sample", "documents", "pairs", "candidates"] {
+        assert_eq!(again[key], forecast[key], "{key}");
+    }
+    assert_near(&again["written_bytes"], number(&forecast, "written_bytes"), 0.01, "written again");
+    assert_ne!(scene.plan(&["--sample", "2000", "--seed", "2"])["pairs"], Value::Null);
+
+    let manifest = &scene.run(&[])["manifest"];
+    assert_near(&forecast["written_bytes"], sum(&manifest["stages"], "bytes"), 0.3, "written");
+    assert_near(&forecast["output_bytes"], bytes_of_tables(manifest), 0.3, "result");
+    let pairs = manifest["counts"]["pairs"].as_f64().unwrap();
+    let range = &forecast["pairs"];
+    assert!(
+        range["low"].as_f64().unwrap() <= pairs && pairs <= range["high"].as_f64().unwrap(),
+        "{range} {pairs}"
+    );
+    let names = |stages: &Value| -> Vec<String> {
+        stages.as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut expected = names(&manifest["stages"]);
+    expected.push("check and publish".to_owned());
+    assert_eq!(names(&forecast["stages"]), expected);
+}
+
+#[test]
+fn a_sample_of_everything_is_what_the_run_finds() {
+    let scene = Scene::generated("1500", &["--identical", "40"]);
+    let forecast = scene.plan(&["--sample", "5000"]);
+    let manifest = &scene.run(&[])["manifest"];
+    let exact = |of: &Value| serde_json::json!({ "value": of, "low": of, "high": of });
+    for (key, count) in [("documents", "documents"), ("pairs", "pairs"), ("candidates", "candidates")] {
+        assert_eq!(forecast[key], exact(&manifest["counts"][count]), "{key}");
+    }
+    assert_near(&forecast["output_bytes"], bytes_of_tables(manifest), 0.05, "result");
+}
+
+#[test]
+fn a_header_is_named_as_a_risk_and_so_are_short_documents() {
+    let with_header = Scene::generated("3000", &["--boilerplate", "0.4", "--boilerplate-words", "30"]);
+    let forecast = with_header.plan(&["--sample", "1500"]);
+    let kinds = assert_suggestions(&with_header, &forecast);
+    assert!(kinds.contains(&"frequent_shingles".to_owned()), "{forecast}");
+    let risk = forecast["risks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|risk| risk["kind"] == "frequent_shingles")
+        .unwrap();
+    let example = risk["example"].as_str().unwrap();
+    assert_eq!(example.split_whitespace().count(), 5, "a shingle of 5 words: {example}");
+    let share: u64 = risk["text"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!((33..47).contains(&share), "about 40 % of the documents: {risk}");
+    assert!(!risk["set"].as_array().unwrap().is_empty());
+
+    let scene = Scene::new("format = \"csv\"\nid = \"id\"\ntext = \"text\"", "[shingle]\nsize = 5\n");
+    let rows: String = (0..600)
+        .map(|row| match row % 3 {
+            0 => format!("{row},thanks a{row}\n"),
+            _ => format!("{row},{}\n", (0..30).map(|word| format!("r{row}w{word} ")).collect::<String>()),
+        })
+        .collect();
+    std::fs::create_dir(scene.path("in")).unwrap();
+    std::fs::write(scene.folder.path().join("in/rows.csv"), format!("id,text\n{rows}")).unwrap();
+    let forecast = scene.plan(&["--sample", "300"]);
+    assert_eq!(assert_suggestions(&scene, &forecast), ["short_documents"]);
+    assert!(forecast["risks"][0]["example"].as_str().unwrap().starts_with("thanks"), "{forecast}");
+    assert_eq!(forecast["risks"][0]["set"][0], "shingle.size=3");
+    let rejects = number(&forecast, "rejects");
+    assert!((120.0..280.0).contains(&rejects), "200 of 600 are too short: {forecast}");
+}
+
+#[test]
+fn low_recall_and_too_many_pairs_are_risks() {
+    let scene = Scene::generated("2000", &["--identical", "300"]);
+    let forecast = scene.plan(&["--sample", "1000", "--set", "lsh.bands=2", "--set", "lsh.rows=16"]);
+    assert!(assert_suggestions(&scene, &forecast).contains(&"low_recall".to_owned()), "{forecast}");
+    let forecast = scene.plan(&["--sample", "1000", "--set", "output.max_pairs=100"]);
+    assert!(assert_suggestions(&scene, &forecast).contains(&"too_many_pairs".to_owned()), "{forecast}");
+    let text =
+        scene.command(&["plan", "--sample", "1000", "--set", "output.max_pairs=100"]).assert().success();
+    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("seconds here") && text.contains("try --set output.expand=star"), "{text}");
+    assert!(text.lines().count() < 60, "at most a screen: {text}");
+}
+
+#[test]
+fn every_format_has_a_forecast_of_its_documents() {
+    let documents = corpus(5, 400, 30);
+    for format in formats(&documents) {
+        let scene =
+            Scene::new(&format!("format = {:?}\n{}", format.name, format.keys), "[shingle]\nsize = 3\n");
+        format.write(Path::new(&scene.path("in")));
+        let forecast = scene.plan(&["--sample", "100"]);
+        assert_near(&forecast["documents"], 400.0, 0.2, format.name);
+        let sampled = forecast["sample"]["documents"].as_f64().unwrap();
+        assert!((50.0..200.0).contains(&sampled), "{}: {forecast}", format.name);
+        assert!(number(&forecast, "output_bytes") > 0.0);
+    }
+}
+
+#[test]
+fn rows_that_are_no_documents_are_left_out() {
+    let documents: Vec<Document> =
+        corpus(6, 1_000, 30).into_iter().map(|(id, text)| (id, format!("{text} end"))).collect();
+    let scene = Scene::new("format = \"parquet\"\nid = \"id\"\ntext = \"text\"", "[shingle]\nsize = 3\n");
+    std::fs::create_dir(scene.path("in")).unwrap();
+    write_parquet(&scene.folder.path().join("in/rows.parquet"), &documents, 100);
+    let half = scene.plan(&["--sample", "200", "--set", "source.where=id < 'd00500'"]);
+    assert_near(&half["documents"], 500.0, 0.01, "where");
+    let limited = scene.plan(&["--sample", "100", "--set", "source.limit=300"]);
+    assert_eq!(limited["documents"]["value"], 300);
+    assert!(
+        limited["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|note| note.as_str().unwrap().contains("source.limit"))
+    );
+    let nothing = scene.command(&["plan", "--set", "source.where=id = 'missing'"]).assert().code(3);
+    let said = String::from_utf8(nothing.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("has no document that meets source.where"), "{said}");
+    scene.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused() {
+    let scene = Scene::generated("100", &[]);
+    let refused = |arguments: &[&str], code: i32, part: &str| {
+        let ended = scene.command(&[&["plan"], arguments].concat()).assert().code(code);
+        let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+        assert!(said.contains(part), "{said}");
+        scene.assert_clean();
+    };
+    refused(&["--sample", "0"], 2, "expected a whole number of 1 or more");
+    refused(&["--set", "source.url=missing/"], 3, "missing/");
+    refused(&["--set", "source.text=body"], 2, "body");
+    refused(&["--set", "against.output=earlier/"], 2, "this job has [against]");
+}
+
+#[test]
+fn a_run_keeps_its_forecast_in_its_record() {
+    let scene = Scene::generated("3000", &[]);
+    let record = scene.run(&["--forecast", "1000"]);
+    let forecast = &record["forecast"];
+    assert_eq!(forecast["documents"]["value"], 3_000);
+    assert!(record["peak_memory_bytes"].as_u64().unwrap() > 1 << 20);
+    assert_near(&forecast["written_bytes"], sum(&record["manifest"]["stages"], "bytes"), 0.3, "written");
+    assert_eq!(scene.run(&[])["forecast"], Value::Null);
+    let shown = scene.command(&["run", "--overwrite", "--forecast", "500"]).assert().success();
+    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    let header = shown.lines().find(|line| line.contains("measured")).unwrap();
+    assert!(header.contains("forecast") && header.contains("range"), "{shown}");
+    assert!(shown.lines().any(|line| line.starts_with("| sketches")), "{shown}");
+    assert_eq!(std::fs::read_dir(scene.path("tmp")).unwrap().count(), 0);
+
+    // The report has both, and takes the record of no other result.
+    let file = scene.path("record.json");
+    std::fs::write(&file, record.to_string()).unwrap();
+    let report = |arguments: &[&str]| {
+        let mut command = resemblance();
+        command.args(["report", &scene.path("out"), "--record", &file]).args(arguments).assert()
+    };
+    let page = scene.path("report.html");
+    let printed = report(&["--json", "--to", &page]).success();
+    let printed: Value = serde_json::from_slice(&printed.get_output().stdout).unwrap();
+    let sketches = printed["cost"]["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|stage| stage["name"] == "sketches")
+        .unwrap();
+    assert_eq!(sketches["forecast"]["name"], "sketches");
+    assert!(std::fs::read_to_string(page).unwrap().contains("seconds forecast"));
+    scene.run(&["--overwrite", "--set", "score.threshold=0.7"]);
+    let said = report(&[]).code(2);
+    assert!(String::from_utf8_lossy(&said.get_output().stderr).contains("of another result"));
+}
+
+#[test]
+fn a_stopped_forecast_leaves_nothing() {
+    let scene = Scene::generated("60000", &[]);
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.arg("plan").arg(&scene.job).args(["--sample", "60000"]);
+    command.env("TMPDIR", scene.path("tmp")).env_remove("RESEMBLANCE_LOG");
+    let mut plan = Process::start("plan", &mut command, scene.folder.path());
+    wait_for("the sample", Duration::from_secs(120), || plan.said().contains("read a sample").then_some(()));
+    plan.signal("INT");
+    assert_eq!(plan.wait(Duration::from_secs(60)).code(), Some(130), "{}", plan.said());
+    scene.assert_clean();
+}
+
+#[test]
+fn a_forecast_of_objects_counts_requests_and_writes_none() {
+    let s3 = S3::start();
+    let folder = tempdir().unwrap();
+    let documents = corpus(8, 2_000, 30);
+    for (at, part) in documents.chunks(500).enumerate() {
+        let file = folder.path().join("part.parquet");
+        write_parquet(&file, part, 100);
+        s3.put(&format!("in/part{at}.parquet"), std::fs::read(file).unwrap());
+    }
+    let job = folder.path().join("job.toml");
+    std::fs::write(&job, job_text(s3.url("in/"), s3.url("out/"))).unwrap();
+    let command = |arguments: &[&str]| {
+        let mut command = resemblance();
+        command.arg(arguments[0]).arg(&job).args(&arguments[1..]).envs(s3.env());
+        let done = command.args(["--json", "-q", "--set", "engine.threads=2"]).assert().success();
+        serde_json::from_slice::<Value>(&done.get_output().stdout).unwrap()
+    };
+    let forecast = command(&["plan", "--sample", "400"]);
+    assert_eq!(forecast["documents"]["value"], 2_000);
+    assert_eq!(s3.keys("out/").len(), 0);
+    assert!(s3.faults.requests("PUT ").is_empty() && s3.faults.requests("POST ").is_empty());
+    assert_eq!(number(&forecast, "most_disk_bytes"), number(&forecast, "spilled_bytes"));
+    let requests = |methods: [&str; 2]| {
+        methods.iter().map(|method| s3.faults.requests(method).len()).sum::<usize>() as u64
+    };
+    let (reads, writes) = (["GET ", "HEAD "], ["PUT ", "POST "]);
+    let before = requests(reads);
+    command(&["run"]);
+    for (range, measured) in [("reads", requests(reads) - before), ("writes", requests(writes))] {
+        let range = &forecast["requests"][range];
+        let [low, high] = ["low", "high"].map(|end| range[end].as_u64().unwrap());
+        assert!(low <= measured && measured <= high, "{range}: {measured}");
+    }
+}

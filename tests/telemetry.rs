@@ -1,0 +1,538 @@
+//! The spans and metrics of commands, as a collector of OpenTelemetry on this machine receives them. The tests of the Python package
+//! read them with the messages that the OpenTelemetry project publishes.
+
+use std::path::PathBuf;
+use std::process::Output;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::json;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::server::Server;
+use crate::support::*;
+
+/// Longer than anything here takes: a hang ends as a failure.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A folder with a job over four documents; three are copies.
+struct Nightly {
+    folder: TempDir,
+}
+
+impl Nightly {
+    fn new() -> Self {
+        let nightly = Self { folder: tempdir().unwrap() };
+        let texts = [("a", "one two three four"), ("b", "one two three four"), ("c", "one two three four")];
+        let mut lines = texts.map(|(id, text)| json!({ "id": id, "text": text }).to_string()).join("\n");
+        lines.push_str("\n{\"id\": \"d\", \"text\": \"nothing of the kind\"}\n");
+        std::fs::write(nightly.path("in.jsonl"), lines).unwrap();
+        let job = job_text_of("jsonl", nightly.path("in.jsonl"), nightly.path("out"));
+        std::fs::write(nightly.path("nightly.toml"), job).unwrap();
+        nightly
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    /// Runs a command that sends JSON to a collector.
+    fn command(&self, url: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+        let mut command = resemblance();
+        for name in ["HTTP_PROXY", "http_proxy", "TRACEPARENT", "TRACESTATE"] {
+            command.env_remove(name);
+        }
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
+        command.envs(variables.iter().copied()).args(arguments).timeout(DEADLINE).output().unwrap()
+    }
+
+    /// Runs the job.
+    fn run(&self, url: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+        let job = self.text("nightly.toml");
+        self.command(url, variables, &[&["run", &job], arguments].concat())
+    }
+}
+
+fn said(run: &Output) -> String {
+    String::from_utf8_lossy(&run.stderr).into_owned()
+}
+
+/// Lines of the log about what is sent.
+fn warnings(run: &Output) -> Vec<String> {
+    let said = said(run);
+    let about =
+        |line: &&str| ["OpenTelemetry", "spans", "TRACEPARENT"].iter().any(|word| line.contains(word));
+    said.lines().filter(about).map(str::to_owned).collect()
+}
+
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn without_the_feature_a_variable_that_asks_for_it_is_a_warning() {
+    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::OK));
+    let url = format!("http://{}", collector.address);
+    let run = nightly.run(&url, &[], &[]);
+    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let warnings = warnings(&run);
+    assert_eq!(warnings.len(), 1, "{}", said(&run));
+    assert!(warnings[0].contains("OTEL_EXPORTER_OTLP_ENDPOINT is set, but"), "{warnings:?}");
+    assert!(collector.asked().is_empty());
+}
+
+#[cfg(feature = "otlp")]
+mod sent {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::net::TcpListener;
+
+    use resemblance::pipeline::OnExisting;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::support::stopping::run_until;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const SPAN: &str = "00f067aa0ba902b7";
+
+    /// A collector, and its URL.
+    fn collector() -> (Server, String) {
+        let collector = Server::start(StatusCode::OK);
+        let url = format!("http://{}", collector.address);
+        (collector, url)
+    }
+
+    fn array(value: &Value) -> &[Value] {
+        value.as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// All that was sent to a path, as JSON.
+    fn bodies(collector: &Server, path: &str) -> Vec<Value> {
+        let asked = collector.asked();
+        let sent = asked.iter().filter(|asked| asked.uri.path() == path);
+        sent.map(|sent| {
+            assert_eq!(sent.method, "POST");
+            assert_eq!(sent.headers["content-type"], "application/json");
+            serde_json::from_str(&sent.body).unwrap()
+        })
+        .collect()
+    }
+
+    fn spans(collector: &Server) -> Vec<Value> {
+        let bodies = bodies(collector, "/v1/traces");
+        let of = |body: &Value| array(&body["resourceSpans"][0]["scopeSpans"][0]["spans"]).to_vec();
+        bodies.iter().flat_map(of).collect()
+    }
+
+    /// The span of the command, and those of its stages.
+    fn command_and_stages(collector: &Server, command: &str) -> (Value, Vec<Value>) {
+        let (root, stages): (Vec<_>, Vec<_>) =
+            spans(collector).into_iter().partition(|span| span["name"] == format!("resemblance {command}"));
+        assert_eq!(root.len(), 1, "{root:?}");
+        (root[0].clone(), stages)
+    }
+
+    /// Attributes by their key; numbers are texts, as in the JSON of protobuf.
+    fn attributes(of: &Value) -> BTreeMap<String, Value> {
+        let values = array(&of["attributes"]).iter().map(|pair| {
+            let value = pair["value"].as_object().unwrap();
+            assert_eq!(value.len(), 1, "{pair}");
+            (pair["key"].as_str().unwrap().to_owned(), value.values().next().unwrap().clone())
+        });
+        values.collect()
+    }
+
+    fn names(spans: &[Value]) -> BTreeSet<&str> {
+        spans.iter().map(|span| span["name"].as_str().unwrap()).collect()
+    }
+
+    fn nanoseconds(span: &Value, field: &str) -> u64 {
+        span[field].as_str().unwrap().parse().unwrap()
+    }
+
+    /// The values of gauges, named as in Prometheus' text format.
+    fn gauges(body: &Value) -> BTreeMap<String, f64> {
+        let metrics = array(&body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]);
+        let mut values = BTreeMap::new();
+        for metric in metrics {
+            for point in array(&metric["gauge"]["dataPoints"]) {
+                let labels = attributes(point).into_iter().map(|(key, value)| format!("{key}={value}"));
+                let labels = labels.collect::<Vec<_>>().join(",");
+                let name = format!("{}{{{labels}}}", metric["name"].as_str().unwrap());
+                assert!(values.insert(name, point["asDouble"].as_f64().unwrap()).is_none(), "{point}");
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn a_run_is_a_span_with_one_for_each_stage() {
+        let (nightly, (collector, url)) = (Nightly::new(), collector());
+        let resource = ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test");
+        let run = nightly.run(&url, &[resource], &["--run-id", "day-1"]);
+        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", said(&run));
+        let manifest = manifest(&nightly.path("out"));
+
+        let sent = bodies(&collector, "/v1/traces");
+        assert_eq!(sent.len(), 1);
+        let resource = attributes(&sent[0]["resourceSpans"][0]["resource"]);
+        assert_eq!(resource["service.name"], "resemblance");
+        assert_eq!(resource["deployment.environment.name"], "test");
+
+        let (command, stages) = command_and_stages(&collector, "run");
+        assert_eq!((&command["parentSpanId"], &command["status"]), (&json!(""), &Value::Null));
+        let bytes: u64 = manifest.tables.values().flat_map(|table| &table.files).map(|file| file.bytes).sum();
+        let known = attributes(&command);
+        for (key, value) in [
+            ("process.exit.code", json!("0")),
+            ("resemblance.run.id", json!("day-1")),
+            ("resemblance.job.name", json!("nightly")),
+            ("resemblance.engine.mode", json!("local")),
+            ("resemblance.output.url", json!(nightly.text("out"))),
+            ("resemblance.input.urls", json!({ "values": [{ "stringValue": nightly.text("in.jsonl") }] })),
+            ("resemblance.input.files", json!("1")),
+            (
+                "resemblance.input.bytes",
+                json!(nightly.path("in.jsonl").metadata().unwrap().len().to_string()),
+            ),
+            ("resemblance.output.bytes", json!(bytes.to_string())),
+            ("resemblance.documents", json!("4")),
+            ("resemblance.pairs", json!("3")),
+            ("resemblance.removed_documents", json!("2")),
+            ("resemblance.stages.reused", json!("0")),
+            ("resemblance.already_finished", json!(false)),
+        ] {
+            assert_eq!(known[key], value, "{key}");
+        }
+
+        let recorded: BTreeSet<&str> = manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        assert_eq!((names(&stages), stages.len()), (recorded, manifest.stages.len()));
+        let ids: BTreeSet<&str> = stages.iter().map(|stage| stage["spanId"].as_str().unwrap()).collect();
+        assert_eq!(ids.len(), stages.len());
+        let (start, end) =
+            (nanoseconds(&command, "startTimeUnixNano"), nanoseconds(&command, "endTimeUnixNano"));
+        for stage in &stages {
+            assert_eq!(
+                (&stage["traceId"], &stage["parentSpanId"]),
+                (&command["traceId"], &command["spanId"])
+            );
+            let recorded = manifest.stages.iter().find(|recorded| stage["name"] == recorded.name).unwrap();
+            let known = attributes(stage);
+            assert_eq!(known["resemblance.stage.rows"], recorded.rows.to_string(), "{stage}");
+            assert_eq!(known["resemblance.stage.reused"], false, "{stage}");
+            let (begins, ends) =
+                (nanoseconds(stage, "startTimeUnixNano"), nanoseconds(stage, "endTimeUnixNano"));
+            assert!(start <= begins && begins < ends && ends <= end, "{stage}");
+        }
+
+        // The second run finds the output finished, so it has no stages.
+        let run = nightly.run(&url, &[], &[]);
+        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+        let second: Value = bodies(&collector, "/v1/traces").pop().unwrap();
+        let second = array(&second["resourceSpans"][0]["scopeSpans"][0]["spans"]);
+        assert_eq!(second.len(), 1);
+        assert_eq!(attributes(&second[0])["resemblance.already_finished"], true);
+        assert_ne!(second[0]["traceId"], command["traceId"]);
+    }
+
+    #[test]
+    fn metrics_are_those_of_the_argument_also_if_the_run_fails() {
+        let (nightly, (collector, url)) = (Nightly::new(), collector());
+        let file = nightly.text("run.prom");
+        for (set, code) in [("score.threshold=0.5", 0), ("source.text=body", 2)] {
+            let arguments = ["--metrics", &file, "--set", set, "--overwrite"];
+            let run = nightly.run(&url, &[("OTEL_TRACES_EXPORTER", "none")], &arguments);
+            assert_eq!(run.status.code(), Some(code), "{}", said(&run));
+            let text = std::fs::read_to_string(&file).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let written: BTreeMap<String, f64> = lines
+                .map(|line| line.rsplit_once(' ').unwrap())
+                .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+                .collect();
+            let sent = bodies(&collector, "/v1/metrics").pop().unwrap();
+            assert_eq!(gauges(&sent), written, "{set}");
+            assert_eq!(written["resemblance_run_exit_code{name=\"nightly\"}"], f64::from(code));
+            assert_eq!(written.contains_key("resemblance_pairs{name=\"nightly\"}"), code == 0, "{set}");
+            let metrics = array(&sent["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]);
+            let seconds = metrics.iter().find(|metric| metric["name"] == "resemblance_run_seconds").unwrap();
+            assert_eq!(seconds["unit"], "s");
+        }
+        assert!(spans(&collector).is_empty());
+    }
+
+    #[test]
+    fn a_run_that_fails_says_why_and_where() {
+        let nightly = Nightly::new();
+        std::fs::write(nightly.path("broken.jsonl"), "{\"id\": \"a\", \"text\": \"one two\"}\n{").unwrap();
+        let broken = format!("source.url={}", nightly.text("broken.jsonl"));
+        for (set, code, kind, part, fails_in_a_stage) in [
+            ("source.text=body", 2, "job", "body", false),
+            ("lsh.bands=0", 2, "job", "lsh.bands", false),
+            (broken.as_str(), 3, "input", "broken.jsonl", true),
+        ] {
+            let (collector, url) = collector();
+            let run = nightly.run(&url, &[], &["--set", set]);
+            assert_eq!(run.status.code(), Some(code), "{}", said(&run));
+            let (command, stages) = command_and_stages(&collector, "run");
+            assert_eq!(command["status"]["code"], 2, "{set}");
+            let message = command["status"]["message"].as_str().unwrap();
+            assert!(message.contains(part), "{message}");
+            let known = attributes(&command);
+            assert_eq!(
+                (&known["error.type"], &known["process.exit.code"]),
+                (&json!(kind), &json!(code.to_string()))
+            );
+            let failed: Vec<_> = stages.iter().filter(|stage| stage["status"]["code"] == 2).collect();
+            assert_eq!(failed.len(), usize::from(fails_in_a_stage), "{stages:?}");
+            assert!(failed.iter().all(|stage| attributes(stage)["error.type"] == kind), "{failed:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_resumed_marks_the_stages_of_the_earlier_one() {
+        let (nightly, (collector, url)) = (Nightly::new(), collector());
+        let input = nightly.path("in.parquet");
+        write_parquet(&input, &corpus(11, 60, 30), 20);
+        std::fs::write(nightly.path("nightly.toml"), job_text(&input, nightly.path("out"))).unwrap();
+        let (_, failed) = run_until(&job(&input, &nightly.path("out"), &[]), OnExisting::Fail, 4);
+        assert!(failed);
+        let run = nightly.run(&url, &[], &["--json"]);
+        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+        let record: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let (command, stages) = command_and_stages(&collector, "run");
+        let reused = stages.iter().filter(|stage| attributes(stage)["resemblance.stage.reused"] == true);
+        let reused = reused.count();
+        assert!(reused > 0 && reused < stages.len(), "{stages:?}");
+        assert_eq!(record["stages_reused"], reused);
+        assert_eq!(attributes(&command)["resemblance.stages.reused"], reused.to_string());
+    }
+
+    #[test]
+    fn a_trace_parent_of_the_environment_is_the_parent() {
+        let nightly = Nightly::new();
+        let parent = format!("00-{TRACE}-{SPAN}-01");
+        let (collector_, url) = collector();
+        let variables = [("TRACEPARENT", parent.as_str()), ("TRACESTATE", "vendor=1")];
+        let run = nightly.run(&url, &variables, &[]);
+        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+        let (command, stages) = command_and_stages(&collector_, "run");
+        assert_eq!((&command["traceId"], &command["parentSpanId"]), (&json!(TRACE), &json!(SPAN)));
+        for span in stages.iter().chain([&command]) {
+            assert_eq!((&span["traceId"], &span["traceState"]), (&json!(TRACE), &json!("vendor=1")));
+        }
+
+        // A parent that is not recorded has no recorded children, and metrics do not depend on it.
+        let (collector_, url) = collector();
+        let parent = format!("00-{TRACE}-{SPAN}-00");
+        let run = nightly.run(&url, &[("TRACEPARENT", parent.as_str())], &["--overwrite"]);
+        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", said(&run));
+        assert!(spans(&collector_).is_empty());
+        assert_eq!(bodies(&collector_, "/v1/metrics").len(), 1);
+
+        let (collector_, url) = collector();
+        let run = nightly.run(&url, &[("TRACEPARENT", "airflow")], &["--overwrite"]);
+        assert_eq!((run.status.code(), warnings(&run).len()), (Some(0), 1), "{}", said(&run));
+        let (command, _) = command_and_stages(&collector_, "run");
+        assert_eq!((&command["parentSpanId"], command["traceId"].as_str().unwrap().len()), (&json!(""), 32));
+    }
+
+    #[test]
+    fn commands_without_a_job_file_and_apply_are_spans_too() {
+        let nightly = Nightly::new();
+        let (input, out) = (nightly.text("in.jsonl"), nightly.text("out"));
+        assert_eq!(nightly.run("", &[], &[]).status.code(), Some(0));
+        let (clean, marked) = (nightly.text("clean"), nightly.text("marked"));
+        let data = ["--text", "text"];
+        for (arguments, has_run) in [
+            ([&["find", &input][..], &data].concat(), true),
+            ([&["dedup", &input, "--to", &clean][..], &data].concat(), true),
+            (vec!["apply", &out, "--to", &marked], false),
+        ] {
+            let (collector, url) = collector();
+            let run = nightly.command(&url, &[], &arguments);
+            assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", said(&run));
+            let (command, stages) = command_and_stages(&collector, arguments[0]);
+            let known = attributes(&command);
+            assert_eq!(known["resemblance.command"], arguments[0]);
+            assert_eq!(names(&stages).contains("clusters"), has_run, "{arguments:?}");
+            assert_eq!(known.get("resemblance.documents"), has_run.then_some(&json!("4")), "{known:?}");
+            let applied = arguments[0] != "find";
+            let removed = known.get("resemblance.apply.documents.removed");
+            assert_eq!(removed, applied.then_some(&json!("2")), "{known:?}");
+            assert!(!stages.is_empty() && stages.iter().all(|stage| stage["status"] == Value::Null));
+        }
+    }
+
+    #[test]
+    fn a_collector_that_refuses_or_is_silent_fails_no_run() {
+        let nightly = Nightly::new();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Takes connections and says nothing on them.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let unwilling = Server::start(StatusCode::SERVICE_UNAVAILABLE);
+        for address in [closed, silent.local_addr().unwrap(), unwilling.address] {
+            let url = format!("http://somebody:hush@{address}");
+            let run = nightly.run(&url, &[], &["--overwrite"]);
+            assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+            let warnings = warnings(&run);
+            assert_eq!(warnings.len(), 1, "{}", said(&run));
+            assert!(warnings[0].contains(&address.to_string()), "{warnings:?}");
+            assert!(!said(&run).contains("hush"), "{}", said(&run));
+        }
+        // Both kinds were tried.
+        assert_eq!(unwilling.asked().len(), 2);
+    }
+
+    #[test]
+    fn the_environment_turns_it_off_and_a_wrong_one_is_a_warning() {
+        let (nightly, (collector, url)) = (Nightly::new(), collector());
+        let run = nightly.run(&url, &[("OTEL_SDK_DISABLED", "true")], &[]);
+        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", said(&run));
+        for (name, value) in
+            [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector")]
+        {
+            let run = nightly.run(&url, &[(name, value)], &["--overwrite"]);
+            assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+            let warnings = warnings(&run);
+            let warning = format!("no spans and no metrics are sent: the variable {name}");
+            assert!(warnings.len() == 1 && warnings[0].contains(&warning), "{warnings:?}");
+        }
+        // A command that runs no stages has no span.
+        let command = nightly.command(&url, &[], &["verify", &nightly.text("out")]);
+        assert_eq!(command.status.code(), Some(0), "{}", said(&command));
+        assert!(collector.asked().is_empty());
+    }
+
+    /// A field of a protobuf message.
+    #[derive(Debug, Clone, PartialEq)]
+    enum Field {
+        Number(u64),
+        Bytes(Vec<u8>),
+    }
+
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = bytes[0];
+            *bytes = &bytes[1..];
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return number;
+            }
+        }
+    }
+
+    /// The fields of a message with their numbers, by the rules of the encoding.
+    fn fields(mut bytes: &[u8]) -> Vec<(u64, Field)> {
+        let mut fields = Vec::new();
+        while !bytes.is_empty() {
+            let key = varint(&mut bytes);
+            let length = match key & 7 {
+                0 => {
+                    fields.push((key >> 3, Field::Number(varint(&mut bytes))));
+                    continue;
+                }
+                1 => 8,
+                2 => varint(&mut bytes) as usize,
+                5 => 4,
+                other => panic!("there is no type {other}"),
+            };
+            let (value, rest) = bytes.split_at(length);
+            let field = match key & 7 {
+                1 => Field::Number(u64::from_le_bytes(value.try_into().unwrap())),
+                _ => Field::Bytes(value.to_vec()),
+            };
+            fields.push((key >> 3, field));
+            bytes = rest;
+        }
+        fields
+    }
+
+    /// The values of all fields at a path of field numbers.
+    fn at(message: &[u8], path: &[u64]) -> Vec<Field> {
+        let (number, rest) = (path[0], &path[1..]);
+        let here = fields(message).into_iter().filter(|(found, _)| *found == number);
+        here.flat_map(|(_, field)| match (&field, rest) {
+            (_, []) => vec![field],
+            (Field::Bytes(inner), rest) => at(inner, rest),
+            (Field::Number(_), rest) => panic!("a number has no field {rest:?}"),
+        })
+        .collect()
+    }
+
+    fn texts(message: &[u8], path: &[u64]) -> Vec<String> {
+        let text = |field: Field| match field {
+            Field::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+            Field::Number(number) => panic!("{number} is no text"),
+        };
+        at(message, path).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn protobuf_is_the_default_and_has_the_numbers_of_the_schema() {
+        let (nightly, (collector, url)) = (Nightly::new(), collector());
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", ""),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x-scope=nightly,authorization=Bearer%20key"),
+            ("OTEL_SERVICE_NAME", "reviews"),
+        ];
+        let run = nightly.run(&url, &variables, &[]);
+        assert_eq!((run.status.code(), warnings(&run)), (Some(0), vec![]), "{}", said(&run));
+        let asked = collector.asked();
+        assert_eq!(asked.len(), 2);
+        let body = |path: &str| {
+            let sent = asked.iter().find(|asked| asked.uri.path() == path).unwrap();
+            assert_eq!(sent.headers["content-type"], "application/x-protobuf");
+            assert_eq!(sent.headers["x-scope"], "nightly");
+            assert_eq!(sent.headers["authorization"], "Bearer key");
+            sent.bytes.clone()
+        };
+        let (traces, metrics) = (body("/v1/traces"), body("/v1/metrics"));
+
+        // resource_spans, resource, attributes, value, string_value
+        assert!(texts(&traces, &[1, 1, 1, 2, 1]).contains(&"reviews".to_owned()));
+        // resource_spans, scope_spans, spans
+        let spans = at(&traces, &[1, 2, 2]);
+        let manifest = manifest(&nightly.path("out"));
+        assert_eq!(spans.len(), manifest.stages.len() + 1);
+        let mut recorded: Vec<&str> = manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        recorded.push("resemblance run");
+        recorded.sort_unstable();
+        // name
+        let mut named = texts(&traces, &[1, 2, 2, 5]);
+        named.sort_unstable();
+        assert_eq!(named, recorded);
+        // trace_id, span_id, parent_span_id
+        let bytes = |number: u64| -> BTreeSet<Vec<u8>> {
+            let all = at(&traces, &[1, 2, 2, number]).into_iter();
+            all.map(|field| if let Field::Bytes(bytes) = field { bytes } else { panic!("{field:?}") })
+                .collect()
+        };
+        let (trace_ids, span_ids, parents) = (bytes(1), bytes(2), bytes(4));
+        assert_eq!((trace_ids.len(), span_ids.len(), parents.len()), (1, spans.len(), 1));
+        assert!(trace_ids.iter().all(|id| id.len() == 16) && span_ids.iter().all(|id| id.len() == 8));
+        assert!(parents.is_subset(&span_ids));
+        for span in &spans {
+            let Field::Bytes(span) = span else { panic!("{span:?}") };
+            // start_time_unix_nano, end_time_unix_nano
+            match (&at(span, &[7])[..], &at(span, &[8])[..]) {
+                ([Field::Number(start)], [Field::Number(end)]) => assert!(start < end, "{start} {end}"),
+                times => panic!("{times:?}"),
+            }
+        }
+        // attributes: the keys, and the values of whole numbers
+        assert!(texts(&traces, &[1, 2, 2, 9, 1]).contains(&"resemblance.pairs".to_owned()));
+        assert!(at(&traces, &[1, 2, 2, 9, 2, 3]).contains(&Field::Number(4)));
+
+        // resource_metrics, scope_metrics, metrics, name
+        let gauges = texts(&metrics, &[1, 2, 2, 1]);
+        let place = gauges.iter().position(|name| name == "resemblance_pairs").unwrap();
+        // metrics, gauge, data_points, as_double
+        let Field::Bytes(metric) = at(&metrics, &[1, 2, 2])[place].clone() else { panic!("no metric") };
+        assert_eq!(at(&metric, &[5, 1, 4]), [Field::Number(3f64.to_bits())]);
+        // attributes of the data point
+        assert_eq!(texts(&metric, &[5, 1, 7, 1]), ["name"]);
+    }
+}
