@@ -210,7 +210,7 @@ fn put_csv(applied: &Applied, documents: &[Document]) {
     for (at, half) in documents.chunks(documents.len().div_ceil(2)).enumerate() {
         let mut text = "\u{feff}n,id,text,more\n".to_owned();
         for (id, document) in half {
-            write!(text, "1.50,{id},{},\"a,\"\"b\"\n", csv_field(document)).unwrap();
+            writeln!(text, "1.50,{id},{},\"a,\"\"b\"", csv_field(document)).unwrap();
         }
         applied.put(&format!("{at}.csv"), text);
     }

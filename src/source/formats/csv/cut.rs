@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
 
-use super::append_field;
+use super::field::{append_field, append_quoted};
 use crate::job;
 use crate::kernel::text::without_spans::without_spans;
 
@@ -55,18 +55,6 @@ fn next_field(reader: &mut Reader, record: &[u8], at: &mut usize, value: &mut Ve
             ReadFieldResult::End => return None,
         }
     }
-}
-
-/// Appends a field in quotes.
-pub(super) fn append_quoted(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) {
-    to.push(csv.quote);
-    for &byte in value {
-        if byte == csv.quote {
-            to.push(byte);
-        }
-        to.push(byte);
-    }
-    to.push(csv.quote);
 }
 
 #[cfg(test)]
