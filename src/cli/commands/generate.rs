@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   resemblance generate documents.parquet --documents 100000
   resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet
-  resemblance generate planted.parquet --from reviews.parquet --text body --near 0.2 --truth truth.parquet";
+  resemblance generate planted.parquet --from reviews.parquet --near 0.2 --truth truth.parquet";
 
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
