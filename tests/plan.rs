@@ -188,7 +188,10 @@ fn a_header_is_named_as_a_risk_and_so_are_short_documents() {
     assert!((33..47).contains(&share), "about 40 % of the documents: {risk}");
     assert!(!risk["set"].as_array().unwrap().is_empty());
 
-    let scene = Scene::new("format = \"csv\"\nid = \"id\"\ntext = \"text\"", "[shingle]\nsize = 5\n");
+    let scene = Scene::new(
+        "format = \"csv\"\nid = \"id\"\ntext = \"text\"",
+        "[shingle]\nsize = 5\nshort = \"reject\"\n",
+    );
     let rows: String = (0..600)
         .map(|row| match row % 3 {
             0 => format!("{row},thanks a{row}\n"),
