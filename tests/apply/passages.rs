@@ -573,8 +573,12 @@ fn a_killed_cut_is_taken_up_where_it_stopped() {
     }
     assert_eq!(read_text(&applied.path("to")), expected(&documents, &applied.path("out")));
     // The table of spans has the same bytes too, and they are compared with the manifest.
+    let checksums = |manifest: &serde_json::Value| {
+        let files = manifest["removed_spans"].as_array().unwrap().iter();
+        files.map(|file| file["crc32"].as_u64().unwrap()).collect::<BTreeSet<u64>>()
+    };
+    assert_eq!(checksums(&found), checksums(&wanted));
     let file = &found["removed_spans"][0];
-    assert_eq!(file["crc32"], wanted["removed_spans"][0]["crc32"]);
     resemblance().arg("verify").arg(applied.path("to")).assert().success();
     let spans = file["path"].as_str().unwrap();
     let mut bytes = std::fs::read(applied.path("to").join(spans)).unwrap();
