@@ -150,12 +150,12 @@ fn rows_without_a_header_and_ids_are_numbered() {
 #[test]
 fn several_columns_of_strings_are_listed_with_a_value_of_each() {
     let folder = tempdir().unwrap();
-    let head = format!("name;notes;stars\nA\u{7};{};5\nB;short;4\n", "long ".repeat(20).trim());
+    let head = format!("name;notes;stars\n\"A\u{7} \"\"C\"\"\";{};5\nB;short;4\n", "long ".repeat(20).trim());
     let path = write(&folder, "a.csv", head);
     let said = err(&call(&["find"], &[&path]).code(2).stdout(""));
     for part in [
         "--text COL",
-        "`name` (\"A\\u{7}\")",
+        r#"`name` ("A\u{7} \"C\"")"#,
         "`notes` (\"long long long long long long long long …\")",
         &path.display().to_string(),
     ] {

@@ -41,8 +41,9 @@ impl Dataset {
         if let Some(named) = named(&texts, &TEXTS) {
             return Ok(named.name.clone());
         }
-        let example = |column: &Column| column.example.clone().unwrap_or_default();
-        let shown = texts.iter().map(|column| format!("`{}` ({:?})", column.name, example(column)));
+        // Control characters are escaped in it already.
+        let example = |column: &Column| column.example.as_deref().unwrap_or_default().replace('"', "\\\"");
+        let shown = texts.iter().map(|column| format!("`{}` (\"{}\")", column.name, example(column)));
         Err(Error::job(format!(
             "{} has several columns of strings: name the one of the texts by --text COL; there are {}",
             self.shown(),
