@@ -8,8 +8,10 @@ import os
 import stat
 import sys
 import textwrap
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, Iterator, NoReturn
 
 import pytest
 
@@ -47,6 +49,46 @@ def needs_environment(name: str) -> None:
             f"{name} is not installed here: .ci/python runs this file in the environment {name}",
             expected=Path(sys.prefix).name == name,
         )
+
+
+class Collector:
+    """A server that keeps what it is sent: path, content type and body."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, str, bytes]] = []
+        sent = self.sent
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                sent.append((self.path, self.headers["Content-Type"], body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector on this machine. A proxy of the environment is not used."""
+    monkeypatch.delenv("HTTP_PROXY", raising=False)
+    monkeypatch.delenv("http_proxy", raising=False)
+    collector = Collector()
+    try:
+        yield collector
+    finally:
+        collector.end()
 
 
 def missing(what: str, *, expected: bool = False) -> NoReturn:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -12,7 +10,7 @@ import pytest
 
 import resemblance
 
-from .conftest import REPOSITORY, needs
+from .conftest import REPOSITORY, Collector, needs
 
 JSONSCHEMA = needs("jsonschema")
 REFERENCING = needs("referencing")
@@ -21,44 +19,18 @@ QUICKSTART = REPOSITORY / "jobs" / "quickstart.toml"
 PARENT = "airflow/reviews.similar/01234567-89ab-4cde-8f01-23456789abcd"
 
 
-class Collector:
-    """A server that keeps the events which it is sent."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        events = self.events
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(201)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def end(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-@pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """A collector on this machine, to which the environment points."""
-    collector = Collector()
-    monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{collector.server.server_port}")
+@pytest.fixture(autouse=True)
+def exported(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment points to the collector, and names the run that started this one."""
+    monkeypatch.setenv("OPENLINEAGE_URL", collector.url)
     monkeypatch.setenv("OPENLINEAGE_PARENT_ID", PARENT)
-    for name in ("HTTP_PROXY", "http_proxy", "OPENLINEAGE_DISABLED", "OPENLINEAGE__TRANSPORT__TYPE"):
+    for name in ("OPENLINEAGE_DISABLED", "OPENLINEAGE__TRANSPORT__TYPE"):
         monkeypatch.delenv(name, raising=False)
-    try:
-        yield collector
-    finally:
-        collector.end()
+
+
+def sent_to(collector: Collector) -> list[dict[str, Any]]:
+    """The events that were sent, in their order."""
+    return [json.loads(body) for _, _, body in collector.sent]
 
 
 def registry() -> Any:
@@ -92,10 +64,10 @@ def facets(value: Any) -> Iterator[dict[str, Any]]:
             yield from facets(inner)
 
 
-def kept(collector: Collector) -> set[str]:
+def kept(events: list[dict[str, Any]]) -> set[str]:
     """Checks all events and their facets, and gives the schemas that were used."""
     used = set()
-    for event in collector.events:
+    for event in events:
         check(event, event["schemaURL"])
         for facet in facets(event):
             check(facet, facet["_schemaURL"])
@@ -110,21 +82,23 @@ def test_complete_and_failed_runs_keep_the_schemas(collector: Collector, tmp_pat
         resemblance.run(QUICKSTART, output__url=out, alarms__largest_cluster=1, alarms__fail=True, progress=False)
     with pytest.raises(resemblance.InputError):
         resemblance.run(QUICKSTART, output__url=out, source__url=tmp_path / "none", progress=False)
-    kinds = [event["eventType"] for event in collector.events]
+    events = sent_to(collector)
+    kinds = [event["eventType"] for event in events]
     assert kinds == ["START", "COMPLETE", "START", "COMPLETE", "START", "FAIL"]
-    used = kept(collector)
+    used = kept(events)
     # Each schema of a facet is used, so that no copy stays which nothing needs.
     assert used == {path.stem for path in SCHEMAS.glob("*Facet.json")}
 
 
 def test_what_breaks_a_schema_is_found(collector: Collector, tmp_path: Path) -> None:
     resemblance.run(QUICKSTART, output__url=tmp_path / "out", progress=False)
-    kept(collector)
-    complete = collector.events[-1]
+    events = sent_to(collector)
+    kept(events)
+    complete = events[-1]
     complete["outputs"][0]["facets"]["version"]["datasetVersion"] = 7
     with pytest.raises(JSONSCHEMA.ValidationError):
-        kept(collector)
+        kept(events)
     complete["outputs"][0]["facets"]["version"]["datasetVersion"] = "7"
     del complete["job"]["namespace"]
     with pytest.raises(JSONSCHEMA.ValidationError):
-        kept(collector)
+        kept(events)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 import pytest
 
 import resemblance
 
-from .conftest import REPOSITORY, needs
+from .conftest import REPOSITORY, Collector, needs
 
 JSON_FORMAT = needs("google.protobuf.json_format")
 TRACES = needs("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
@@ -21,44 +19,12 @@ METRICS = needs("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
 QUICKSTART = REPOSITORY / "jobs" / "quickstart.toml"
 
 
-class Collector:
-    """A server that keeps what it is sent: path, content type and body."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, str, bytes]] = []
-        sent = self.sent
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                sent.append((self.path, self.headers["Content-Type"], body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def end(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-@pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """A collector on this machine, to which the environment points."""
-    collector = Collector()
-    for name in ("HTTP_PROXY", "http_proxy", "TRACEPARENT", "OTEL_SDK_DISABLED"):
+@pytest.fixture(autouse=True)
+def exported(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment points to the collector."""
+    for name in ("TRACEPARENT", "OTEL_SDK_DISABLED"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server.server_port}")
-    try:
-        yield collector
-    finally:
-        collector.end()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
 
 
 def with_hexadecimal_ids(body: Any) -> Any:

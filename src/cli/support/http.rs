@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder, StatusCode};
+use reqwest::header::HeaderMap;
+use reqwest::{Body, Client, RequestBuilder, StatusCode};
 use url::Url;
 
 use crate::error::{Error, Result};
@@ -42,6 +43,28 @@ pub(in crate::cli) fn exchange(
     // A DNS look-up may hang longer than the limit: do not wait for it.
     runtime.shutdown_background();
     answer
+}
+
+/// Posts `body` to `url`, whose answer must be a success. `what` is sent, for messages.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with `what`, and the URL without secrets, when there is no answer within
+/// `limit` or another status.
+pub(in crate::cli) fn post(
+    limit: Duration,
+    url: &Url,
+    what: &str,
+    headers: HeaderMap,
+    body: impl Into<Body>,
+) -> Result<()> {
+    let refused = |how: &str| format!("{} does not accept {what}{how}", without_secrets(url));
+    let request = |client: Client| client.post(url.clone()).headers(headers).body(body);
+    let (status, answer) = exchange(limit, Proxies::OfTheEnvironment, request)
+        .map_err(|e| Error::input(refused("")).because(e))?;
+    match status.is_success() {
+        true => Ok(()),
+        false => Err(Error::input(refused(&format!(": it answers {status}: {answer}")))),
+    }
 }
 
 /// Host and path, without a user, a password or a query.

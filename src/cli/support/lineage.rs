@@ -3,6 +3,7 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::cli::support::errors::sentences;
@@ -89,21 +90,15 @@ fn send(destination: &Destination, event: &Value) -> Result<()> {
         }
         Destination::Http { url, api_key } => (url, api_key),
     };
-    let post = |client: reqwest::Client| {
-        let body = event.to_string();
-        let request =
-            client.post(url.clone()).header(reqwest::header::CONTENT_TYPE, "application/json").body(body);
-        match api_key {
-            Some(key) => request.bearer_auth(key),
-            None => request,
-        }
-    };
-    let (shown, kind) = (http::without_secrets(url), event["eventType"].as_str().unwrap_or_default());
-    let refused = |how: &str| format!("{shown} does not accept the OpenLineage event {kind}{how}");
-    let (status, answer) = http::exchange(EVENT_LIMIT, http::Proxies::OfTheEnvironment, post)
-        .map_err(|e| Error::input(refused("")).because(e))?;
-    match status.is_success() {
-        true => Ok(()),
-        false => Err(Error::input(refused(&format!(": it answers {status}: {answer}")))),
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(key) = api_key {
+        let bearer = HeaderValue::from_str(&format!("Bearer {key}"));
+        let mut bearer =
+            bearer.map_err(|e| Error::input("the API key is no value of a header").because(e))?;
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
     }
+    let what = format!("the OpenLineage event {}", event["eventType"].as_str().unwrap_or_default());
+    http::post(EVENT_LIMIT, url, &what, headers, event.to_string())
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use prometheus::proto::MetricFamily;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::apply;
 use crate::cli::support::errors::sentences;
@@ -121,17 +121,7 @@ fn send_all(requests: Vec<Request>) -> Result<()> {
 }
 
 fn send(request: &Request) -> Result<()> {
-    let Request { url, headers, content_type, body } = request;
-    let post = |client: reqwest::Client| {
-        let request = client.post(url.clone()).headers(headers.clone());
-        request.header(CONTENT_TYPE, *content_type).body(body.clone())
-    };
-    let refused =
-        |how: &str| format!("{} does not accept what OpenTelemetry sends{how}", http::without_secrets(url));
-    let (status, answer) = http::exchange(REQUEST_LIMIT, http::Proxies::OfTheEnvironment, post)
-        .map_err(|e| Error::input(refused("")).because(e))?;
-    match status.is_success() {
-        true => Ok(()),
-        false => Err(Error::input(refused(&format!(": it answers {status}: {answer}")))),
-    }
+    let mut headers = request.headers.clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(request.content_type));
+    http::post(REQUEST_LIMIT, &request.url, "what OpenTelemetry sends", headers, request.body.clone())
 }
