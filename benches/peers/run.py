@@ -34,6 +34,7 @@ PEERS = [
     "datasketch",
     "datasketch-xxhash",
     "rensa",
+    "fast-sketch-lsh",
     "gaoya",
     "daft-minhash",
     "daft-groups",

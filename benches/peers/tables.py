@@ -28,6 +28,7 @@ def programs(outcomes: list[Outcome], counts: dict):
         "runs",
         "wall s",
         "CPU s",
+        "core-hours a TB",
         "peak MiB",
         "pairs",
         "recall",
@@ -48,7 +49,8 @@ def programs(outcomes: list[Outcome], counts: dict):
         if outcome.failure:
             runs = f"{runs}, then {outcome.failure.replace('|', '/')}"
         row = [name, outcome.version, outcome.setting, runs, report.seconds(outcome.wall())]
-        row += [report.seconds(outcome.cpu()), report.mebibytes(outcome.peak()), found]
+        hours = outcome.cpu() / 3600 / (counts[outcome.input]["bytes"] / 1e12)
+        row += [report.seconds(outcome.cpu()), f"{hours:,.1f}", report.mebibytes(outcome.peak()), found]
         row += [report.share(score["hits"], score["exact"])]
         row += [report.share(score["hits"], score["found"] or score.get("in_clusters"))]
         ours = next(o for o in outcomes if o.name == OURS and o.input == outcome.input)

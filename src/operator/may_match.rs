@@ -6,14 +6,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef, UInt64Type};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{Counts, HeldCounts};
+use super::token_counts::{CountedTokens, HeldTokens};
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
@@ -42,16 +43,20 @@ pub(crate) enum MatchRule {
 }
 
 impl MayMatch {
-    fn mark(&self, batch: &RecordBatch, held: &HeldCounts) -> Result<RecordBatch> {
+    fn mark(&self, batch: &RecordBatch, held: &HeldTokens) -> Result<RecordBatch> {
         let Some(tokens) = batch.columns().last() else { return internal_err!("documents have tokens") };
-        let keeps = tokens.as_list::<i32>().iter().map(|tokens| {
-            let tokens = tokens.as_ref().map(|tokens| tokens.as_primitive::<UInt64Type>().values());
-            let tokens = tokens.map_or(&[][..], |tokens| tokens);
-            self.rules.iter().zip(&held.counts).any(|(rule, counts)| rule.keeps(tokens, counts, self.probes))
+        let tokens = tokens.as_list::<i32>();
+        let (ends, values) = (tokens.offsets(), tokens.values().as_primitive::<UInt64Type>().values());
+        let may_match = BooleanBuffer::collect_bool(tokens.len(), |row| {
+            let of_row = match tokens.is_valid(row) {
+                true => ends[row] as usize..ends[row + 1] as usize,
+                false => 0..0,
+            };
+            let mut rules = self.rules.iter().zip(&held.tokens);
+            rules.any(|(rule, counted)| rule.keeps(&values[of_row.clone()], counted, self.probes))
         });
-        let may_match: BooleanArray = keeps.map(Some).collect();
         let mut columns = batch.columns().to_vec();
-        columns.push(Arc::new(may_match));
+        columns.push(Arc::new(BooleanArray::new(may_match, None)));
         Ok(RecordBatch::try_new(marked(&batch.schema()), columns)?)
     }
 }
@@ -64,8 +69,8 @@ pub(crate) fn marked(documents: &Schema) -> SchemaRef {
 }
 
 impl MatchRule {
-    fn keeps(self, tokens: &[u64], counts: &Counts, probes: u32) -> bool {
-        let mut counted = tokens.iter().filter(|&&token| counts.has(token, probes));
+    fn keeps(self, tokens: &[u64], counted: &CountedTokens, probes: u32) -> bool {
+        let mut counted = tokens.iter().filter(|&&token| counted.has(token, probes));
         match self {
             MatchRule::Any => counted.next().is_some(),
             MatchRule::Share(share) => {
@@ -92,7 +97,7 @@ impl fmt::Display for MayMatch {
 impl Description for MayMatch {
     const NAME: &'static str = "MayMatchExec";
 
-    type Shared = SharedValue<HeldCounts>;
+    type Shared = SharedValue<HeldTokens>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let Some((documents, counters)) = inputs.split_last() else {
@@ -113,7 +118,7 @@ impl Description for MayMatch {
         let documents = task.rows_of(counters.len())?;
         let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
         let batches = futures::stream::once(async move {
-            let held = shared.get(HeldCounts::read("MayMatch", self.bits, counters, task.context)).await?;
+            let held = shared.get(HeldTokens::read("MayMatch", self.bits, counters, task.context)).await?;
             Ok::<_, DataFusionError>(documents.map(move |batch| self.mark(&batch?, &held)))
         });
         Ok(batches.try_flatten().boxed())

@@ -45,10 +45,8 @@ impl Counts {
         Self { bits, counts: vec![0; 1 << bits] }
     }
 
-    /// The place of a token's counter. Tokens may be hashes or running numbers; the product spreads both (Knuth, *The Art of
-    /// Computer Programming* 3, section 6.4).
     fn at(&self, token: u64) -> usize {
-        (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - self.bits)) as usize
+        place(token, self.bits)
     }
 
     fn add(&mut self, token: u64, probes: u32) {
@@ -56,11 +54,6 @@ impl Counts {
             let at = self.at(probed(token, probe));
             self.counts[at] = self.counts[at].saturating_add(1);
         }
-    }
-
-    /// Whether the token was counted, by `probes` counters of its own.
-    pub(super) fn has(&self, token: u64, probes: u32) -> bool {
-        (0..probes).all(|probe| self.of(probed(token, probe)) > 0)
     }
 
     /// The token's counter.
@@ -135,6 +128,59 @@ impl HeldCounts {
         }
         Ok(Self { counts, _held: held })
     }
+}
+
+/// The tokens that were counted: one bit for each counter, so that the processor's cache holds them.
+#[derive(Debug)]
+pub(super) struct CountedTokens {
+    bits: u32,
+    counted: Vec<u64>,
+}
+
+impl CountedTokens {
+    fn of(counts: &Counts) -> Self {
+        let counted = counts.counts.chunks(u64::BITS as usize).map(|counts| {
+            counts.iter().enumerate().fold(0, |word, (at, &count)| word | u64::from(count > 0) << at)
+        });
+        Self { bits: counts.bits, counted: counted.collect() }
+    }
+
+    /// Whether the token was counted, by `probes` counters of its own.
+    pub(super) fn has(&self, token: u64, probes: u32) -> bool {
+        (0..probes).all(|probe| {
+            let at = place(probed(token, probe), self.bits);
+            self.counted[at / u64::BITS as usize] >> (at % u64::BITS as usize) & 1 == 1
+        })
+    }
+}
+
+/// The tokens of several plans that were counted, and the memory that is reserved for them.
+#[derive(Debug)]
+pub(crate) struct HeldTokens {
+    pub(super) tokens: Vec<CountedTokens>,
+    _held: MemoryReservation,
+}
+
+impl HeldTokens {
+    /// Reads `2^bits` counters of each plan, which are reserved in the memory pool as `consumer`.
+    pub(super) async fn read(
+        consumer: &str,
+        bits: u32,
+        plans: Vec<Arc<dyn ExecutionPlan>>,
+        context: Arc<TaskContext>,
+    ) -> Result<Self> {
+        let HeldCounts { counts, _held: held } = HeldCounts::read(consumer, bits, plans, context).await?;
+        let tokens: Vec<_> = counts.iter().map(CountedTokens::of).collect();
+        drop(counts);
+        held.resize(tokens.iter().map(|tokens| tokens.counted.len() * size_of::<u64>()).sum());
+        Ok(Self { tokens, _held: held })
+    }
+}
+
+/// The place of a token's counter among `2^bits`. Tokens may be hashes or running numbers; the product spreads both (Knuth, *The Art of
+/// Computer Programming* 3, section 6.4).
+fn place(token: u64, bits: u32) -> usize {
+    (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
 
 /// The key of a token at one of its counters. The first one is the token itself.
