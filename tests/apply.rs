@@ -11,6 +11,7 @@ mod passages;
 mod physical;
 mod refused;
 mod result;
+mod sizes;
 mod stores;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -273,7 +273,52 @@ fn what_cannot_be_planned_is_refused() {
     refused(&["--sample", "0"], 2, "expected a whole number of 1 or more");
     refused(&["--set", "source.url=missing/"], 3, "missing/");
     refused(&["--set", "source.text=body"], 2, "body");
-    refused(&["--set", "against.output=earlier/"], 2, "this job has [against]");
+    let second = ["format=parquet", "url=earlier/", "id=id", "text=text"];
+    let second = second.map(|set| format!("against.source.{set}"));
+    let second: Vec<&str> = second.iter().flat_map(|set| ["--set", set.as_str()]).collect();
+    refused(&second, 2, "this job has [against.source]");
+    // A job over a finished output reads no texts.
+    scene.run(&[]);
+    let (out, again) = (scene.path("out"), scene.path("again"));
+    let over_output = format!("[source]\nformat = \"output\"\nurl = {out:?}\n[output]\nurl = {again:?}\n");
+    std::fs::write(&scene.job, over_output).unwrap();
+    let ended = scene.command(&["plan"]).assert().code(2);
+    let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("reads no texts but finished outputs"), "{said}");
+}
+
+/// New documents are planned against a whole earlier output: pairs with its documents grow as the documents, others as their square.
+#[test]
+fn new_documents_are_planned_against_outputs() {
+    let scene = Scene::generated("8000", &[]);
+    let part = |name: &str| format!("{}/part-{name}.parquet", scene.path("in"));
+    let old = format!("source.url=[{:?}, {:?}]", part("00000"), part("00001"));
+    let before = scene.path("before");
+    scene.run(&["--set", &old, "--set", &format!("output.url={before}")]);
+    let new = format!("source.url=[{:?}, {:?}]", part("00002"), part("00003"));
+    let against = format!("against.output={before}");
+    for pairs in ["new-old+new-new", "new-old"] {
+        let pairs = format!("against.pairs={pairs}");
+        let sets = ["--set", &new, "--set", &against, "--set", &pairs];
+        let all = scene.plan(&[&sets[..], &["--sample", "100000"]].concat());
+        let some = scene.plan(&[&sets[..], &["--sample", "1000"]].concat());
+        let record = scene.run(&sets);
+        std::fs::remove_dir_all(scene.path("out")).unwrap();
+        let counts = &record["manifest"]["counts"];
+        for name in ["pairs", "candidates"] {
+            let (exact, count) = (&all[name], counts[name].as_u64().unwrap());
+            assert_eq!([&exact["value"], &exact["low"], &exact["high"]], [count; 3], "{pairs} {name}");
+            let [low, high] = ["low", "high"].map(|end| some[name][end].as_u64().unwrap());
+            assert!(count > 50 && (low..=high).contains(&count), "{pairs} {name}: {} {count}", some[name]);
+        }
+        assert_eq!(all["documents"]["value"], 4_000);
+        assert!(some["sample"]["documents"].as_u64().unwrap() < 1_500);
+        let stages = some["stages"].as_array().unwrap().iter();
+        assert!(stages.map(|stage| &stage["name"]).any(|name| name == "reference"));
+        assert!(some["notes"].to_string().contains("compared with all reference documents"));
+        // The earlier output is only read.
+        resemblance().args(["verify", &before, "-q"]).assert().success();
+    }
 }
 
 #[test]

@@ -110,3 +110,46 @@ fn the_share_of_the_input_is_known_from_footers_and_bytes() {
     let found = inputs(&said(&["verify", to.to_str().unwrap(), "--log-format", "json"], log));
     assert_eq!(found[0].1, "bytes");
 }
+
+/// The seconds that lines about stages say are left, by the message of the line.
+fn seconds_left(said: &str) -> Vec<(String, Option<f64>)> {
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["fields"].clone());
+    let of_stages = lines.filter(|fields| fields.get("stage").is_some());
+    of_stages
+        .map(|fields| (fields["message"].as_str().unwrap().to_owned(), fields["left_seconds"].as_f64()))
+        .collect()
+}
+
+#[test]
+fn the_time_of_the_whole_run_is_known_after_its_first_stage_or_from_its_forecast() {
+    let folder = tempdir().unwrap();
+    write_parquet(&folder.path().join("in.parquet"), &corpus(5, 400, 60), 50);
+    let job = job_file(folder.path(), "parquet", &folder.path().join("in.parquet"));
+    let run = ["run", job.as_str(), "--overwrite", "--log-format", "json"];
+    let lines = seconds_left(&said(&run, None));
+    let done: Vec<&Option<f64>> =
+        lines.iter().filter(|(message, _)| message == "done").map(|(_, left)| left).collect();
+    assert!(done.len() > 8 && done.iter().all(|left| left.is_some_and(|left| left >= 0.0)), "{lines:?}");
+    assert_eq!(done.last().unwrap(), &&Some(0.0));
+    // The first stage begins before anything was measured.
+    assert_eq!(lines[0], ("begins".to_owned(), None));
+    let lines = seconds_left(&said(&[&run[..], &["--forecast", "200"]].concat(), None));
+    let begins = lines.iter().filter(|(message, _)| message == "begins");
+    let begins: Vec<&Option<f64>> = begins.map(|(_, left)| left).collect();
+    // The steps of the forecast are not of the run, which they tell the seconds of.
+    assert!(begins.len() > 10 && begins[..3].iter().all(|left| left.is_none()), "{lines:?}");
+    assert!(begins[5..].iter().all(|left| left.is_some()), "{lines:?}");
+    // A dataset is written after its run.
+    let lines = seconds_left(&said(
+        &[
+            "dedup",
+            &format!("{}/in.parquet", folder.path().display()),
+            "--to",
+            &format!("{}/to", folder.path().display()),
+            "--log-format",
+            "json",
+        ],
+        None,
+    ));
+    assert!(lines.len() > 8 && lines.last().unwrap().1.is_none(), "{lines:?}");
+}

@@ -196,6 +196,57 @@ fn hostile_ids_and_texts_are_text() {
 }
 
 #[test]
+fn passages_are_listed_by_their_documents() {
+    let own = |at: usize| (0..12).map(|word| format!("own{at}x{word}")).collect::<Vec<_>>().join(" ");
+    let hostile = "<b>all</b> \u{202e}rights are reserved & kept";
+    // Line n is in n + 2 documents, and once more in the first.
+    let line = |n: usize| format!("line number {n} of a footer");
+    let documents: Vec<Document> = (0..20)
+        .map(|at| {
+            let lines = (0..14).filter(|n| at < n + 2).map(line);
+            let more = (at == 0).then(|| line(3)).into_iter().chain((at < 18).then(|| hostile.to_owned()));
+            let all: Vec<String> = std::iter::once(own(at)).chain(lines).chain(more).collect();
+            (format!("d{at}"), all.join("\n"))
+        })
+        .collect();
+    let scene = Scene::new(&documents);
+    let output =
+        scene.run("out", &["passages.unit=\"line\"", "passages.min_words=1", "score.threshold=0.95"]);
+    let (report, html) = report(&output, &[]);
+    needs_nothing_else(&html);
+    let found: Vec<(String, u64, u64, u64)> = report["passages"]["most_frequent"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| {
+            let number = |name: &str| of[name].as_u64().unwrap();
+            (
+                of["sample"].as_str().unwrap().trim().to_owned(),
+                number("documents"),
+                number("occurrences"),
+                number("words"),
+            )
+        })
+        .collect();
+    let mut expected = vec![(hostile.to_owned(), 18, 18, 5)];
+    let lines = (5..14).rev().map(|n| (line(n), n as u64 + 2, n as u64 + 2, 6));
+    expected.extend(lines);
+    let found_words: Vec<_> = found.iter().skip(1).collect();
+    assert_eq!(found_words, expected.iter().skip(1).collect::<Vec<_>>());
+    assert_eq!((&found[0].0, found[0].1, found[0].2), (&hostile.to_owned(), 18, 18));
+    assert_eq!(report["passages"]["passages"], 15);
+    assert!(
+        html.contains("What repeats inside the documents") && html.contains("line number 13 of a footer")
+    );
+    assert!(!html.contains("line number 4 of a footer</bdi>"), "only ten are listed");
+    assert!(!html.contains("<b>all") && !html.contains('\u{202e}'));
+    // Without the section, the page says nothing about passages.
+    let output = scene.run("plain", &[]);
+    let (report, html) = self::report(&output, &[]);
+    assert!(report["passages"].is_null() && !html.contains("What repeats inside the documents"));
+}
+
+#[test]
 fn an_output_without_pairs_has_a_page() {
     let words = |from: usize| (from..from + 20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
     let scene = Scene::new(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import math
 import sys
 import time
 from typing import Any, Optional
@@ -32,7 +33,8 @@ class Bar:
         stage = str(fields.get("stage"))
         if stage != self._stage:
             self._stage, self._began = stage, time.monotonic()
-        text = f"{stage} ({fields.get('number', '?')} of {fields.get('stages', '?')})"
+        to_go = f", {_duration(fields['left_seconds'])} to go" if "left_seconds" in fields else ""
+        text = f"[stage {fields.get('number', '?')} of {fields.get('stages', '?')}{to_go}] {stage}"
         done, all = fields.get("done"), fields.get("all")
         if done is None or not all:
             self._show(f"{text}: {message}", None)
@@ -51,3 +53,13 @@ class Bar:
             self._handle = display(shown, raw=True, display_id=True)
         else:
             self._handle.update(shown, raw=True)
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as the command says them."""
+    seconds = math.ceil(seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -40,6 +40,18 @@ class RemovedSpans:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """The sizes that `apply` added with the argument `columns`."""
+
+    #: Documents that got the columns.
+    documents: int
+    #: The sum of their sizes.
+    represented: int
+    #: The largest size.
+    largest: int
+
+
+@dataclass(frozen=True)
 class Applied:
     """The counts of a source's documents: kept + removed + rejected = read."""
 
@@ -55,6 +67,8 @@ class Applied:
     losses: Losses
     #: None from `dedup`, which does not cut.
     passages: Optional[RemovedSpans] = None
+    #: None without `columns`.
+    sizes: Optional[Sizes] = None
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Applied:
@@ -62,7 +76,8 @@ class Applied:
         names = ("read", "kept", "removed", "rejected", "files", "already_finished")
         counts: dict[str, Any] = {name: record.get(name) for name in names}
         passages = RemovedSpans(**record["passages"]) if "passages" in record else None
-        return cls(**counts, losses=Losses(**record["losses"]), passages=passages)
+        sizes = Sizes(**record["sizes"]) if record.get("sizes") else None
+        return cls(**counts, losses=Losses(**record["losses"]), passages=passages, sizes=sizes)
 
 
 def apply(
@@ -71,6 +86,7 @@ def apply(
     *,
     rejects: Optional[str] = None,
     annotate: bool = False,
+    columns: Optional[Iterable[str]] = None,
     passages: Optional[str] = None,
     min_words: Optional[int] = None,
     tables: Optional[str] = None,
@@ -90,6 +106,8 @@ def apply(
         to: the folder or URL to write to, which must be empty. A dry run needs no folder.
         rejects: what happens to documents that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
+        columns: columns that the documents which stay get: "cluster_size", the number of documents that a document represents, and
+            "group_sizes", the same by group as a JSON object.
         passages: what happens to passages that repeat inside documents, except for the occurrence that stays: "mark" adds the column
             repeated_spans, "cut" cuts them out, and "drop" also removes documents that become too short.
         min_words: with passages="drop", the fewest words that a document must have after the cut; 50 by default.
@@ -123,6 +141,7 @@ def apply(
     }
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += ["--annotate"] if annotate else []
+    options += [f"--columns={column}" for column in columns or ()]
     options += ["--dry-run"] if dry_run else []
     options += source_options(source)
     applied = json.loads(call(["apply", "--json", *options, "--", location_of(output)], progress=progress))

@@ -54,7 +54,7 @@ def test_a_run_moves_one_bar(notebook: Display, tmp_path: Path, capsys: pytest.C
     texts = [shown["text/plain"] for shown in notebook.shown]
     stages = [stage["name"] for stage in run.manifest["stages"]]
     for number, stage in enumerate(stages, 1):
-        assert any(text.startswith(f"{stage} ({number} of ") for text in texts), texts
+        assert any(text.startswith(f"[stage {number} of ") and f"] {stage}: " in text for text in texts), texts
     assert any("% of" in text for text in texts), texts
     assert all("<progress" in shown["text/html"] for shown in notebook.shown)
     # Warnings are lines there too, and progress=False shows nothing.
@@ -70,10 +70,10 @@ def test_the_bar_has_the_share_and_the_time_left(notebook: Display, monkeypatch:
     stage = {"stage": "sketches", "number": 2, "stages": 7}
     bar.update("begins", stage)
     now = 110.0
-    bar.update("reached", {**stage, "done": 250, "all": 1000, "unit": "rows"})
+    bar.update("reached", {**stage, "done": 250, "all": 1000, "unit": "rows", "left_seconds": 130.2})
     assert [shown["text/plain"] for shown in notebook.shown] == [
-        "sketches (2 of 7): begins",
-        "sketches (2 of 7): 25% of 1,000 rows, 30 s left",
+        "[stage 2 of 7] sketches: begins",
+        "[stage 2 of 7, 2 min to go] sketches: 25% of 1,000 rows, 30 s left",
     ]
     assert 'value="0.2500"' in notebook.shown[-1]["text/html"]
 

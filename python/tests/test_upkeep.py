@@ -52,6 +52,21 @@ def test_apply_cuts_passages(tmp_path: Path) -> None:
         resemblance.apply(run, tmp_path / "other", passages="cut", min_words=7)
 
 
+def test_apply_adds_sizes(tmp_path: Path) -> None:
+    texts = ["one two three four five"] * 3 + ["six seven eight nine ten"] * 2 + ["eleven twelve thirteen fourteen"]
+    table = pyarrow.table({"id": [f"{n}" for n in range(6)], "text": texts, "shop": ["n", "s", "s", "n", None, "n"]})
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    source = {"format": "parquet", "url": str(tmp_path / "in.parquet"), "id": "id", "text": "text", "group": "shop"}
+    run = resemblance.run({"source": source, "output": {"url": str(tmp_path / "out")}}, shingle__size=2, progress=False)
+    counted = resemblance.apply(run, columns=["cluster_size"], dry_run=True)
+    assert counted.sizes == resemblance.Sizes(documents=3, represented=6, largest=3)
+    resemblance.apply(run, tmp_path / "to", columns=["cluster_size", "group_sizes"], progress=False)
+    kept = pyarrow.parquet.read_table(tmp_path / "to" / "in.parquet").to_pydict()
+    assert kept["cluster_size"] == [3, 2, 1]
+    assert kept["group_sizes"] == ['{"n":1,"s":2}', '{"n":1}', '{"n":1}']
+    assert resemblance.apply(run, dry_run=True).sizes is None
+
+
 def test_verify_counts_the_files_or_names_the_damaged_one(quickstart: resemblance.Run, tmp_path: Path) -> None:
     files = [file for table in quickstart.manifest["tables"].values() for file in table["files"]]
     verified = resemblance.verify(quickstart)

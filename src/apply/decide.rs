@@ -7,6 +7,7 @@ use super::losses;
 use super::passage_action::{PassageCounts, Passages};
 use super::passages::{self, removed_as_short, removed_spans, removed_spans_schema, short, short_schema};
 use super::settings::Settings;
+use super::sizes::{self, SizeCounts};
 use super::tables::{self, BY_DOCUMENT, BY_SPAN, Wanted};
 use crate::error::Result;
 use crate::job::Job;
@@ -30,6 +31,8 @@ pub(super) struct Decided {
     pub removed_spans: Vec<File>,
     /// The numbers of spans that are cut or marked.
     pub passages: PassageCounts,
+    /// The numbers of the documents that get columns; `None` if none are added.
+    pub sizes: Option<SizeCounts>,
 }
 
 /// The number of tables that are written.
@@ -39,7 +42,7 @@ pub(super) fn tables(stored: &Stored, settings: Settings) -> usize {
         Passages::Mark | Passages::Cut => 1,
         Passages::Drop { .. } => 2,
     };
-    1 + usize::from(has_rejects(stored)) + of_passages
+    1 + usize::from(has_rejects(stored)) + of_passages + settings.columns.iter().count()
 }
 
 /// Whether the job rejected documents.
@@ -82,6 +85,7 @@ pub(super) async fn decide(
         annotations: Vec::new(),
         removed_spans: Vec::new(),
         passages: PassageCounts::default(),
+        sizes: None,
     };
     if settings.annotate {
         let rows = losses::annotated(clustered(session, stored, group)?, session, stored, settings)?;
@@ -107,6 +111,20 @@ pub(super) async fn decide(
             rows,
         };
         decided.removed = tables::table(wanted, runner).await?;
+    }
+    for column in settings.columns.iter() {
+        let wanted = Wanted {
+            name: column.name(),
+            folder: format!("_work/{}", column.name()),
+            schema: sizes::schema(column),
+            sorted_by: BY_DOCUMENT,
+            rows: sizes::rows(column, (session, stored), settings, too_short.clone())?,
+        };
+        let files = tables::table(wanted, runner).await?;
+        decided.annotations.push(AnnotationTable { annotation: column.annotation(), files });
+    }
+    if !settings.columns.is_empty() {
+        decided.sizes = Some(sizes::counts((session, stored), settings, too_short.clone()).await?);
     }
     if settings.passages != Passages::Leave {
         let (name, folder) = match settings.passages.cuts() {

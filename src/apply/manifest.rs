@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::columns::Columns;
 use super::passage_action::{PassageCounts, Passages};
+use super::sizes::SizeCounts;
 use crate::job::Tables;
 use crate::output::manifest::{File, Origin};
 use crate::rewrite::{Counts, Rejects, SourceRecord};
@@ -45,6 +47,12 @@ pub struct Manifest {
     /// The numbers of spans that were cut or marked.
     #[serde(default)]
     pub passage_counts: PassageCounts,
+    /// The columns that the documents which stay got.
+    #[serde(default)]
+    pub columns: Columns,
+    /// The numbers of the documents that got them; `None` if there are no such columns.
+    #[serde(default)]
+    pub sizes: Option<SizeCounts>,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,
 }

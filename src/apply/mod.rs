@@ -20,6 +20,7 @@
 //! application which was killed is taken up there.
 
 pub mod alarms;
+mod columns;
 mod decide;
 pub(crate) mod decisions;
 mod delta;
@@ -32,6 +33,7 @@ mod passage_action;
 mod passages;
 pub mod result;
 mod settings;
+mod sizes;
 mod spared;
 mod tables;
 mod taken;
@@ -41,7 +43,7 @@ use std::collections::BTreeSet;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::prelude::{SessionContext, col};
+use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
@@ -53,6 +55,7 @@ use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite};
 use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of, text_place};
+pub use columns::{Column, Columns};
 use decide::Decided;
 use decisions::{removed, removed_schema};
 pub use groups::GroupCounts;
@@ -62,6 +65,7 @@ use parts::SourceToWrite;
 pub use passage_action::{PassageCounts, Passages};
 use passages::removed_spans_schema;
 pub use settings::Settings;
+pub use sizes::SizeCounts;
 use target::Found;
 
 /// How an application ended.
@@ -99,6 +103,7 @@ impl Opened {
         refuse_replaced(&stored)?;
         let or = ", or name the new place of the source with --source";
         let sources = stored.sources(session, "apply reads the source of the output", or).await?;
+        sizes::refuse(&stored, settings)?;
         for (job, listed) in &sources {
             refuse(&job.source, listed, settings)?;
         }
@@ -190,16 +195,31 @@ impl Opened {
     /// # Errors
     /// When a table or the source cannot be read.
     pub async fn passages(&self, session: &SessionContext, settings: Settings) -> Result<PassageCounts> {
-        let short = match settings.passages {
-            Passages::Leave => return Ok(PassageCounts::default()),
-            Passages::Mark | Passages::Cut => None,
-            Passages::Drop { min_words } => {
-                let inputs = (&self.stored, self.sources.as_slice());
-                Some(passages::short(session, inputs, settings, min_words).await?)
-            }
-        };
+        if settings.passages == Passages::Leave {
+            return Ok(PassageCounts::default());
+        }
+        let short = self.short(session, settings).await?;
         let spans = passages::removed_spans(session, &self.stored, settings, short.clone())?;
         passages::counts(spans, short).await
+    }
+
+    /// The documents that would become too short; `None` if such documents stay.
+    async fn short(&self, session: &SessionContext, settings: Settings) -> Result<Option<DataFrame>> {
+        let Passages::Drop { min_words } = settings.passages else { return Ok(None) };
+        let inputs = (&self.stored, self.sources.as_slice());
+        passages::short(session, inputs, settings, min_words).await.map(Some)
+    }
+
+    /// The documents that would get columns; `None` if none are added. Reads what [`Self::passages`] reads, and writes nothing.
+    ///
+    /// # Errors
+    /// When a table or the source cannot be read.
+    pub async fn sizes(&self, session: &SessionContext, settings: Settings) -> Result<Option<SizeCounts>> {
+        if settings.columns.is_empty() {
+            return Ok(None);
+        }
+        let short = self.short(session, settings).await?;
+        sizes::counts((session, &self.stored), settings, short).await.map(Some)
     }
 
     /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
@@ -265,25 +285,25 @@ fn refuse(source: &job::Source, listed: &Listed, settings: Settings) -> Result<(
     if settings.tables == Tables::Delta {
         delta::refuse(source, listed)?;
     }
-    if !settings.annotate {
-        return Ok(());
-    }
-    if settings.rejects != Rejects::Keep {
+    if settings.annotate && settings.rejects != Rejects::Keep {
         return Err(Error::job(
             "--annotate keeps every document, the rejected ones too: leave out --rejects, or --annotate",
         ));
     }
+    let option = match (settings.annotate, settings.columns.is_empty()) {
+        (true, _) => "--annotate",
+        (false, false) => "--columns",
+        (false, true) => return Ok(()),
+    };
     if matches!(rewriting, Rewriting::WholeFile) {
-        return Err(Error::job(
-            "text files have no columns that --annotate could add to: apply without --annotate, and read the table \
-             removed",
-        ));
+        return Err(Error::job(format!(
+            "text files have no columns that {option} could add to: apply without {option}, and read the table removed"
+        )));
     }
     let records = matches!(rewriting, Rewriting::Rows(_));
     if records && !matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy) {
         return Err(Error::job(format!(
-            "--annotate writes UTF-8, and source.encoding is {}: convert the files and run the job again, or apply \
-             without --annotate",
+            "{option} writes UTF-8, and source.encoding is {}: convert the files and run the job again, or apply without {option}",
             source.encoding
         )));
     }
@@ -404,7 +424,7 @@ impl Attempted<'_> {
         let stages = decide::tables(&self.opened.stored, self.settings) + 1;
         runner.expect(stages);
         let inputs = (&self.opened.stored, self.opened.sources.as_slice());
-        let Decided { removed, rejected, annotations, removed_spans, passages } =
+        let Decided { removed, rejected, annotations, removed_spans, passages, sizes } =
             decide::decide(inputs, self.settings, session, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
@@ -465,6 +485,8 @@ impl Attempted<'_> {
             removed_spans: removed_spans.into_iter().map(in_result).collect(),
             passages: self.settings.passages,
             passage_counts: passages,
+            columns: self.settings.columns,
+            sizes,
             warnings,
         };
         if let Some(kept) = &self.kept_schema {

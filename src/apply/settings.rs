@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::columns::{Column, Columns};
 use super::passage_action::Passages;
 use crate::job::Tables;
 use crate::output::Stored;
@@ -17,6 +18,8 @@ pub struct Settings {
     pub rejects: Rejects,
     /// Whether every document stays, and gets columns that say what would be done with it.
     pub annotate: bool,
+    /// The columns that the documents which stay get.
+    pub columns: Columns,
     /// What the folders of the result are besides Parquet files.
     pub tables: Tables,
     /// The least share of its shingles that the representative of a removed document has, instead of what the job says.
@@ -28,7 +31,7 @@ pub struct Settings {
 impl Settings {
     /// A hash in 32 hexadecimal digits of everything that can change a file of the result.
     pub(super) fn fingerprint(self, stored: &Stored) -> String {
-        let Self { rejects, annotate, tables, contained, passages } = self;
+        let Self { rejects, annotate, columns, tables, contained, passages } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
         let mut text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate} {tables:?}");
         if let Some(contained) = contained {
@@ -37,6 +40,9 @@ impl Settings {
         if passages != Passages::Leave {
             text.push_str(&format!(" {passages:?}"));
         }
+        for column in columns.iter() {
+            text.push_str(&format!(" {}", column.name()));
+        }
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 
@@ -44,6 +50,7 @@ impl Settings {
     pub(super) fn annotations(self) -> Vec<Annotation> {
         let clusters = self.annotate.then_some(Annotation::Clusters);
         let spans = (self.passages == Passages::Mark).then_some(Annotation::Spans);
-        clusters.into_iter().chain(spans).collect()
+        let columns = self.columns.iter().map(Column::annotation);
+        clusters.into_iter().chain(columns).chain(spans).collect()
     }
 }

@@ -42,6 +42,9 @@ pub enum Unit {
 
 /// Receives the progress of a run. Called often: an implementation must not block.
 pub trait Progress: Send + Sync {
+    /// A run of a job begins: the names of the stages that it is known to have, in their order.
+    fn run_begins(&self, _stages: &[String]) {}
+
     /// A stage begins: its place among `stages`, from 1.
     fn stage_begins(&self, name: &str, number: usize, stages: usize);
 

@@ -35,7 +35,7 @@ const CLUSTER_STAGE: f64 = 0.3;
 const END: &str = "check and publish";
 
 /// Stages whose cost grows with the documents. That of others grows with candidates or pairs.
-const OF_DOCUMENTS: [&str; 18] = [
+const OF_DOCUMENTS: [&str; 19] = [
     "left_out",
     "duplicates",
     "cuts",
@@ -51,6 +51,7 @@ const OF_DOCUMENTS: [&str; 18] = [
     "spans",
     "passage_positions",
     "passages",
+    "reference",
     "copies",
     "candidates",
     END,
@@ -235,6 +236,12 @@ impl Runs<'_> {
                  least with the documents and at most with the square of them",
                 share * share / 100.0
             ));
+            if self.job.reference().is_some() {
+                notes.push(
+                    "pairs with reference documents are in proportion to the sample, which is compared with all reference documents"
+                        .to_owned(),
+                );
+            }
         }
         notes
     }

@@ -43,6 +43,14 @@ impl Measured {
         (self.counts.documents + self.counts.rejects) as f64
     }
 
+    /// Leaves out the pairs of new documents, for a job that does not compare two of them.
+    pub(super) fn forget_pairs(&mut self) {
+        let counts = &mut self.counts;
+        (counts.pairs, counts.scores, counts.clustered_documents, counts.pairs_left_out) = (0, 0, 0, 0);
+        (counts.candidates, counts.shingle_sets) = (counts.candidates.map(|_| 0), counts.documents);
+        self.stages.retain(|stage| stage.name != "positions");
+    }
+
     /// The stage `name`.
     pub(super) fn stage(&self, name: &str) -> Option<&StageTime> {
         self.stages.iter().find(|stage| stage.name == name)

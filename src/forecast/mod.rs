@@ -28,7 +28,7 @@ use self::measure::Measured;
 use self::pairs::Expected;
 use crate::engine::{RunControl, session};
 use crate::error::{Error, Kind, Result};
-use crate::job::{self, Job, Lsh, Output};
+use crate::job::{self, Job, Lsh, NewPairs, Output};
 
 /// The first sample has one in this many documents of the whole one: it shows what a run costs whatever it reads.
 const FEWER: u64 = 20;
@@ -40,7 +40,7 @@ const STEPS: [&str; 4] = ["read a sample", "run a few documents", "run the sampl
 /// removing it to the caller.
 ///
 /// # Errors
-/// [`Kind::Job`] for a job that does not read texts, or has reference documents. When the source cannot be read or has no document,
+/// [`Kind::Job`] for a job that does not read texts, or has a second source. When the source cannot be read or has no document,
 /// and the errors of a run.
 pub async fn forecast(
     job: &Job,
@@ -53,9 +53,13 @@ pub async fn forecast(
     let engine = job::Engine { cluster: None, ..job.engine.clone() };
     let session = session::session(&engine)?;
     let sample = steps.step(0, sample::take(&session, job, settings, folder)).await?;
-    // Groups of the sample are smaller than those of the source by its share, and so are the limits on their sizes.
-    let scaled = |most: u64| {
-        ((most as f64 * sample.share().of_all).round() as u64).max(complete::LARGEST_GROUP + 1).min(most)
+    // Groups of the sample are smaller than those of the source by its share, and so are the limits on their sizes. Those of reference
+    // documents are as large as in the run.
+    let scaled = |most: u64| match job.reference() {
+        None => {
+            ((most as f64 * sample.share().of_all).round() as u64).max(complete::LARGEST_GROUP + 1).min(most)
+        }
+        Some(_) => most,
     };
     let over = |name: &str| Job {
         source: sample.source(&folder.join(name)),
@@ -71,9 +75,14 @@ pub async fn forecast(
     };
     complete::few(&folder.join(sample::ALL), &folder.join("few"), FEWER)?;
     let few = steps.step(1, few_documents(&over, control)).await?;
-    let plain = steps.step(2, measure::run(&over(sample::ALL), control)).await?;
-    let expected = Expected::of(&plain, sample.share());
-    let added = complete::missing(&expected, &plain, job);
+    let (plain, alone) = steps.step(2, all_documents(&over, control)).await?;
+    let own = alone.as_ref().unwrap_or(&plain);
+    let expected = Expected::of(own, sample.share());
+    let added = complete::missing(&expected, own, job);
+    let expected = match &alone {
+        None => expected,
+        Some(alone) => expected.with_reference(&plain, alone),
+    };
     let full = match added.is_empty() {
         true => plain.clone(),
         false => {
@@ -105,6 +114,24 @@ async fn few_documents(over: &impl Fn(&str) -> Job, control: &RunControl) -> Res
     Ok(measure::run(&again, control).await?.quicker_of(&first))
 }
 
+/// Runs the whole sample. If there are reference documents, runs it without them too, to distinguish the pairs with them, whose number
+/// grows as the documents, from those of two new documents.
+async fn all_documents(
+    over: &impl Fn(&str) -> Job,
+    control: &RunControl,
+) -> Result<(Measured, Option<Measured>)> {
+    let job = over(sample::ALL);
+    let plain = measure::run(&job, control).await?;
+    let Some(pairs) = job.new_pairs() else { return Ok((plain, None)) };
+    let url = format!("{}-alone", job.output.url);
+    let output = Output { url, ..job.output.clone() };
+    let mut alone = measure::run(&Job { against: None, output, ..job }, control).await?;
+    if pairs == NewPairs::WithReference {
+        alone.forget_pairs();
+    }
+    Ok((plain, Some(alone)))
+}
+
 /// Refuses a job that a sample of its source says nothing about.
 fn refuse(job: &Job) -> Result<()> {
     if !job.reads_texts() {
@@ -112,10 +139,10 @@ fn refuse(job: &Job) -> Result<()> {
             "this job reads no texts but finished outputs, and a plan is made from a sample of texts: `resemblance check` prints its stages",
         ));
     }
-    if job.reference().is_some() {
+    if job.second_source().is_some() {
         return Err(Error::job(
-            "this job has [against], and how many documents of its source are similar to reference documents cannot be seen in a sample: \
-             plan a job without that section for the cost of reading and comparing the source alone",
+            "this job has [against.source], whose documents are all read to find those that may match a sample, which takes as long as a \
+             run: make an output of that source and name it as against.output, or plan the job without the section",
         ));
     }
     Ok(())

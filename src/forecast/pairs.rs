@@ -62,6 +62,21 @@ impl Expected {
     }
 }
 
+impl Expected {
+    /// With the pairs of new and reference documents: those that the run `plain` over the sample has and the run `alone` without
+    /// reference documents has not. A pair is in the sample with the probability of its new document.
+    pub(super) fn with_reference(self, plain: &Measured, alone: &Measured) -> Self {
+        let more = |plain: u64, alone: u64| plain.saturating_sub(alone) as f64;
+        let candidates = |run: &Measured| run.counts.candidates.unwrap_or(run.counts.scores);
+        let candidates = more(candidates(plain), candidates(alone));
+        Self {
+            candidates: self.candidates.and_in_proportion(candidates, self.share),
+            pairs: self.pairs.and_in_proportion(more(plain.counts.pairs, alone.counts.pairs), self.share),
+            ..self
+        }
+    }
+}
+
 /// The share of the documents that a sample has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Share {
@@ -76,6 +91,21 @@ impl PairsOf {
     /// These, and others whose number is known.
     fn and(self, more: f64) -> Self {
         Self { value: self.value + more, low: self.low + more, high: self.high + more, ..self }
+    }
+
+    /// These, and `seen` others in the sample, whose number in the source is in proportion to the documents.
+    fn and_in_proportion(self, seen: f64, share: f64) -> Self {
+        if share >= 1.0 {
+            return self.and(seen);
+        }
+        // A document with several partners has all of them: about as many as it has among the new ones.
+        let deviation = DEVIATIONS * (seen * self.partners.max(1.0)).sqrt();
+        Self {
+            value: self.value + seen / share,
+            low: self.low + (seen - deviation).max(0.0) / share,
+            high: self.high + (seen + deviation + UNSEEN) / share,
+            ..self
+        }
     }
 
     /// The pairs of a source, of whose `documents` in the sample `in_pairs` form `seen` pairs.
@@ -120,6 +150,19 @@ fn partners(each: f64, with_one: f64, p: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::kernel::random::SplitMix64;
+
+    #[test]
+    fn pairs_with_reference_documents_grow_as_the_documents() {
+        let share = Share { of_all: 0.1, read: 1.0 };
+        let own = PairsOf::new(20.0, 40.0, 1_000.0, share);
+        let both = own.and_in_proportion(100.0, share.of_all);
+        assert!((own.value - 2_000.0).abs() < 1e-6 && (both.value - 3_000.0).abs() < 1e-6, "{both:?}");
+        assert!(both.low > own.low + 400.0 && both.low < own.low + 1_000.0, "{both:?}");
+        assert!(both.high > own.high + 1_000.0 && both.high < own.high + 1_600.0, "{both:?}");
+        let all = PairsOf::new(20.0, 40.0, 1_000.0, Share { of_all: 1.0, read: 1.0 });
+        let both = all.and_in_proportion(100.0, 1.0);
+        assert_eq!((both.low, both.value, both.high), (120.0, 120.0, 120.0));
+    }
 
     /// The pairs and the documents with a partner in a sample of a share of `groups` groups of `size`.
     fn sampled(groups: u64, size: u64, share: f64, seed: u64) -> (f64, f64) {

@@ -94,6 +94,12 @@ impl<'a> Runner<'a> {
         Self { engine, output, claim, control, fingerprint, key, reached, earlier }
     }
 
+    /// Begins a run with these stages.
+    pub(super) fn begin(&self, stages: &[String]) {
+        self.control.progress.run_begins(stages);
+        self.expect(stages.len());
+    }
+
     /// Adds this many stages to the total.
     pub(crate) fn expect(&self, more: usize) {
         self.reached.lock().total += more;

@@ -12,7 +12,8 @@ use crate::error::Result;
 /// The first one of a stage. Those that are finished stay published.
 pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let stages = Stages::of(cx.job);
-    cx.runner.expect(stages.all().count());
+    let names: Vec<String> = stages.all().map(|stage| stage.name().into_owned()).collect();
+    cx.runner.begin(&names);
     run(cx, stages.search).await?;
     if !cx.engine().runs_stages_together() {
         run(cx, stages.pairs).await?;

@@ -1,7 +1,7 @@
 //! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be missing.
 //!
 //! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters that are
-//! shown and reads their texts, `before` compares with an earlier output, `record`
+//! shown and reads their texts, `passages` has those that repeat the most, `before` compares with an earlier output, `record`
 //! adds what was forecast, and `page` makes the HTML of it, by the template
 //! `report.html`.
 
@@ -10,6 +10,7 @@ mod draws;
 mod links;
 mod numbers;
 mod page;
+mod passages;
 mod query;
 mod record;
 mod view;
@@ -22,6 +23,7 @@ use crate::evaluate;
 use crate::lookup::Finished;
 pub use crate::page::{Part, Side};
 pub use page::html;
+pub use passages::{FrequentPassage, RepeatedPassages};
 pub use record::Record;
 pub use view::{
     Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,

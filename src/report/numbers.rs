@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
+use super::passages;
 use super::query::query;
 use super::view::{
     Alarms, ClusterSizes, Cost, Example, Numbers, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed,
@@ -69,6 +70,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         spared,
         spared_examples,
         rejected: rejected(session, &run.rejects).await?,
+        passages: passages::read(session, finished).await?,
         recall: Recall {
             at_threshold: job.expected_recall(),
             expected: expected(session, job).await?,

@@ -4,6 +4,7 @@ use askama::Template;
 
 use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, SimilarityBin};
 use crate::audit::Judged;
+use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::evaluate::{Estimate, Recall};
 use crate::page::text::{decimal, one_line};
@@ -105,6 +106,11 @@ impl Page<'_> {
     /// An id, a path or a value on one line.
     fn id(&self, id: &str) -> String {
         one_line(id)
+    }
+
+    /// A part of a text on one line.
+    fn sample(&self, text: &str) -> String {
+        visible(text.trim()).into_owned()
     }
 
     fn or_none(&self, id: &Option<String>) -> String {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::passages::RepeatedPassages;
 use crate::audit::Judged;
 use crate::evaluate::Evaluation;
 use crate::forecast::{Forecast, StageForecast};
@@ -44,6 +45,8 @@ pub struct Report {
     pub spared_examples: Vec<SpareExample>,
     /// Documents that were not compared.
     pub rejected: Vec<Rejected>,
+    /// Passages that repeat inside documents; `None` if the job does not search for them.
+    pub passages: Option<RepeatedPassages>,
     /// What was found of what there is.
     pub recall: Recall,
     /// What labels say about the pairs; `None` if no file has such.

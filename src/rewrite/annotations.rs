@@ -2,28 +2,31 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, StringBuilder, UInt64Array};
+use arrow::array::{ArrayRef, StringBuilder, UInt64Array};
 use arrow::compute::cast as cast_array;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
-use datafusion::execution::SendableRecordBatchStream;
-use datafusion::prelude::{SessionContext, cast, col, lit};
-use futures::TryStreamExt;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::prelude::SessionContext;
 use serde::{Deserialize, Serialize};
 
+use super::row_walk::{RowTexts, RowWalk};
 use super::spans::{PartSpans, SpanCursor};
 use crate::error::{Error, Result};
 use crate::job;
+use crate::output::Layout;
 use crate::output::manifest::File;
-use crate::output::{Layout, read};
 use crate::schema::IdType;
 use crate::source::{AddedValue, RowFormat};
 
 /// What a document is annotated with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Annotation {
     /// Its cluster.
     Clusters,
+    /// The number of documents that it represents.
+    ClusterSize,
+    /// The numbers of documents of each group that it represents.
+    GroupSizes,
     /// The spans that repeat in it and do not stay.
     Spans,
 }
@@ -36,6 +39,9 @@ pub(crate) struct AnnotationColumn {
 }
 
 impl Annotation {
+    /// All of them.
+    const ALL: [Self; 4] = [Self::Clusters, Self::ClusterSize, Self::GroupSizes, Self::Spans];
+
     /// The columns of an annotation, for ids of the type `id`.
     fn columns(self, id: IdType) -> Vec<AnnotationColumn> {
         let column = |(name, data_type)| AnnotationColumn { name, data_type };
@@ -44,6 +50,8 @@ impl Annotation {
                 let types = [id.arrow(), DataType::Boolean, id.arrow()];
                 ["cluster_id", "representative", "kept_id"].into_iter().zip(types).map(column).collect()
             }
+            Self::ClusterSize => vec![column(("cluster_size", DataType::Int64))],
+            Self::GroupSizes => vec![column(("group_sizes", DataType::Utf8))],
             Self::Spans => vec![column(("repeated_spans", DataType::Utf8))],
         }
     }
@@ -52,6 +60,7 @@ impl Annotation {
     fn option(self) -> &'static str {
         match self {
             Self::Clusters => "--annotate",
+            Self::ClusterSize | Self::GroupSizes => "--columns",
             Self::Spans => "--passages mark",
         }
     }
@@ -78,6 +87,25 @@ pub(crate) fn clustered_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
+/// The columns of the table of the sizes of clusters.
+pub(crate) fn sizes_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+        Field::new("cluster_size", DataType::Int64, false),
+    ]))
+}
+
+/// The columns of the table of the sizes of groups: a row for each group of each document.
+pub(crate) fn group_sizes_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+        Field::new("group", DataType::Utf8, true),
+        Field::new("documents", DataType::Int64, false),
+    ]))
+}
+
 /// Appends the names of the columns of `annotations` to the header of the file `path`.
 ///
 /// # Errors
@@ -99,10 +127,8 @@ pub(crate) fn column_exists(name: &str, path: &str) -> Error {
 
 /// The error for a name that an annotation would add; `what` has it.
 pub(super) fn name_exists(name: &str, what: &str) -> Error {
-    let option = match names(&[Annotation::Spans]).contains(&name) {
-        true => Annotation::Spans.option(),
-        false => Annotation::Clusters.option(),
-    };
+    let adds = |annotation: &Annotation| names(&[*annotation]).contains(&name);
+    let option = Annotation::ALL.into_iter().find(adds).map_or("this", Annotation::option);
     Error::input(format!(
         "{what} already, which {option} would add: rename it and run the job again, or apply without {option}"
     ))
@@ -138,10 +164,11 @@ impl Annotations {
         }
         let mut cursors = Vec::with_capacity(self.tables.len());
         for AnnotationTable { annotation, files } in &self.tables {
+            let walk = async |schema| RowWalk::of(session, records, files, (source, schema)).await;
             cursors.push(match annotation {
-                Annotation::Clusters => TableCursor::Clusters(
-                    ClusterCursor::of(session, records, files, (source, self.id)).await?,
-                ),
+                Annotation::Clusters => TableCursor::Rows(walk(clustered_schema(self.id)).await?),
+                Annotation::ClusterSize => TableCursor::Rows(walk(sizes_schema()).await?),
+                Annotation::GroupSizes => TableCursor::Counts(walk(group_sizes_schema()).await?),
                 Annotation::Spans => {
                     let spans = PartSpans::of(session, records, files, (source, source)).await?;
                     TableCursor::Spans(spans.of_file(source))
@@ -163,21 +190,28 @@ pub(super) struct Cursor {
 }
 
 enum TableCursor {
-    Clusters(ClusterCursor),
+    /// A row has the values of the columns.
+    Rows(RowWalk),
+    /// Rows of (name, number) are a JSON object.
+    Counts(RowWalk),
     Spans(SpanCursor),
 }
 
 impl Cursor {
-    /// The values of the annotation columns of the document at `position`, which must increase from call to call; null where it is
-    /// in no cluster or has no span.
+    /// The values of the annotation columns of the document at `position`, which must increase from call to call; null where a
+    /// table has no row about it.
     ///
     /// # Errors
     /// When a table cannot be read.
     pub(super) async fn at(&mut self, position: u64) -> Result<Vec<AddedValue>> {
         let mut values = Vec::with_capacity(self.columns.len());
-        for cursor in &mut self.cursors {
+        for (annotation, cursor) in self.annotations.iter().zip(&mut self.cursors) {
             match cursor {
-                TableCursor::Clusters(cursor) => values.extend(cursor.at(position).await?),
+                TableCursor::Rows(rows) => {
+                    let row = rows.at(position).await?.into_iter().next();
+                    values.extend(row_values(&annotation.columns(self.id), row));
+                }
+                TableCursor::Counts(rows) => values.push(counts(rows.at(position).await?)),
                 TableCursor::Spans(cursor) => {
                     let spans = cursor.at(position).await?;
                     let spans: Vec<[usize; 2]> =
@@ -211,79 +245,28 @@ impl Cursor {
     }
 }
 
-/// A walk through the clusters of the documents of a file.
-struct ClusterCursor {
-    rows: SendableRecordBatchStream,
-    batch: Option<RecordBatch>,
-    at: usize,
-    id: IdType,
-}
-
-impl ClusterCursor {
-    async fn of(
-        session: &SessionContext,
-        records: &Layout,
-        files: &[File],
-        (source, id): (&str, IdType),
-    ) -> Result<Self> {
-        let table = read::frame(session, records, files, clustered_schema(id))?;
-        let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
-        let rows = table
-            .filter(col("source").eq(lit(source)))?
-            .select(vec![
-                cast(col("position"), DataType::UInt64).alias("position"),
-                text("cluster_id"),
-                col("representative"),
-                text("kept_id"),
-            ])?
-            .sort(vec![col("position").sort(true, false)])?;
-        Ok(Self { rows: rows.execute_stream().await?, batch: None, at: 0, id })
-    }
-
-    async fn at(&mut self, position: u64) -> Result<[AddedValue; 3]> {
-        let none = || [AddedValue::Null, AddedValue::Null, AddedValue::Null];
-        loop {
-            let rows = self.batch.as_ref().map_or(0, RecordBatch::num_rows);
-            if self.at >= rows {
-                match self.rows.try_next().await? {
-                    Some(batch) => (self.batch, self.at) = (Some(batch), 0),
-                    None => return Ok(none()),
-                }
-                continue;
-            }
-            let Some(batch) = &self.batch else { return Ok(none()) };
-            let Some(positions) = batch.column(0).as_primitive_opt::<UInt64Type>() else {
-                return Err(Error::bug("positions came of another type"));
-            };
-            match positions.value(self.at) {
-                found if found > position => return Ok(none()),
-                found if found < position => self.at += 1,
-                _ => {
-                    let at = self.at;
-                    self.at += 1;
-                    return cluster(batch, at, self.id);
-                }
-            }
-        }
-    }
-}
-
-/// The cluster of a document, whether it represents it, and the document that does.
-fn cluster(batch: &RecordBatch, at: usize, id: IdType) -> Result<[AddedValue; 3]> {
-    let value = |column: usize| {
-        let text = batch.column(column).as_string_opt::<i32>()?.value(at).to_owned();
-        Some(match id {
-            IdType::Utf8 => AddedValue::Text(text),
-            IdType::Int64 => AddedValue::Literal(text),
-        })
+/// The values of a row in these columns; all are null if there is no row.
+fn row_values(columns: &[AnnotationColumn], row: Option<RowTexts>) -> Vec<AddedValue> {
+    let value = |(column, text): (&AnnotationColumn, Option<String>)| match (text, &column.data_type) {
+        (None, _) => AddedValue::Null,
+        (Some(text), DataType::Utf8) => AddedValue::Text(text),
+        (Some(text), _) => AddedValue::Literal(text),
     };
-    let representative = batch.column(2).as_boolean_opt().map(|flags| flags.value(at));
-    match (value(1), representative, value(3)) {
-        (Some(cluster_id), Some(representative), Some(kept_id)) => {
-            Ok([cluster_id, AddedValue::Literal(representative.to_string()), kept_id])
-        }
-        _ => Err(Error::bug("the table of documents in clusters came with other types")),
+    let texts = row.unwrap_or_else(|| vec![None; columns.len()]);
+    columns.iter().zip(texts).map(value).collect()
+}
+
+/// Rows of (name, number) as a JSON object, without those that have no name; null if there are no rows.
+fn counts(rows: Vec<RowTexts>) -> AddedValue {
+    if rows.is_empty() {
+        return AddedValue::Null;
     }
+    let field = |row: RowTexts| match <[Option<String>; 2]>::try_from(row) {
+        Ok([Some(name), Some(number)]) => Some(format!("{}:{number}", serde_json::Value::from(name))),
+        _ => None,
+    };
+    let fields: Vec<String> = rows.into_iter().filter_map(field).collect();
+    AddedValue::Literal(format!("{{{}}}", fields.join(",")))
 }
 
 /// A schema with the columns of `annotations` after its own.

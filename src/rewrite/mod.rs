@@ -14,6 +14,7 @@ mod exec;
 mod one_file;
 mod parquet;
 pub(crate) mod record;
+mod row_walk;
 mod rows;
 mod spans;
 mod whole_file;
@@ -21,7 +22,8 @@ mod work;
 
 pub use actions::Rejects;
 pub(crate) use annotations::{
-    Annotation, AnnotationTable, annotated, append_names, clustered_schema, column_exists, names,
+    Annotation, AnnotationTable, annotated, append_names, clustered_schema, column_exists,
+    group_sizes_schema, names, sizes_schema,
 };
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use record::{Counts, SourceRecord, Written};

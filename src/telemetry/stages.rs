@@ -13,6 +13,10 @@ pub(crate) struct Stages {
 }
 
 impl Progress for Stages {
+    fn run_begins(&self, stages: &[String]) {
+        self.shown.run_begins(stages);
+    }
+
     fn stage_begins(&self, name: &str, number: usize, stages: usize) {
         self.recorded.stage_begins(name);
         self.shown.stage_begins(name, number, stages);

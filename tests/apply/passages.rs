@@ -181,7 +181,7 @@ fn csv_field(text: &str) -> String {
 }
 
 /// The fields of CSV records without a quote inside of a field that is not in quotes.
-fn csv_records(text: &str) -> Vec<Vec<String>> {
+pub fn csv_records(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut chars, mut quoted) = (text.chars().peekable(), false);
     while let Some(c) = chars.next() {

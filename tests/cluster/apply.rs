@@ -91,7 +91,11 @@ fn applied_by_a_cluster_files_are_those_of_one_process() {
         std::fs::write(&job, job_text_of(format, input.join(""), &output) + passages).unwrap();
         resemblance().arg("run").arg(&job).assert().success();
         let drop = &["--passages", "drop", "--min-words", "20"][..];
-        for (at, options) in [&["--rejects", "separate"][..], &["--annotate"], drop].into_iter().enumerate() {
+        for (at, options) in
+            [&["--rejects", "separate"][..], &["--annotate", "--columns", "cluster_size"], drop]
+                .into_iter()
+                .enumerate()
+        {
             let (expected, to) =
                 (folder.join(format!("{format}{at}-alone")), folder.join(format!("{format}{at}")));
             alone(&output, &expected, options);
@@ -147,8 +151,9 @@ fn from_bucket_to_bucket() {
     std::fs::write(&job, job_text(s3.url("in/"), s3.url("out/"))).unwrap();
     resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
     let (from, expected) = (s3.url("out/"), s3.url("alone/"));
-    resemblance().envs(s3.env()).args(["apply", &from, "--to", &expected]).assert().success();
-    cluster.apply(&from, &s3.url("to/"), &[]).succeed(QUIET);
+    let columns = &["--columns", "cluster_size"];
+    resemblance().envs(s3.env()).args(["apply", &from, "--to", &expected]).args(columns).assert().success();
+    cluster.apply(&from, &s3.url("to/"), columns).succeed(QUIET);
     assert!(written(&s3.file("to")) == written(&s3.file("alone")));
     assert_eq!(told(&s3.file("to")), told(&s3.file("alone")));
     assert!(removed(&s3.file("to")).len() > 20);

@@ -1,7 +1,8 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
 use crate::apply::{
-    Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Rejects, Settings,
+    Column, Columns, Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Rejects,
+    Settings, SizeCounts,
 };
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
@@ -17,6 +18,7 @@ Examples:
   resemblance apply out/reviews/ --dry-run
   resemblance apply out/reviews/ --to clean/
   resemblance apply out/reviews/ --to marked/ --annotate
+  resemblance apply out/reviews/ --to clean/ --columns cluster_size
   resemblance apply out/pages/ --to clean/ --passages cut
   resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/";
 
@@ -44,6 +46,9 @@ pub(in crate::cli) struct Apply {
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
+    /// Add columns to the documents that stay
+    #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
+    columns: Vec<Size>,
     /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
     passages: Option<Action>,
@@ -98,6 +103,15 @@ enum Action {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Size {
+    /// The number of documents that a document represents: itself, and those that are removed because of it
+    ClusterSize,
+    /// The same number for each group, as a JSON object; the job needs source.group
+    GroupSizes,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
     /// Files
     Parquet,
@@ -109,6 +123,7 @@ enum Kind {
 struct Report {
     counts: Counts,
     passages: PassageCounts,
+    sizes: Option<SizeCounts>,
     groups: Option<Vec<GroupCounts>>,
     superseded: u64,
     losses: Losses,
@@ -125,6 +140,7 @@ impl Apply {
                 Where::Separate => Rejects::Separate,
             },
             annotate: self.annotate,
+            columns: self.columns(),
             tables: match self.tables {
                 Kind::Parquet => Tables::Parquet,
                 Kind::Delta => Tables::Delta,
@@ -153,7 +169,8 @@ impl Apply {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, settings, &control).await?;
                     let (counts, passages) = (outcome.manifest.counts, outcome.manifest.passage_counts);
-                    Ok((Report { counts, passages, groups: None, superseded, losses }, Some(outcome)))
+                    let sizes = outcome.manifest.sizes;
+                    Ok((Report { counts, passages, sizes, groups: None, superseded, losses }, Some(outcome)))
                 }
                 _ => {
                     for warning in opened.warnings() {
@@ -162,7 +179,8 @@ impl Apply {
                     let groups = opened.groups(engine.session(), settings).await?;
                     let passages = opened.passages(engine.session(), settings).await?;
                     let counts = opened.counts(engine.session(), settings, passages).await?;
-                    Ok((Report { counts, passages, groups, superseded, losses }, None))
+                    let sizes = opened.sizes(engine.session(), settings).await?;
+                    Ok((Report { counts, passages, sizes, groups, superseded, losses }, None))
                 }
             }
         });
@@ -175,10 +193,13 @@ impl Apply {
     }
 
     fn text(&self, report: &Report, outcome: Option<&Outcome>) -> String {
-        let Report { counts, passages, groups, superseded, losses } = report;
+        let Report { counts, passages, sizes, groups, superseded, losses } = report;
         let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
         let mut text = applied::counts(duplicates, self.of_rejects());
         text.push_str(&self.passages_text(*passages));
+        if let Some(sizes) = sizes {
+            text.push_str(&self.sizes_text(*sizes));
+        }
         if !self.annotate {
             text.push_str(&applied::losses(losses));
         }
@@ -199,6 +220,15 @@ impl Apply {
             _ => "nothing was written\n".to_owned(),
         });
         text
+    }
+
+    /// The columns that documents which stay get.
+    fn columns(&self) -> Columns {
+        let column = |size: &Size| match size {
+            Size::ClusterSize => Column::ClusterSize,
+            Size::GroupSizes => Column::GroupSizes,
+        };
+        self.columns.iter().map(column).collect()
     }
 
     /// What is done with passages.
@@ -236,6 +266,18 @@ impl Apply {
         lines.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
     }
 
+    /// The line for the documents that get columns.
+    fn sizes_text(&self, SizeCounts { documents, represented, largest }: SizeCounts) -> String {
+        let names: Vec<&str> = self.columns().iter().map(Column::name).collect();
+        format!(
+            "{:>12} get {}: each represents {} at most, and all of them {}\n",
+            print::count(documents),
+            names.join(" and "),
+            print::counted(largest, "document"),
+            print::count(represented),
+        )
+    }
+
     fn of_rejects(&self) -> &'static str {
         match self.rejects {
             Where::Keep => "rejected by the job, which stay",
@@ -257,10 +299,11 @@ fn table(groups: &[GroupCounts]) -> String {
 }
 
 fn record(report: &Report, outcome: Option<&Outcome>) -> String {
-    let Report { counts, passages, groups, superseded, losses } = report;
+    let Report { counts, passages, sizes, groups, superseded, losses } = report;
     let mut record = applied::record(*counts, outcome);
     record["superseded_reference_documents"] = (*superseded).into();
     record["passages"] = serde_json::json!(passages);
+    record["sizes"] = serde_json::json!(sizes);
     record["groups"] = serde_json::json!(groups);
     record["losses"] = serde_json::json!(losses);
     record["files_reused"] = outcome.map(|outcome| outcome.files_reused).into();

@@ -11,6 +11,7 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
+use crate::cli::support::time_left::Costs;
 use crate::cli::support::{evaluated, forecasted, left_out, metrics_text, panics, print, telemetry};
 use crate::engine::Progress;
 use crate::error::Result;
@@ -98,7 +99,9 @@ impl Run {
             let job = job?;
             if let Some(sample) = self.forecast {
                 let settings = Settings { sample: sample.get() as u64, seed: 1, tasks: None };
-                forecast = Some(forecasted::make(&job, &settings, screen)?);
+                let made = forecasted::make(&job, &settings, screen)?;
+                screen.expect(Costs::forecast(&made, job.engine.cluster.is_none()));
+                forecast = Some(made);
                 machine::forget_peak_memory();
             }
             let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);

@@ -39,17 +39,7 @@ pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> R
 }
 
 fn seconds(Seconds { value, low, high }: Seconds) -> [String; 2] {
-    [duration(value), format!("{} to {}", duration(low), duration(high))]
-}
-
-/// Seconds as people say them.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3_600.0),
-    }
+    [print::duration(value), format!("{} to {}", print::duration(low), print::duration(high))]
 }
 
 fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) -> [String; 2] {
@@ -128,7 +118,7 @@ pub(in crate::cli) fn compared(forecast: &Forecast, measured: &Manifest, peak_me
         rows.push(vec![name.to_owned(), value, range, measured]);
     };
     let all: f64 = measured.stages.iter().map(|stage| stage.seconds).sum();
-    row("seconds", seconds(forecast.seconds), duration(all));
+    row("seconds", seconds(forecast.seconds), print::duration(all));
     if let Some((memory, peak)) = forecast.peak_memory_bytes.zip(peak_memory) {
         row("peak memory", amount(memory, bytes), bytes(peak));
     }
@@ -139,7 +129,7 @@ pub(in crate::cli) fn compared(forecast: &Forecast, measured: &Manifest, peak_me
     row("pairs", amount(forecast.pairs, count), count(measured.counts.pairs));
     for stage in &forecast.stages {
         if let Some(took) = measured.stages.iter().find(|took| took.name == stage.name) {
-            row(&stage.name, seconds(stage.seconds), duration(took.seconds));
+            row(&stage.name, seconds(stage.seconds), print::duration(took.seconds));
         }
     }
     print::table(&["", "forecast", "range", "measured"], &rows)

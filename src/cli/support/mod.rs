@@ -31,4 +31,5 @@ pub(in crate::cli) mod run_job;
 pub(in crate::cli) mod side_by_side;
 pub(in crate::cli) mod telemetry;
 pub(in crate::cli) mod temporary;
+pub(in crate::cli) mod time_left;
 pub(in crate::cli) mod work;

@@ -91,6 +91,16 @@ pub(in crate::cli) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// Seconds as people say them.
+pub(in crate::cli) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3_600.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::address::secrets::masked;
+use crate::cli::support::time_left::{self, Costs, TimeLeft};
 use crate::cli::support::{log, print, telemetry};
 use crate::engine::{Progress, Reached, Unit};
 use crate::environment::Environment;
@@ -21,6 +22,8 @@ pub(in crate::cli) struct Screen {
     /// The format of log lines.
     format: log::Format,
     is_quiet: bool,
+    /// The costs of the stages of the next run, if it has a forecast.
+    costs: Arc<Mutex<Option<Costs>>>,
 }
 
 impl Screen {
@@ -30,12 +33,17 @@ impl Screen {
             true => ProgressBar::no_length(),
             false => ProgressBar::hidden(),
         };
-        Self { bar, format: log::Format::Text, is_quiet: false }
+        Self { bar, format: log::Format::Text, is_quiet: false, costs: Arc::default() }
     }
 
     /// The screen for lines in `format`, and for errors alone if it `is_quiet`.
     pub(in crate::cli) fn with(self, format: log::Format, is_quiet: bool) -> Self {
         Self { format, is_quiet, ..self }
+    }
+
+    /// The next run has a forecast with these costs.
+    pub(in crate::cli) fn expect(&self, costs: Costs) {
+        *self.costs.lock().unwrap_or_else(PoisonError::into_inner) = Some(costs);
     }
 
     /// Shows a line on standard error, unless the screen is quiet; among log lines of JSON it is one of them.
@@ -62,7 +70,7 @@ impl Screen {
         let colour = std::io::stderr().is_terminal() && environment.allows_colour();
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(Self { bar: self.bar.clone(), format, is_quiet: quiet })
+            .with_writer(Self { format, is_quiet: quiet, ..self.clone() })
             .with_target(false)
             .log_internal_errors(false);
         // This fails only if the process has a log already, which then stays.
@@ -76,7 +84,9 @@ impl Screen {
         telemetry::watched(Arc::new(Bar {
             bar: self.bar.clone(),
             format: self.format,
+            costs: Arc::clone(&self.costs),
             stage: Mutex::default(),
+            run: Mutex::default(),
         }))
     }
 
@@ -136,7 +146,10 @@ struct Bar {
     bar: ProgressBar,
     /// The format of log lines.
     format: log::Format,
+    costs: Arc<Mutex<Option<Costs>>>,
     stage: Mutex<Stage>,
+    /// The run of a job and its beginning; `None` for other work.
+    run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
 /// The running stage.
@@ -160,6 +173,20 @@ impl Bar {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes the time that the run will still take. Returns the seconds, if they can be estimated.
+    fn left(&self, change: impl FnOnce(&mut TimeLeft)) -> Option<f64> {
+        let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, began) = run.as_mut()?;
+        change(left);
+        let seconds = left.seconds(began.elapsed().as_secs_f64())?;
+        Some((seconds * 10.0).round() / 10.0)
+    }
+
+    /// Shows the running stage, and the seconds until the end of the run.
+    fn show(&self, Stage { name, number, stages, .. }: &Stage, left: Option<f64>) {
+        self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
+    }
+
     fn set_style(&self, template: &str) {
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style);
@@ -168,20 +195,27 @@ impl Bar {
 }
 
 impl Progress for Bar {
+    fn run_begins(&self, stages: &[String]) {
+        let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = TimeLeft::of(costs.unwrap_or_else(Costs::typical), stages);
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some((left, Instant::now()));
+    }
+
     fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+        let left_seconds = self.left(|run| run.begins(name));
         {
             let mut stage = self.stage();
             let ended = stage.ended;
             *stage = Stage { name: name.to_owned(), number, stages, ended, ..Stage::default() };
+            self.show(&stage, left_seconds);
         }
         self.set_style(UNKNOWN);
         self.bar.enable_steady_tick(Duration::from_millis(120));
-        self.bar.set_prefix(format!("[stage {number} of {stages}] {name}"));
         self.bar.set_message("");
         self.bar.tick();
         // A visible bar shows the stage, and of text lines each stage has one, at its end.
         if self.bar.is_hidden() && self.format == log::Format::Json {
-            tracing::info!(stage = name, number, stages, "begins");
+            tracing::info!(stage = name, number, stages, left_seconds, "begins");
         }
     }
 
@@ -200,7 +234,9 @@ impl Progress for Bar {
     }
 
     fn stage_reaches(&self, Reached { done, all, unit }: Reached) {
+        let left_seconds = self.left(|run| run.reaches(done as f64 / all.max(1) as f64));
         let mut stage = self.stage();
+        self.show(&stage, left_seconds);
         if stage.unit != Some(unit) {
             stage.unit = Some(unit);
             self.bar.set_length(all);
@@ -219,7 +255,7 @@ impl Progress for Bar {
                 Unit::Rows => "rows",
                 Unit::Bytes => "bytes",
             };
-            tracing::debug!(target: TARGET, stage = name, number, stages, done, all, unit, "reached");
+            tracing::debug!(target: TARGET, stage = name, number, stages, done, all, unit, left_seconds, "reached");
         }
     }
 
@@ -234,14 +270,22 @@ impl Progress for Bar {
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
         let seconds = (seconds * 1e3).round() / 1e3;
+        let left_seconds = self.left(|run| run.ends(name, reused));
         let (number, stages) = {
             let mut stage = self.stage();
             stage.ended += 1;
             (stage.ended, stage.stages)
         };
         match reused {
-            true => tracing::info!(stage = name, number, stages, rows, "taken over from an earlier run"),
-            false => tracing::info!(stage = name, number, stages, rows, seconds, "done"),
+            true => tracing::info!(
+                stage = name,
+                number,
+                stages,
+                rows,
+                left_seconds,
+                "taken over from an earlier run"
+            ),
+            false => tracing::info!(stage = name, number, stages, rows, seconds, left_seconds, "done"),
         }
     }
 }

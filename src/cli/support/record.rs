@@ -51,6 +51,10 @@ impl Recorder {
 }
 
 impl Progress for Recorder {
+    fn run_begins(&self, stages: &[String]) {
+        self.shown.run_begins(stages);
+    }
+
     fn stage_begins(&self, name: &str, number: usize, stages: usize) {
         self.shown.stage_begins(name, number, stages);
     }

@@ -1,0 +1,166 @@
+//! How many documents each document that stays represents: itself, and those of the source that go because of it.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::JoinType;
+use datafusion::common::cast::as_int64_array;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{count, max, sum};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use datafusion::scalar::ScalarValue;
+use serde::{Deserialize, Serialize};
+
+use super::columns::Column;
+use super::decisions::{clustered, removed_ids};
+use super::losses;
+use super::settings::Settings;
+use crate::error::{Error, Result};
+use crate::output::Stored;
+use crate::pipeline::frames::by_group;
+use crate::rewrite::{group_sizes_schema, sizes_schema};
+use crate::schema::Table;
+
+/// The numbers of the documents that get the columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeCounts {
+    /// Documents that get them.
+    pub documents: u64,
+    /// The sum of their sizes.
+    pub represented: u64,
+    /// The largest size.
+    pub largest: u64,
+}
+
+/// The rows of the table of a column, in the columns of [`schema`]. Documents of `short` are removed too.
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn rows(
+    column: Column,
+    (session, stored): (&SessionContext, &Stored),
+    settings: Settings,
+    short: Option<DataFrame>,
+) -> Result<DataFrame> {
+    match column {
+        Column::ClusterSize => sizes((session, stored), settings, short),
+        Column::GroupSizes => group_sizes((session, stored), settings, short),
+    }
+}
+
+/// The columns of the table of a column.
+pub(super) fn schema(column: Column) -> SchemaRef {
+    match column {
+        Column::ClusterSize => sizes_schema(),
+        Column::GroupSizes => group_sizes_schema(),
+    }
+}
+
+/// The size of each document that stays, in the columns of [`sizes_schema`].
+fn sizes(
+    (session, stored): (&SessionContext, &Stored),
+    settings: Settings,
+    short: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let others = represented((session, stored), settings, None)?
+        .aggregate(vec![col("of")], vec![count(lit(1)).alias("others")])?;
+    let kept = kept((session, stored), settings, short)?;
+    let size = coalesce(vec![col("others"), lit(0_i64)]) + lit(1_i64);
+    let rows = others.join(kept, JoinType::Right, &["of"], &["id"], None)?;
+    Ok(rows.select(vec![col("source"), col("position"), size.alias("cluster_size")])?)
+}
+
+/// The size of each document that stays by group, in the columns of [`group_sizes_schema`].
+fn group_sizes(
+    (session, stored): (&SessionContext, &Stored),
+    settings: Settings,
+    short: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let group = stored.job().source.group.as_deref();
+    let kept = kept((session, stored), settings, short)?;
+    let own = kept.clone().select(vec![col("id").alias("of"), col("group")])?;
+    let counted = represented((session, stored), settings, group)?
+        .union(own)?
+        .aggregate(vec![col("of"), col("group").alias("name")], vec![count(lit(1)).alias("documents")])?;
+    let rows = counted.join(kept, JoinType::Inner, &["of"], &["id"], None)?;
+    Ok(rows.select(vec![col("source"), col("position"), col("name").alias("group"), col("documents")])?)
+}
+
+/// The documents of the source that go because of another one of it: (of, group), the other one and the own group.
+fn represented(
+    (session, stored): (&SessionContext, &Stored),
+    settings: Settings,
+    group: Option<&str>,
+) -> Result<DataFrame> {
+    let clustered = losses::annotated(clustered(session, stored, group)?, session, stored, settings)?;
+    let gone = clustered.filter((!col("representative")).and(!col("kept_known")))?;
+    Ok(gone.select(vec![col("kept_id").alias("of"), col("group")])?)
+}
+
+/// The documents that were compared and stay: (id, source, position, group). Where `settings` annotate, those that would stay.
+fn kept(
+    (session, stored): (&SessionContext, &Stored),
+    settings: Settings,
+    short: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let group = by_group::group(stored.job().source.group.as_deref());
+    let documents = stored.table(session, Table::Documents)?;
+    let documents = documents.select(vec![
+        col("id"),
+        cast(col("source"), DataType::Utf8).alias("source"),
+        col("position"),
+        group,
+    ])?;
+    let gone = removed_ids(session, stored, settings.contained)?;
+    let kept = gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
+    match short {
+        None => Ok(kept),
+        Some(short) => {
+            let short = short.select(vec![col("id").alias("short_id")])?;
+            Ok(short.join(kept, JoinType::RightAnti, &["short_id"], &["id"], None)?)
+        }
+    }
+}
+
+/// The numbers of the sizes.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn counts(
+    inputs: (&SessionContext, &Stored),
+    settings: Settings,
+    short: Option<DataFrame>,
+) -> Result<SizeCounts> {
+    let size = || col("cluster_size");
+    let none = || lit(ScalarValue::Int64(Some(0)));
+    let counted =
+        sizes(inputs, settings, short)?.aggregate(vec![], vec![count(lit(1)), sum(size()), max(size())])?;
+    let columns = counted.schema().columns().into_iter();
+    let columns = columns.map(|column| coalesce(vec![column.into(), none()])).collect::<Vec<_>>();
+    let batches = counted.select(columns)?.collect().await?;
+    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+        return Ok(SizeCounts::default());
+    };
+    let number =
+        |batch: &RecordBatch, at: usize| Ok::<_, Error>(as_int64_array(batch.column(at))?.value(0) as u64);
+    Ok(SizeCounts {
+        documents: number(batch, 0)?,
+        represented: number(batch, 1)?,
+        largest: number(batch, 2)?,
+    })
+}
+
+/// Refuses an output whose job has no groups that could be counted.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do.
+pub(super) fn refuse(stored: &Stored, settings: Settings) -> Result<()> {
+    let wants_groups = settings.columns.iter().any(|column| column == Column::GroupSizes);
+    if !wants_groups || stored.job().source.group.is_some() {
+        return Ok(());
+    }
+    Err(Error::job(format!(
+        "--columns group_sizes: the job of {} has no source.group, which names the column of the groups: set it and run the job again, or \
+         use --columns cluster_size",
+        stored.layout().shown()
+    )))
+}

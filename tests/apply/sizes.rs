@@ -1,0 +1,304 @@
+//! `--columns`: the documents that stay have the numbers of documents that they represent, compared with plain counting.
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use serde_json::{Value, json};
+
+use super::columns::parquet;
+use super::passages::csv_records;
+use super::*;
+
+/// Groups that JSON has to quote, and documents without a group.
+const GROUPS: [Option<&str>; 4] = [Some("north"), Some("a \"b\",\n{c}"), Some(""), None];
+
+/// The values of the columns of a document.
+type Sizes = (Option<u64>, Option<Value>);
+
+struct Scene {
+    applied: Applied,
+    format: &'static str,
+    documents: Vec<Document>,
+}
+
+/// Documents in two files; the first row cannot be compared.
+fn scene(format: &'static str) -> Scene {
+    let applied = Applied::new();
+    let mut documents = corpus(41, 160, 25);
+    documents[0].1 = "short".into();
+    // A large cluster with all groups.
+    for row in 60..75 {
+        documents[row].1 = documents[20].1.clone();
+    }
+    let scene = Scene { applied, format, documents };
+    for name in ["a", "b"] {
+        let rows = scene.rows(name);
+        let line = |row: usize| {
+            let ((id, text), group) = (&scene.documents[row], GROUPS[row % 4]);
+            match format {
+                "csv" => {
+                    let group = group.unwrap_or_default().replace('"', "\"\"");
+                    format!("{id},{text},\"{group}\"\n")
+                }
+                _ => format!("{}\n", json!({"id": id, "text": text, "shop": group})),
+            }
+        };
+        let path = format!("{name}.{format}");
+        match format {
+            "parquet" => write_batch(&scene.applied.path("in").join(path), &scene.batch(rows), 40),
+            "csv" => {
+                scene.applied.put(&path, format!("id,text,shop\n{}", rows.map(line).collect::<String>()))
+            }
+            _ => scene.applied.put(&path, rows.map(line).collect::<String>()),
+        }
+    }
+    scene.applied.run(format, "id = \"id\"\ntext = \"text\"\ngroup = \"shop\"");
+    scene
+}
+
+impl Scene {
+    fn rows(&self, name: &str) -> std::ops::Range<usize> {
+        match name {
+            "a" => 0..100,
+            _ => 100..self.documents.len(),
+        }
+    }
+
+    fn batch(&self, rows: std::ops::Range<usize>) -> RecordBatch {
+        let column = |of: fn(&Document) -> &String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(self.documents[rows.clone()].iter().map(of)))
+        };
+        let groups: StringArray = rows.clone().map(|row| GROUPS[row % 4]).collect();
+        let columns: [(&str, ArrayRef); 3] = [
+            ("id", column(|document| &document.0)),
+            ("text", column(|document| &document.1)),
+            ("shop", Arc::new(groups)),
+        ];
+        let nullable = columns.into_iter().map(|(name, values)| (name, values, true));
+        RecordBatch::try_from_iter_with_nullable(nullable).unwrap()
+    }
+
+    /// The group of a document. In CSV the empty text is null.
+    fn group(&self, id: &str) -> Option<&'static str> {
+        let row = self.documents.iter().position(|document| document.0 == id).unwrap();
+        match self.format {
+            "csv" => GROUPS[row % 4].filter(|group| !group.is_empty()),
+            _ => GROUPS[row % 4],
+        }
+    }
+
+    /// The columns of each document that stays, where each of `gone` goes because of the document after it.
+    fn expected(&self, gone: &BTreeMap<String, String>) -> BTreeMap<String, Sizes> {
+        let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (id, _) in &self.documents[1..] {
+            of.entry(gone.get(id).unwrap_or(id)).or_default().push(id);
+        }
+        let sizes = |ids: &[&str]| {
+            let mut groups = serde_json::Map::new();
+            for group in ids.iter().filter_map(|id| self.group(id)) {
+                let count = groups.get(group).map_or(0, |count| count.as_u64().unwrap());
+                groups.insert(group.to_owned(), (count + 1).into());
+            }
+            (Some(ids.len() as u64), Some(Value::Object(groups)))
+        };
+        let mut expected: BTreeMap<String, Sizes> =
+            of.into_iter().map(|(id, ids)| (id.to_owned(), sizes(&ids))).collect();
+        // It was not compared.
+        expected.insert(self.documents[0].0.clone(), (None, None));
+        expected
+    }
+
+    /// The documents that go by the tables of the output, each with the one that represents it.
+    fn gone(&self) -> BTreeMap<String, String> {
+        let clustered = self.applied.clustered().into_values();
+        clustered.filter(|(_, kept, id)| kept != id).map(|(_, kept, id)| (id, kept)).collect()
+    }
+
+    /// The columns of the documents in the result.
+    fn found(&self, to: &str) -> BTreeMap<String, Sizes> {
+        let mut found = BTreeMap::new();
+        for name in ["a", "b"] {
+            let path = self.applied.path(to).join(format!("{name}.{}", self.format));
+            match self.format {
+                "parquet" => {
+                    let batch = parquet(&path).0;
+                    let names: Vec<String> =
+                        batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+                    assert_eq!(names[names.len() - 2..], ["cluster_size", "group_sizes"]);
+                    let sizes = batch
+                        .column_by_name("cluster_size")
+                        .unwrap()
+                        .as_primitive::<arrow::datatypes::Int64Type>();
+                    let groups = batch.column_by_name("group_sizes").unwrap().as_string::<i32>();
+                    for (row, id) in strings(&batch, "id").into_iter().enumerate() {
+                        let size = sizes.is_valid(row).then(|| sizes.value(row) as u64);
+                        let groups =
+                            groups.is_valid(row).then(|| serde_json::from_str(groups.value(row)).unwrap());
+                        assert!(found.insert(id, (size, groups)).is_none());
+                    }
+                }
+                "csv" => {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let records = text.strip_prefix("id,text,shop,cluster_size,group_sizes\n").unwrap();
+                    for record in csv_records(records) {
+                        let [id, _, _, size, groups] = <[String; 5]>::try_from(record).unwrap();
+                        let groups = (!groups.is_empty()).then(|| serde_json::from_str(&groups).unwrap());
+                        found.insert(id, (size.parse().ok(), groups));
+                    }
+                }
+                _ => {
+                    for line in std::fs::read_to_string(&path).unwrap().lines() {
+                        let line: Value = serde_json::from_str(line).unwrap();
+                        let groups = line.get("group_sizes").unwrap().clone();
+                        let groups = (!groups.is_null()).then_some(groups);
+                        found.insert(
+                            line["id"].as_str().unwrap().to_owned(),
+                            (line["cluster_size"].as_u64(), groups),
+                        );
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+const BOTH: &[&str] = &["--columns", "group_sizes,cluster_size"];
+
+/// What a dry run prints.
+fn dry(applied: &Applied, more: &[&str]) -> String {
+    let mut command = resemblance();
+    let ran = command.arg("apply").arg(applied.path("out")).arg("--dry-run").args(more).assert().success();
+    String::from_utf8(ran.get_output().stdout.clone()).unwrap()
+}
+
+#[test]
+fn sizes_are_those_of_plain_counting() {
+    for format in ["parquet", "csv", "jsonl"] {
+        let scene = scene(format);
+        let printed = scene.applied.apply("to", BOTH);
+        let expected = scene.expected(&scene.gone());
+        assert_eq!(scene.found("to"), expected, "{format}");
+        let sizes: Vec<u64> = expected.values().filter_map(|(size, _)| *size).collect();
+        let (all, largest) = (sizes.iter().sum::<u64>(), *sizes.iter().max().unwrap());
+        assert!(largest > 15 && all == 159, "the first row was rejected, {largest} {all}");
+        let counts = json!({"documents": sizes.len(), "represented": all, "largest": largest});
+        assert_eq!(printed["sizes"], counts);
+        assert_eq!(result(&scene.applied.path("to"))["columns"], json!(["cluster_size", "group_sizes"]));
+        // A dry run counts the same and writes nothing.
+        let before = files(&scene.applied.path(""));
+        let counted: Value =
+            serde_json::from_str(&dry(&scene.applied, &[BOTH, &["--json"]].concat())).unwrap();
+        assert_eq!(counted["sizes"], counts);
+        let line = format!(
+            "get cluster_size and group_sizes: each represents {largest} documents at most, and all of them 159"
+        );
+        let text = dry(&scene.applied, BOTH);
+        assert!(text.contains(&line), "{text}");
+        assert!(!dry(&scene.applied, &[]).contains("each represents"));
+        assert!(files(&scene.applied.path("")) == before);
+        // The same columns in another order are the same; others are not.
+        let again = ["--columns", "cluster_size", "--columns", "group_sizes"];
+        assert_eq!(scene.applied.apply("to", &again)["already_finished"], true);
+        let refused = scene.applied.refused("to", &["--columns", "cluster_size"], 2);
+        assert!(refused.contains("other options"), "{refused}");
+    }
+}
+
+#[test]
+fn documents_that_are_spared_represent_themselves() {
+    let scene = scene("parquet");
+    scene.applied.apply("to", &[BOTH, &["--contained", "0.98"]].concat());
+    let removed = scene.applied.path("to");
+    let mut gone = BTreeMap::new();
+    for file in result(&removed)["removed"].as_array().unwrap() {
+        let rows = parquet(&removed.join(file["path"].as_str().unwrap())).0;
+        gone.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "kept_id")));
+    }
+    assert!(gone.len() > 15 && gone.len() < scene.gone().len(), "{}", gone.len());
+    assert_eq!(scene.found("to"), scene.expected(&gone));
+}
+
+#[test]
+fn annotated_documents_that_others_represent_have_no_size() {
+    let scene = scene("jsonl");
+    scene.applied.apply("to", &[BOTH, &["--annotate"]].concat());
+    let gone = scene.gone();
+    let mut expected = scene.expected(&gone);
+    expected.extend(gone.into_keys().map(|id| (id, (None, None))));
+    assert_eq!(scene.found("to"), expected);
+    let line = std::fs::read_to_string(scene.applied.path("to/a.jsonl")).unwrap();
+    let names = ["cluster_id", "representative", "kept_id", "cluster_size", "group_sizes"]
+        .map(|name| line.find(name).unwrap());
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+/// Documents of earlier outputs are not in the source, so documents that stay do not represent them, and those that go because of them
+/// are in no number.
+#[test]
+fn reference_documents_are_not_counted() {
+    let scene = scene("jsonl");
+    let path = |name: &str| scene.applied.path(name).display().to_string();
+    for (name, from, against) in [("one", "a.jsonl", None), ("two", "b.jsonl", Some("one"))] {
+        let mut run = resemblance();
+        run.arg("run").arg(path("job.toml")).arg("--set").arg(format!("source.url={}/in/{from}", path("")));
+        run.arg("--set").arg(format!("output.url={}", path(name)));
+        if let Some(against) = against {
+            run.arg("--set").arg(format!("against.output={}", path(against)));
+        }
+        run.assert().success();
+    }
+    resemblance()
+        .args(["apply", &path("two"), "--to", &path("to"), "--columns", "cluster_size"])
+        .assert()
+        .success();
+    let kept = std::fs::read_to_string(scene.applied.path("to/b.jsonl")).unwrap();
+    let sizes = kept
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["cluster_size"].as_u64().unwrap());
+    let (count, sum) = (kept.lines().count() as u64, sizes.sum::<u64>());
+    let (mut own, mut reference) = (0, 0);
+    for file in result(&scene.applied.path("to"))["removed"].as_array().unwrap() {
+        let rows = parquet(&scene.applied.path("to").join(file["path"].as_str().unwrap())).0;
+        let places = rows.column_by_name("kept_source").unwrap();
+        reference += places.null_count() as u64;
+        own += (places.len() - places.null_count()) as u64;
+    }
+    assert!(own > 2 && reference > 5, "{own} {reference}");
+    assert_eq!(count + own + reference, 60);
+    assert_eq!(sum, count + own);
+}
+
+#[test]
+fn delta_tables_have_the_columns() {
+    let scene = scene("parquet");
+    scene.applied.apply("to", &[BOTH, &["--tables", "delta"]].concat());
+    assert_eq!(scene.found("to"), scene.expected(&scene.gone()));
+    let log = std::fs::read_to_string(scene.applied.path("to/_delta_log/00000000000000000000.json")).unwrap();
+    for (name, kind) in [("cluster_size", "long"), ("group_sizes", "string")] {
+        let column = format!(r#"\"name\":\"{name}\",\"nullable\":true,\"type\":\"{kind}\""#);
+        assert!(log.contains(&column), "{log}");
+    }
+}
+
+#[test]
+fn columns_that_cannot_be_added_are_refused() {
+    let applied = Applied::new();
+    for (id, text) in corpus(16, 40, 15) {
+        applied.put(&format!("{id}.txt"), text);
+    }
+    applied.run("text", "");
+    let refused = applied.refused("to", &["--columns", "cluster_size"], 2);
+    assert!(refused.contains("text files have no columns that --columns could add to"), "{refused}");
+
+    let applied = Applied::new();
+    let line = |(id, text): &Document| format!("{}\n", json!({"id": id, "text": text, "cluster_size": 3}));
+    applied.put("a.jsonl", corpus(16, 40, 15).iter().map(line).collect::<String>());
+    applied.run("jsonl", "id = \"id\"\ntext = \"text\"");
+    let refused = applied.refused("to", &["--columns", "group_sizes"], 2);
+    assert!(refused.contains("no source.group") && refused.contains("--columns cluster_size"), "{refused}");
+    assert!(!applied.path("to").exists());
+    let refused = applied.refused("to", &["--columns", "cluster_size"], 3);
+    assert!(refused.contains("field `cluster_size` already, which --columns would add"), "{refused}");
+    assert!(!applied.path("to/_resemblance/manifest.json").exists());
+}
