@@ -36,6 +36,7 @@ mod evaluate;
 mod find;
 mod first_minutes;
 mod footers;
+mod frequency;
 mod fuzz_replay;
 mod garage;
 mod generate;

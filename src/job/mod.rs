@@ -68,6 +68,10 @@ pub struct Job {
     pub input: Input,
     /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
+    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, that a shingle is in and counts. `None`
+    /// if all shingles count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frequency: Option<f64>,
     /// The settings for signatures.
     pub minhash: Minhash,
     /// The settings for buckets.

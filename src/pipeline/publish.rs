@@ -86,6 +86,7 @@ pub(super) async fn publish(
         spared: written(schema::Table::Spared),
         passages: written(schema::Table::Passages),
         spans: written(schema::Table::Spans),
+        frequent_shingles: written(schema::Table::FrequentShingles),
         scores: cx.rows(WorkTable::SCORES),
         shingle_sets: cx.rows(schema::Table::Documents) - repeated,
         pairs_left_out: left_out,

@@ -62,6 +62,12 @@ impl Sample {
                 job.score.measure
             )));
         }
+        if job.max_frequency.is_some() {
+            return Err(Error::job(
+                "`shingle.max_frequency` is set, and a small sample does not show which shingles are frequent: leave the key out \
+                 of the job file for this command",
+            ));
+        }
         let source = &job.source;
         let read = source::open(session, source).await?;
         let mut own = with_group(read.frame, source, source.group.as_deref())?;

@@ -119,9 +119,10 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
         if cx.is_taken(&ReferenceDuplicates) {
             documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
         }
-        let shingles = frames::shingles::shingles(
+        let shingles = frames::shingles::that_count(
             frames::reference::with_second_source_keys(documents)?,
             &cx.job.shingle,
+            cx.frequent()?,
         )?;
         let signatures = frames::signatures::signatures(shingles, cx.job, None)?;
         written.push(frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?);

@@ -89,7 +89,7 @@ impl Stage for Sketches {
                 }
                 _ => {
                     let documents = first_of_each_id(cx, documents)?;
-                    (frames::shingles::shingles(documents, &job.shingle)?, None)
+                    (frames::shingles::that_count(documents, &job.shingle, cx.frequent()?)?, None)
                 }
             };
             let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
