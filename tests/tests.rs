@@ -59,6 +59,7 @@ mod neighbors;
 mod ownership;
 mod parts;
 mod passages;
+mod passages_only;
 mod pipeline;
 mod plain_sql;
 mod plan;

@@ -107,9 +107,9 @@ impl Job {
         matches!(self.input, Input::Read)
     }
 
-    /// Whether documents are compared: the pairs of outputs that are merged are known.
+    /// Whether documents are compared: the pairs of outputs that are merged are known, and a job may ask for passages only.
     pub(crate) fn compares(&self) -> bool {
-        !matches!(self.input, Input::Merge(_))
+        !matches!(self.input, Input::Merge(_)) && self.candidates.method != Method::None
     }
 
     /// The place of the reference documents; `None` if there are none.
@@ -143,6 +143,7 @@ impl Job {
         match self.candidates.method {
             Method::Lsh => curve::probability(self.score.least_jaccard(), self.lsh.bands, self.lsh.rows),
             Method::All | Method::Prefix => 1.0,
+            Method::None => 0.0,
         }
     }
 

@@ -84,7 +84,7 @@ impl StageContext<'_> {
     pub(super) fn documents_to_join(&self) -> Result<DataFrame> {
         match self.job.candidates.method {
             Method::Prefix => frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?),
-            Method::Lsh | Method::All => {
+            Method::Lsh | Method::All | Method::None => {
                 frames::prefix::only(self.of_joined()?.frame, self.table(WorkTable::HOT)?)
             }
         }

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{array_agg, count, min};
 use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::logical_expr::{ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
@@ -122,12 +122,13 @@ pub(crate) fn frequent(suspects: DataFrame, max_frequency: f64) -> Result<DataFr
 /// When a frame lacks its columns.
 pub(crate) fn without(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
-    let columns: Vec<Expr> = documents.schema().columns().into_iter().map(Expr::Column).collect();
-    let others = columns.iter().filter(|column| **column != col("shingles")).cloned();
+    let names: Vec<String> = documents.schema().fields().iter().map(|field| field.name().clone()).collect();
+    // The operator takes sets from the last column.
+    let others = names.iter().filter(|name| *name != "shingles").map(ident);
     let last = documents.select(others.chain([col("shingles")]).collect::<Vec<_>>())?;
     let frequent = frequent.select(vec![col("shingle")])?;
-    let columns: Vec<Expr> = columns.iter().map(|column| col(column.schema_name().to_string())).collect();
-    Ok(apply(Operator::WithoutFrequent(WithoutFrequent), vec![frequent, last])?.select(columns)?)
+    let rest = apply(Operator::WithoutFrequent(WithoutFrequent), vec![frequent, last])?;
+    Ok(rest.select(names.iter().map(ident).collect::<Vec<_>>())?)
 }
 
 /// [`frequent`], (source, position, doc) of compared documents, (source, position, id, reason) of rejects -> (source, position, origin) of

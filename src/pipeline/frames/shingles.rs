@@ -19,7 +19,7 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
     that_count(documents, shingle, None)
 }
 
-/// The same without shingles that are `frequent` (shingle, ..). A document of which nothing is left gets the reason `only_template`.
+/// The same without shingles that are `frequent` (shingle, ..). A document without other shingles gets the reason `only_template`.
 pub(crate) fn that_count(
     documents: DataFrame,
     shingle: &Shingle,
@@ -44,7 +44,7 @@ pub(crate) fn that_count(
     if frequent.is_none() {
         return measured(cut, shingle);
     }
-    // A text that was too short is not one of which nothing is left.
+    // Texts that are too short have no shingles before the frequent ones leave.
     let judged = [col("doc"), coalesce(vec![col("reason"), length(shingle, "too_short")?]).alias("reason")];
     let columns = of_documents(&cut, judged.into_iter().chain([col("shingles")]));
     let counted = without(cut.select(columns)?, frequent)?;

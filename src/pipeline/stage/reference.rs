@@ -134,7 +134,7 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
 /// Reference `documents` with a mark `may_match`: whether they may match new ones.
 async fn marked(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     match cx.job.candidates.method {
-        Method::All => Ok(documents.with_column("may_match", lit(true))?),
+        Method::All | Method::None => Ok(documents.with_column("may_match", lit(true))?),
         Method::Lsh => {
             let keys = cx.table(WorkTable::KEYS)?;
             frames::may_match::by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
