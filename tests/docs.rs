@@ -193,7 +193,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
             "candidates.compare=within",
             "passages.unit=line",
         ]),
-        job(&["passages.unit=word"]),
+        job(&["passages.unit=word", "shingle.max_frequency=0.01"]),
         job(&["candidates.method=all", "against.output=earlier"]),
         job(&["candidates.method=prefix", second]),
     ];

@@ -277,7 +277,7 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
     let selected = resemblance::pipeline::frames::documents::documents(read.frame).unwrap();
     let mut found = Vec::new();
     for documents in [joined, selected] {
-        let sketches = resemblance::pipeline::frames::sketches::sketches(documents, &job).unwrap();
+        let sketches = resemblance::pipeline::frames::sketches::sketches(documents, &job, None).unwrap();
         let sorted = sketches.sort(vec![col("doc").sort(true, false)]).unwrap().collect().await.unwrap();
         let schema = sorted[0].schema();
         found.push(arrow::compute::concat_batches(&schema, &sorted).unwrap());

@@ -110,7 +110,7 @@ fn parts<'t>(text: &'t str, unit: &str) -> Vec<&'t str> {
 }
 
 /// The spans of `documents`, which are in the order in which they are kept.
-fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Span> {
+pub fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Span> {
     let mut first: BTreeMap<String, (String, usize)> = BTreeMap::new();
     let mut all = Vec::new();
     for (id, text) in documents {
@@ -146,7 +146,7 @@ fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Span> {
 }
 
 /// Texts of a few sentences, lines and paragraphs, some of them in other letters and with other white space.
-fn texts(random: &mut Random, count: usize) -> Vec<Document> {
+pub fn texts(random: &mut Random, count: usize) -> Vec<Document> {
     let pool: Vec<String> = (0..12)
         .map(|_| {
             let words = (0..1 + random.below(7))

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
-use crate::job::{Job, ScoreBy};
+use crate::job::{Job, Method, ScoreBy};
 use crate::output::Stored;
 pub use interval::Estimate;
 use sets::Sets;
@@ -67,6 +67,8 @@ fn refuse(job: &Job, url: &str) -> Result<()> {
     } else if job.score.by == ScoreBy::Signature || job.score.prefilter {
         "keeps pairs by their estimate (score.by = \"signature\" or score.prefilter), and evaluate measures what an exact search finds: \
          run its job again without these keys"
+    } else if job.candidates.method == Method::None {
+        "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"
     } else if !job.output.keep.signatures() {
         "keeps nothing that shows which documents have the same shingles (output.keep = \"none\"): run its job again with output.keep = \
          \"signatures\""

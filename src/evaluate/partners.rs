@@ -88,7 +88,8 @@ async fn shingled(session: &SessionContext, stored: &Stored) -> Result<DataFrame
     let read = read.with_column("position", cast(col("position"), DataType::UInt64))?;
     let keys = (&["of_source", "of_position", "of_doc"], &["source", "position", "doc"]);
     let read = compared.join(read, JoinType::RightSemi, keys.0, keys.1, None)?;
-    Ok(read.select(vec![col("doc"), col("shingles")])?)
+    let read = read.select(vec![col("doc"), col("shingles")])?;
+    frames::frequent::without(read, stored.frequent_shingles(session)?)
 }
 
 /// The drawn sets by their shingles.

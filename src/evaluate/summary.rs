@@ -210,7 +210,7 @@ impl Unit<'_> {
 fn probability(job: &Job, jaccard: f64) -> f64 {
     match job.candidates.method {
         Method::Lsh => curve::probability(jaccard, job.lsh.bands, job.lsh.rows),
-        Method::All | Method::Prefix => 1.0,
+        Method::All | Method::Prefix | Method::None => 1.0,
     }
 }
 

@@ -35,6 +35,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         source,
         input,
         shingle,
+        max_frequency,
         minhash,
         lsh,
         candidates,
@@ -100,6 +101,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*encoding != Encoding::Utf8, format!("encoding {encoding}")),
         (*references != References::Decode, format!("references {references:?}")),
         (*short != Short::Reject, format!("short {short:?}")),
+        (max_frequency.is_some(), format!("max_frequency {max_frequency:?}")),
         (coefficients.is_some(), format!("coefficients {coefficients:?}")),
         (*measure != Measure::Jaccard, format!("measure {measure}")),
         // The output is among the inputs, by its own fingerprint: its rows do not depend on its place.
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 50] = [
+        let changes: [Change<Job>; 52] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -186,6 +188,8 @@ mod tests {
             ("other stop words", |j| j.shingle.normalize.push(Normalize::StopWordList("a an".into()))),
             ("references", |j| j.source.references = References::Keep),
             ("short", |j| j.shingle.short = Short::Reject),
+            ("max_frequency", |j| j.max_frequency = Some(0.001)),
+            ("another max_frequency", |j| j.max_frequency = Some(0.002)),
             ("coefficients", |j| j.minhash.coefficients = Some(vec![(1, 2); 128])),
             ("other coefficients", |j| j.minhash.coefficients = Some(vec![(1, 3); 128])),
             ("size", |j| j.shingle.size += 1),

@@ -68,6 +68,10 @@ pub struct Job {
     pub input: Input,
     /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
+    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, that a shingle is in and counts. `None`
+    /// if all shingles count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_frequency: Option<f64>,
     /// The settings for signatures.
     pub minhash: Minhash,
     /// The settings for buckets.
@@ -103,9 +107,9 @@ impl Job {
         matches!(self.input, Input::Read)
     }
 
-    /// Whether documents are compared: the pairs of outputs that are merged are known.
+    /// Whether documents are compared: the pairs of outputs that are merged are known, and a job may ask for passages only.
     pub(crate) fn compares(&self) -> bool {
-        !matches!(self.input, Input::Merge(_))
+        !matches!(self.input, Input::Merge(_)) && self.candidates.method != Method::None
     }
 
     /// The place of the reference documents; `None` if there are none.
@@ -139,6 +143,7 @@ impl Job {
         match self.candidates.method {
             Method::Lsh => curve::probability(self.score.least_jaccard(), self.lsh.bands, self.lsh.rows),
             Method::All | Method::Prefix => 1.0,
+            Method::None => 0.0,
         }
     }
 

@@ -55,7 +55,7 @@ pub enum Choice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Candidates {
-    /// `lsh`, `prefix` or `all`.
+    /// `lsh`, `prefix`, `all`, or with `[passages]` `none`, which compares no documents.
     pub method: Method,
     /// Which documents are compared, by `source.group`: `all`, those of one group (`within`) or of two groups (`across`).
     pub compare: Compare,
@@ -85,6 +85,8 @@ pub enum Method {
     All,
     /// Two documents that share one of their rarest shingles, which all similar ones do: exact.
     Prefix,
+    /// No two documents: only passages are found.
+    None,
 }
 
 /// `[score]`: what makes a candidate a pair.

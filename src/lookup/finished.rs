@@ -91,6 +91,14 @@ impl Finished {
         self.stored.table(&self.session, table)
     }
 
+    /// The table of the shingles that do not count; `None` if all of them do.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub(super) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
+        self.stored.frequent_shingles(&self.session)
+    }
+
     /// The documents with their signatures.
     ///
     /// # Errors

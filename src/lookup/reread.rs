@@ -88,7 +88,8 @@ impl<'a> Reread<'a> {
             let request = Request::only(of_source).cut(&shingle);
             let read = source::read(session, &job.source, listed, request).await?;
             let documents = frames::documents::documents(read.frame)?;
-            let shingles = frames::shingles::shingles(documents, &shingle)?;
+            let frequent = self.finished.frequent_shingles()?;
+            let shingles = frames::shingles::that_count(documents, &shingle, frequent)?;
             all.push(Ok(shingles.select(vec![col("doc"), col("shingles")])?));
         }
         wanted.all_taken()?;

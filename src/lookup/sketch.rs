@@ -1,7 +1,7 @@
 //! Sketches to compare with a finished output: of one of its documents, or of a text that is cut and hashed like its
 //! documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType};
 use arrow::datatypes::{UInt32Type, UInt64Type};
@@ -79,6 +79,7 @@ pub async fn of_text(finished: &Finished, text: &str) -> Result<Option<Sketch>> 
         _ => {
             let mut set = Vec::new();
             shingles(text, &job.shingle, &mut Scratch::default(), &mut set)?;
+            leave_out_frequent(finished, &mut set).await?;
             let known = set.len();
             (set, known)
         }
@@ -97,6 +98,29 @@ pub async fn of_text(finished: &Finished, text: &str) -> Result<Option<Sketch>> 
         shingles(text, &comparable(job), &mut Scratch::default(), &mut set)?;
     }
     Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
+}
+
+/// Takes the shingles out that do not count in the output.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the text has no others.
+async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<()> {
+    let Some(frequent) = finished.frequent_shingles()? else { return Ok(()) };
+    let had_some = !set.is_empty();
+    let mut rows = frequent.select(vec![col("shingle")])?.execute_stream().await?;
+    let mut kept = BTreeSet::from_iter(set.drain(..));
+    while let Some(batch) = rows.try_next().await? {
+        for shingle in as_uint64_array(batch.column(0))?.values() {
+            kept.remove(shingle);
+        }
+    }
+    set.extend(kept);
+    match had_some && set.is_empty() {
+        false => Ok(()),
+        true => Err(Error::input(
+            "all shingles of the text are in the table frequent_shingles, so that nothing is left to compare (shingle.max_frequency)",
+        )),
+    }
 }
 
 /// The numbers of the text's shingles, ascending, and how many of them are in the dictionary.

@@ -4,6 +4,7 @@
 //! - [`dense_pairs`]: the same for shingles that too many documents share to compare all of them. Both read rows through
 //!   `bucket_reader`.
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
+//! - `shingle_counts`, `suspects`, `without_frequent`: the shingles that too many documents have, and sets without them.
 //! - `losses`: what is lost when the duplicates of clusters are removed.
 //! - `may_match`: the reference documents that may match new documents.
 //! - `represent`: the representative of each document of a component.
@@ -30,7 +31,10 @@ pub(crate) mod score;
 mod score_home;
 mod score_segment;
 mod scorer;
+pub(crate) mod shingle_counts;
 mod sketches;
+pub(crate) mod suspects;
 pub(crate) mod token_counts;
+pub(crate) mod without_frequent;
 
 pub(crate) use node::{Operator, OperatorPlanner, apply};

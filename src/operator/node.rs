@@ -24,7 +24,10 @@ use super::may_match::MayMatch;
 use super::prefixes::Prefixes;
 use super::represent::Represent;
 use super::score::Scoring;
+use super::shingle_counts::CountShingles;
+use super::suspects::Suspects;
 use super::token_counts::TokenCounts;
+use super::without_frequent::WithoutFrequent;
 use crate::plan::OperatorExec;
 
 /// Declares every operator once. From each line `Name(Description) => columns` follow the variant that plans carry, its
@@ -94,6 +97,18 @@ operators! {
     Losses(CountLosses) => |_| super::losses::schema(),
     /// Inputs: sketches and probes. See [`super::score`].
     Score(Scoring) => |_| super::score::schema(),
+    /// Input: (group_key, .., shingles). See [`super::shingle_counts`].
+    CountShingles(CountShingles) => |_| super::shingle_counts::schema(),
+    /// Inputs: counters and documents. See [`super::suspects`].
+    Suspects(Suspects) => |inputs| match inputs.last() {
+        Some(documents) => super::suspects::schema(documents.schema().as_arrow()),
+        None => Arc::new(Schema::empty()),
+    },
+    /// Inputs: frequent shingles and documents, whose columns stay. See [`super::without_frequent`].
+    WithoutFrequent(WithoutFrequent) => |inputs| match inputs.last() {
+        Some(documents) => Arc::new(documents.schema().as_arrow().clone()),
+        None => Arc::new(Schema::empty()),
+    },
 }
 
 /// A frame that runs `operator` over `inputs`; the first input's session plans it.

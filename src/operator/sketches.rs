@@ -14,7 +14,7 @@ use futures::StreamExt;
 
 /// Document keys are hashes already: hashing them again would only cost time.
 #[derive(Default)]
-struct KeyHasher(u64);
+pub(super) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {

@@ -90,6 +90,9 @@ pub struct Counts {
     /// The places of these passages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spans: Option<u64>,
+    /// Shingles that do not count, because too many documents have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequent_shingles: Option<u64>,
     /// Documents that the reference outputs kept and that are duplicates of other documents now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_reference_documents: Option<u64>,

@@ -242,4 +242,12 @@ impl Stored {
         };
         read::unsigned(session.read_table(std::sync::Arc::new(provider))?, table)
     }
+
+    /// The table of the shingles that do not count in this output; `None` if all of them do.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+        self.job().max_frequency.map(|_| self.table(session, Table::FrequentShingles)).transpose()
+    }
 }

@@ -16,6 +16,7 @@ pub(crate) fn section(job: &Job) -> Section {
         Method::Lsh => format!("{} bands of {} rows", job.lsh.bands, job.lsh.rows),
         Method::All => "every two documents".to_owned(),
         Method::Prefix => "documents that share one of their rarest shingles".to_owned(),
+        Method::None => "none: only passages are found".to_owned(),
     };
     let rows = [
         ("source", job.source.urls.join(", ")),

@@ -69,6 +69,17 @@ impl<'a> StageContext<'a> {
         chain.map(|chain: &Chain| chain.founders(self.session())).transpose()
     }
 
+    /// The shingles (shingle, ..) that do not count; `None` if all of them do.
+    pub(super) fn frequent(&self) -> Result<Option<DataFrame>> {
+        if self.job.max_frequency.is_none() {
+            return Ok(None);
+        }
+        match self.input.frequent_shingles(self.session())? {
+            Some(kept) => Ok(Some(kept)),
+            None => self.table(WorkTable::FREQUENT).map(Some),
+        }
+    }
+
     /// The reference documents that may match new ones, if the job has reference documents.
     pub(super) fn reference_documents(&self) -> Result<Option<DataFrame>> {
         self.reference.map(|_| self.table(WorkTable::REFERENCE)).transpose()

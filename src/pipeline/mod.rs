@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{self, Job};
 use crate::output::claim::{Claim, Waiting};
 use crate::output::manifest::Run as Manifest;
 use crate::output::names::Attempt;
@@ -72,7 +72,7 @@ pub async fn run(
     let absolute = job.with_absolute_paths()?;
     let attempt = Attempt::random();
     let mut waiting = Waiting::default();
-    if job.compares() {
+    if !matches!(job.input, job::Input::Merge(_)) {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {

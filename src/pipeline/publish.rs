@@ -86,12 +86,13 @@ pub(super) async fn publish(
         spared: written(schema::Table::Spared),
         passages: written(schema::Table::Passages),
         spans: written(schema::Table::Spans),
+        frequent_shingles: written(schema::Table::FrequentShingles),
         scores: cx.rows(WorkTable::SCORES),
         shingle_sets: cx.rows(schema::Table::Documents) - repeated,
         pairs_left_out: left_out,
         ..Counts::default()
     };
-    if job.candidates.method != Method::All && merged.is_none() {
+    if !matches!(job.candidates.method, Method::All | Method::None) && merged.is_none() {
         // The tables for hot and for dense documents contain all candidates.
         let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
         counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
@@ -290,12 +291,14 @@ async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
 /// is none.
 fn repeated_sets(cx: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
     let sizes = match job.candidates.compare {
-        Compare::All => {
+        Compare::All if job.candidates.method != Method::None => {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
         // Copies of each other are of one group.
-        Compare::Within | Compare::Across => frames::copies::sizes_of_sets(cx.table(WorkTable::KEYS)?)?,
+        Compare::All | Compare::Within | Compare::Across => {
+            frames::copies::sizes_of_sets(cx.table(WorkTable::KEYS)?)?
+        }
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)

@@ -84,7 +84,7 @@ impl StageContext<'_> {
     pub(super) fn documents_to_join(&self) -> Result<DataFrame> {
         match self.job.candidates.method {
             Method::Prefix => frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?),
-            Method::Lsh | Method::All => {
+            Method::Lsh | Method::All | Method::None => {
                 frames::prefix::only(self.of_joined()?.frame, self.table(WorkTable::HOT)?)
             }
         }
@@ -220,7 +220,9 @@ impl StageContext<'_> {
             Some(new) => found.push(Ok(frames::sketches::among(new, needed.clone())?.select(shingles())?)),
             None => {
                 for texts in self.at(WorkTable::REMOVAL_POSITIONS, Some(&self.job.shingle)).await? {
-                    found.push(Ok(frames::sketches::sketches(texts, self.job)?.select(shingles())?));
+                    found
+                        .push(Ok(frames::sketches::sketches(texts, self.job, self.frequent()?)?
+                            .select(shingles())?));
                 }
             }
         }
@@ -264,7 +266,7 @@ impl StageContext<'_> {
         let texts = self.at(wanted.table, Some(&self.job.shingle)).await?;
         let mut sketches = Vec::with_capacity(texts.len() + 1);
         for texts in texts {
-            sketches.push(frames::sketches::sketches(texts, self.job));
+            sketches.push(frames::sketches::sketches(texts, self.job, self.frequent()?));
         }
         if self.reference.is_some() {
             let kept = self.table(WorkTable::REFERENCE)?.filter(col("shingles").is_not_null())?;

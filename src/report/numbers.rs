@@ -267,7 +267,7 @@ async fn expected(session: &SessionContext, job: &Job) -> Result<Option<f64>> {
         all: Option<f64>,
     }
     let weight = match job.candidates.method {
-        Method::All | Method::Prefix => "1.0".to_owned(),
+        Method::All | Method::Prefix | Method::None => "1.0".to_owned(),
         Method::Lsh => {
             let (bands, rows) = (job.lsh.bands, job.lsh.rows);
             // As `crate::job::curve`; where a pair is hardly ever found, its weight is bounded.

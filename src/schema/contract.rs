@@ -39,11 +39,13 @@ pub enum Table {
     Spans,
     /// Those passages.
     Passages,
+    /// The shingles that do not count, because too many documents have them.
+    FrequentShingles,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::Pairs,
         Table::Clusters,
         Table::ClusterLevels,
@@ -56,6 +58,7 @@ impl Table {
         Table::Spared,
         Table::Spans,
         Table::Passages,
+        Table::FrequentShingles,
     ];
 
     /// The tables that `job` writes.
@@ -68,6 +71,7 @@ impl Table {
             Table::ReferenceRejects => job.second_source().is_some(),
             Table::Spared => job.clusters.contained.is_some(),
             Table::Spans | Table::Passages => job.passages.is_some(),
+            Table::FrequentShingles => job.max_frequency.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -85,6 +89,7 @@ impl Table {
                 | Table::Spared
                 | Table::Spans
                 | Table::Passages
+                | Table::FrequentShingles
         )
     }
 
@@ -108,6 +113,7 @@ impl Table {
             Table::Spared => "spared",
             Table::Spans => "spans",
             Table::Passages => "passages",
+            Table::FrequentShingles => "frequent_shingles",
         }
     }
 }
@@ -256,6 +262,9 @@ pub fn contract(table: Table) -> &'static Contract {
             Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
             Table::Spans => Contract::read(table, include_str!("../../schemas/spans.toml")),
             Table::Passages => Contract::read(table, include_str!("../../schemas/passages.toml")),
+            Table::FrequentShingles => {
+                Contract::read(table, include_str!("../../schemas/frequent_shingles.toml"))
+            }
         })
     });
     // They are in the order of the variants, as `Table::ALL` is.
@@ -295,7 +304,7 @@ impl Contract {
             contract.leave_out("weakest_link");
         }
         if !groups && self.table != Table::GroupPairs {
-            ["group_a", "group_b", "groups"].into_iter().for_each(|name| contract.leave_out(name));
+            ["group", "group_a", "group_b", "groups"].into_iter().for_each(|name| contract.leave_out(name));
         }
         if self.table == Table::Documents {
             if !keep.signatures() {

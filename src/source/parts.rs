@@ -7,6 +7,7 @@ use arrow::datatypes::UInt32Type;
 use datafusion::catalog::memory::MemorySourceConfig;
 use datafusion::common::JoinType;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::union::UnionExec;
@@ -42,6 +43,13 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     }
     match children.as_slice() {
         [only] if partitions(only) == partitions(plan) && !plan.is::<RepartitionExec>() => parts(only),
+        // Each row comes from one of the last child; the others are the same for all partitions.
+        [.., last]
+            if matches!(plan.cardinality_effect(), CardinalityEffect::Equal)
+                && partitions(last) == partitions(plan) =>
+        {
+            parts(last)
+        }
         _ => None,
     }
 }

@@ -29,6 +29,7 @@ mod passages;
 mod row_function;
 mod section;
 mod set_hash;
+mod shingle_samples;
 mod shingle_texts;
 mod shingles;
 mod signature_set;
@@ -58,6 +59,7 @@ use pair_function::PairUdf;
 use passages::Passages;
 use row_function::RowUdf;
 use set_hash::SetHash;
+use shingle_samples::ShingleSamples;
 use shingle_texts::ShingleTexts;
 use shingles::Shingles;
 use signature_set::SignatureSet;
@@ -89,6 +91,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         shared(RowUdf::<DocumentKey>::default()),
         shared(RowUdf::<ShingleTexts>::default()),
+        shared(ShingleSamples::default()),
         shared(Passages::default()),
         shared(RowUdf::<Units>::default()),
         shared(RowUdf::<Fingerprints>::default()),
@@ -132,8 +135,8 @@ pub mod expr_fn {
 
     use super::{
         Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
-        OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles,
-        SignatureSet, Units, UnsignedBits, Windows, WordCount, WordRuns,
+        OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
+        ShingleTexts, Shingles, SignatureSet, Units, UnsignedBits, Windows, WordCount, WordRuns,
     };
     use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
 
@@ -150,6 +153,13 @@ pub mod expr_fn {
     /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
     pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
         call(RowUdf::<ShingleTexts>::default(), cut_arguments(text, by))
+    }
+
+    /// `shingle_samples(text, numbers, ...)`: a list of LargeUtf8, the shingles with these numbers.
+    pub(crate) fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
+        let mut arguments = cut_arguments(text, by);
+        arguments.insert(1, numbers);
+        call(ShingleSamples::default(), arguments)
     }
 
     /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the rules of

@@ -119,6 +119,8 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ("contained", &["clusters.contained=0.9", "clusters.method=components"]),
         ("lines", &["passages.unit=line", "passages.min_words=1"]),
         ("words", &["passages.unit=word", "passages.length=6", "passages.gap=1"]),
+        ("only lines", &["passages.unit=line", "passages.min_words=1", "candidates.method=none"]),
+        ("frequent", &["shingle.max_frequency=0.04", "output.expand=all"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",

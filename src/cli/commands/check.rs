@@ -11,7 +11,7 @@ use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Contents};
-use crate::job::{Choice, Job, curve};
+use crate::job::{Choice, Job, Method, curve};
 use crate::lineage;
 use crate::pipeline;
 
@@ -107,12 +107,25 @@ fn stages(job: &Job) -> Vec<String> {
 }
 
 fn as_text(job: &Job, contents: Option<&Contents>) -> Result<String> {
-    let lsh = &job.lsh;
     let mut text = String::new();
     let _ = writeln!(text, "job {}: {} -> {}\n", job.name, job.source.urls.join(", "), job.output.url);
     for stage in stages(job) {
         let _ = writeln!(text, "  {stage}");
     }
+    if job.candidates.method != Method::None {
+        text.push_str(&recall(job));
+    }
+    if let Some(contents) = contents {
+        text.push_str(&data_text::as_text(job, contents));
+    }
+    text.push_str("\nthe job with all its defaults\n");
+    let _ = write!(text, "{}", settings(job)?);
+    Ok(text)
+}
+
+/// The bands, and which pairs they find.
+fn recall(job: &Job) -> String {
+    let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
         Choice::Given => "as the job sets them".to_owned(),
         Choice::Nearest => "whose curve turns nearest to the threshold".to_owned(),
@@ -149,12 +162,7 @@ fn as_text(job: &Job, contents: Option<&Contents>) -> Result<String> {
         })
         .collect();
     text.push_str(&print::table(&["similarity", "becomes a candidate", ""], &rows));
-    if let Some(contents) = contents {
-        text.push_str(&data_text::as_text(job, contents));
-    }
-    text.push_str("\nthe job with all its defaults\n");
-    let _ = write!(text, "{}", settings(job)?);
-    Ok(text)
+    text
 }
 
 /// Every setting of the job, defaults too, each on a line.

@@ -269,6 +269,15 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             ),
         );
     }
+    if let Some(n) = counts.frequent_shingles {
+        line(
+            n,
+            &format!(
+                "{} that do not count, because too many documents have them",
+                print::plural(n, "shingle")
+            ),
+        );
+    }
     if let Some(warning) = job.low_recall() {
         let _ = writeln!(text, "             {warning}");
     }

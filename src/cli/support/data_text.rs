@@ -36,6 +36,7 @@ impl Disk {
         let between = match job.candidates.method {
             Method::Lsh => BAND_BYTES * job.lsh.bands as u64,
             Method::All | Method::Prefix => shingles,
+            Method::None => 0,
         };
         Self {
             result: RESULT_BYTES + kept(keep.signatures(), signature) + kept(keep.shingles(), shingles),

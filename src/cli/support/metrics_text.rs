@@ -32,7 +32,7 @@ pub(crate) struct Measured<'a> {
 }
 
 /// The counts that become metrics: name, help text, and the count if the run made it.
-fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 18] {
+fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 19] {
     [
         ("documents", "Documents that were compared.", Some(counts.documents)),
         ("shingle_sets", "Different shingle sets among the compared documents.", Some(counts.shingle_sets)),
@@ -76,6 +76,11 @@ fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 18] {
         ("spared", "Documents that stay although another one represents their cluster.", counts.spared),
         ("passages", "Passages that occur more than once in the compared documents.", counts.passages),
         ("spans", "Places of passages that occur more than once.", counts.spans),
+        (
+            "frequent_shingles",
+            "Shingles that do not count, because too many documents have them.",
+            counts.frequent_shingles,
+        ),
     ]
 }
 

@@ -277,6 +277,11 @@ pub struct Shingle {
     /// the table `rejects`, and `empty` gives it none, so that all such documents have the same signature. The last needs
     /// `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
     pub short: Short,
+    /// Shingles in more than this share of the documents are left out of all sets, since they are from a template: navigation, licences,
+    /// signatures of letters. With `source.group`, the share of the documents of any group. Those in 10 documents or fewer always
+    /// count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as 0.001. Default: all shingles
+    /// count.
+    pub max_frequency: Option<f64>,
 }
 
 impl Shingle {
@@ -298,6 +303,7 @@ impl Default for Shingle {
             hash: ShingleHash::Xxh3,
             min_words: 0,
             short: Short::Whole,
+            max_frequency: None,
         }
     }
 }

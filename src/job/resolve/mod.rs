@@ -3,6 +3,7 @@
 mod against;
 mod clusters;
 mod engine;
+mod frequency;
 mod output;
 mod passages;
 mod rows;
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use against::{against_of, check_id};
 use clusters::{check_alarms, clusters_of};
 use engine::engine_of;
+use frequency::{check_frequency, frequency_of};
 use output::check_output;
 use passages::passages_of;
 use search::{check_candidates, check_lsh, check_score, lsh_of};
@@ -44,6 +46,7 @@ impl Job {
 
 fn checked(job: &Job) -> Checked<()> {
     check_shingle(&job.shingle)?;
+    job.max_frequency.map_or(Ok(()), check_frequency)?;
     check_minhash(&job.minhash, job.shingle.hash)?;
     check_score(&job.score, job.candidates.method)?;
     check_short(&job.shingle, &job.score)?;
@@ -76,6 +79,10 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         engine,
     } = file;
     let reused = reuse_of(&source, shingle.is_some(), minhash.is_some())?;
+    let max_frequency = match made {
+        Some(made) if reused.is_some() => made.max_frequency,
+        _ => shingle.as_ref().and_then(|shingle| shingle.max_frequency),
+    };
     let (source, shingle, minhash) = match (&reused, made) {
         (None, _) => {
             let shingle = shingle_of(shingle.unwrap_or_default())?;
@@ -99,7 +106,8 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     check_score(&score, candidates.method)?;
     check_short(&shingle, &score)?;
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
-    check_candidates(&candidates, &source, against.as_ref())?;
+    let max_frequency = frequency_of(max_frequency, &shingle, against.as_ref())?;
+    check_candidates(&candidates, &source, against.as_ref(), passages.is_some())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
     let clusters = clusters_of(clusters, &source, &score)?;
     let passages = passages.map(|passages| passages_of(&passages, against.as_ref())).transpose()?;
@@ -117,6 +125,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         source,
         input,
         shingle,
+        max_frequency,
         minhash,
         lsh,
         candidates,

@@ -1,10 +1,11 @@
 //! `shingle_texts(text, ...)`: a text as the set of its shingles, each as text. A dictionary is made of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::error::Result;
-use crate::job::Shingle;
+use crate::job::{Shingle, ShingleHash};
 use crate::kernel::text::cut::{CutScratch, Sink, cut};
+use crate::kernel::text::shingles::hash_of;
 
 /// The distinct shingles of `text`, in order of their bytes: the characters, or the words with `by.separator` between
 /// them. Empty if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
@@ -23,6 +24,57 @@ pub(crate) fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) 
 /// As [`shingle_texts`].
 pub(crate) fn of_one_text(text: &str, by: &Shingle) -> Result<BTreeSet<String>> {
     shingle_texts(text, by, &mut CutScratch::default())
+}
+
+/// The shingles of `text` whose numbers are `wanted`, as texts and in the same order; `None` for a number that the text does not have.
+///
+/// # Errors
+/// As [`shingles`](super::shingles::shingles).
+pub(crate) fn shingles_numbered(
+    text: &str,
+    wanted: &[u64],
+    by: &Shingle,
+    scratch: &mut CutScratch,
+) -> Result<Vec<Option<String>>> {
+    let hash = hash_of(by.hash)?;
+    let mut places: HashMap<u64, usize> = wanted.iter().map(|&number| (number, usize::MAX)).collect();
+    let mut at = 0;
+    cut(
+        text,
+        by,
+        scratch,
+        &mut Each(|shingle: &[u8]| {
+            if let Some(place) = places.get_mut(&hash(shingle)) {
+                *place = at.min(*place);
+            }
+            at += 1;
+        }),
+    )?;
+    // The same shingles in the same order, but with the words themselves.
+    let mut texts: HashMap<usize, String> = HashMap::new();
+    let there: BTreeSet<usize> = places.values().copied().collect();
+    at = 0;
+    cut(
+        text,
+        &Shingle { hash: ShingleHash::Dictionary, ..by.clone() },
+        scratch,
+        &mut Each(|shingle: &[u8]| {
+            if there.contains(&at) {
+                texts.insert(at, String::from_utf8_lossy(shingle).into_owned());
+            }
+            at += 1;
+        }),
+    )?;
+    Ok(wanted.iter().map(|number| texts.get(places.get(number)?).cloned()).collect())
+}
+
+/// Calls a function with each shingle.
+struct Each<F>(F);
+
+impl<F: FnMut(&[u8])> Sink for Each<F> {
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
+        shingles.for_each(&mut self.0);
+    }
 }
 
 #[derive(Default)]
@@ -60,5 +112,40 @@ mod tests {
         assert_eq!(texts("néné", Unit::Char, 2, 0), ["né", "én"]);
         assert!(texts("b a", Unit::Word, 3, 0).is_empty());
         assert!(texts("b a", Unit::Char, 2, 3).is_empty());
+    }
+
+    #[test]
+    fn numbers_lead_back_to_their_shingles() {
+        use crate::kernel::text::shingles::{Scratch, shingles};
+        let long = "the Quick brown fox, and  the quick brown dog ".repeat(2_000);
+        for hash in [ShingleHash::Xxh3, ShingleHash::Crc32, ShingleHash::Sha256Mod31] {
+            for (unit, short, text) in [
+                (Unit::Word, Short::Reject, long.as_str()),
+                (Unit::Char, Short::Reject, long.as_str()),
+                (Unit::Word, Short::Whole, "the fox"),
+            ] {
+                let by = Shingle {
+                    normalize: vec![crate::job::Normalize::Lowercase],
+                    unit,
+                    words: Words::Unicode,
+                    size: 3,
+                    separator: "-".into(),
+                    hash,
+                    min_words: 0,
+                    short,
+                };
+                let mut numbers = Vec::new();
+                shingles(text, &by, &mut Scratch::default(), &mut numbers).unwrap();
+                numbers.push(7);
+                let found = shingles_numbered(text, &numbers, &by, &mut CutScratch::default()).unwrap();
+                assert_eq!(found.last(), Some(&None));
+                let found: BTreeSet<String> = found.into_iter().flatten().collect();
+                assert_eq!(
+                    found,
+                    of_one_text(text, &Shingle { hash: ShingleHash::Dictionary, ..by }).unwrap()
+                );
+                assert_eq!(found.len(), numbers.len() - 1);
+            }
+        }
     }
 }

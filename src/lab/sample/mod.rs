@@ -14,7 +14,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use self::compared::Compared;
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job, Measure, SameId, Shingle};
+use crate::job::{DuplicateIds, Job, Measure, Method, SameId, Shingle};
 use crate::lab::timing::{self, Phase};
 use crate::pipeline::frames;
 use crate::pipeline::{reference_texts, with_group};
@@ -61,6 +61,17 @@ impl Sample {
                 "`score.measure` is \"{}\", and this command compares Jaccard similarities: leave the key out",
                 job.score.measure
             )));
+        }
+        if job.candidates.method == Method::None {
+            return Err(Error::job(
+                "`candidates.method` = \"none\" compares no documents, which this command does: leave the key out for it",
+            ));
+        }
+        if job.max_frequency.is_some() {
+            return Err(Error::job(
+                "`shingle.max_frequency` is set, and a small sample does not show which shingles are frequent: leave the key out \
+                 of the job file for this command",
+            ));
         }
         let source = &job.source;
         let read = source::open(session, source).await?;

@@ -17,7 +17,7 @@ pub(crate) fn coverage(sweep: &Sweep) -> String {
             "from there to the scores of every two documents",
             "All thresholds share one search, at the lowest of them, and its time.",
         ),
-        Method::Prefix => (
+        Method::Prefix | Method::None => (
             "from there through the rarest shingles and candidates to scores",
             "All thresholds share one search, at the lowest of them, and its time.",
         ),

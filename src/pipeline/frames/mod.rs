@@ -8,6 +8,7 @@ pub(crate) mod dictionary;
 pub mod documents;
 pub mod duplicates;
 pub(super) mod empty_text;
+pub(crate) mod frequent;
 pub(crate) mod given_pairs;
 pub(crate) mod keep;
 pub mod leaders;

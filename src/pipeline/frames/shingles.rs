@@ -2,10 +2,11 @@
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
-use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 
 use super::dictionary;
 use super::empty_text::empty;
+use super::frequent::without;
 use super::{of_documents, shingles_of_text};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash, Short};
@@ -15,6 +16,15 @@ use crate::udf::expr_fn::set_hash;
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
 /// turned into numbers by the rules of `shingle`.
 pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    that_count(documents, shingle, None)
+}
+
+/// The same without shingles that are `frequent` (shingle, ..). A document without other shingles gets the reason `only_template`.
+pub(crate) fn that_count(
+    documents: DataFrame,
+    shingle: &Shingle,
+    frequent: Option<DataFrame>,
+) -> Result<DataFrame> {
     if shingle.hash == ShingleHash::Dictionary {
         let cuts = dictionary::cuts(documents, shingle)?;
         return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?, shingle);
@@ -30,7 +40,15 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
         Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty("shingles", shingle)?]),
     };
     let columns = of_documents(&cut, [col("doc"), reason.alias("reason"), col("shingles")]);
-    measured(cut.select(columns)?, shingle)
+    let cut = cut.select(columns)?;
+    if frequent.is_none() {
+        return measured(cut, shingle);
+    }
+    // Texts that are too short have no shingles before the frequent ones leave.
+    let judged = [col("doc"), coalesce(vec![col("reason"), length(shingle, "too_short")?]).alias("reason")];
+    let columns = of_documents(&cut, judged.into_iter().chain([col("shingles")]));
+    let counted = without(cut.select(columns)?, frequent)?;
+    with_sizes(counted, length(shingle, "only_template")?)
 }
 
 /// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
@@ -39,19 +57,31 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
 /// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
 /// with too few words gets the reason `too_short`, unless [`Short::Empty`] keeps it, one of more than 2^27 shingles `too_long`.
 pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
-    let too_long = count.clone().gt(lit(MAX_SHINGLES as u64));
-    let wrong_length = match shingle.short {
+    with_sizes(cut, length(shingle, "too_short")?)
+}
+
+/// The number of shingles of a row.
+fn count() -> Expr {
+    coalesce(vec![array_length(col("shingles")), lit(0_u64)])
+}
+
+/// Why a set of this length is not compared; `empty` is the reason for a set without shingles.
+fn length(shingle: &Shingle, empty: &str) -> Result<Expr> {
+    let too_long = count().gt(lit(MAX_SHINGLES as u64));
+    Ok(match shingle.short {
         Short::Empty => when(too_long, lit("too_long")).end()?,
         Short::Reject | Short::Whole => {
-            when(count.clone().eq(lit(0_u64)), lit("too_short")).when(too_long, lit("too_long")).end()?
+            when(count().eq(lit(0_u64)), lit(empty)).when(too_long, lit("too_long")).end()?
         }
-    };
+    })
+}
+
+fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
     let own = [
         col("doc"),
         coalesce(vec![col("reason"), wrong_length]).alias("reason"),
         col("shingles"),
-        count.alias("shingle_count"),
+        count().alias("shingle_count"),
         set_hash(col("shingles"), 0).alias("set_hash_0"),
         set_hash(col("shingles"), 1).alias("set_hash_1"),
     ];

@@ -5,6 +5,7 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
+use super::frequent::without;
 use super::shingles_of_text;
 use super::signatures::signatures;
 use crate::error::{Error, Result};
@@ -39,18 +40,18 @@ pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame
 }
 
 /// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), of documents
-/// that can be compared: the columns that `scores` and [`super::prefix`] take.
+/// that can be compared: the columns that `scores` and [`super::prefix`] take. Shingles that are `frequent` (shingle, ..) are left out.
 ///
 /// No filter checks again that these texts have shingles: it would cut them once more.
 ///
 /// # Errors
 /// When the frame lacks its columns, or shingles are numbered by a dictionary, which texts alone do not have.
-pub fn sketches(documents: DataFrame, job: &Job) -> Result<DataFrame> {
+pub fn sketches(documents: DataFrame, job: &Job, frequent: Option<DataFrame>) -> Result<DataFrame> {
     if job.shingle.hash == ShingleHash::Dictionary {
         return Err(Error::bug("the numbers of a dictionary are not those of single texts"));
     }
     let shingles = shingles_of_text(&documents, col("text"), &job.shingle)?;
-    let cut = documents.select(vec![col("doc"), shingles.alias("shingles")])?;
+    let cut = without(documents.select(vec![col("doc"), shingles.alias("shingles")])?, frequent)?;
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]).alias("shingle_count");
     signatures(cut.select(vec![col("doc"), count, col("shingles")])?, job, None)
 }

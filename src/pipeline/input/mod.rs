@@ -144,6 +144,14 @@ impl Input {
         }
     }
 
+    /// The table of the shingles that did not count in an output that is used again; `None` if texts are read.
+    pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+        match self {
+            Input::Reuse(reused) => reused.stored.frequent_shingles(session),
+            Input::Read(_) | Input::Merge(_) => Ok(None),
+        }
+    }
+
     /// The run that cut the texts, if it was another one.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {

@@ -36,8 +36,8 @@ impl Reused {
         let same_kept = *keeps_shingles == made.output.keep.shingles();
         // The job may name another of the carried columns.
         let source = Source { group: made.source.group.clone(), ..job.source.clone() };
-        if !same_kept || (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &source)
-        {
+        let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
+        if !same_kept || settings(made) != settings(job) || made.source != source {
             return Err(Error::input(format!(
                 "{url} holds another result than it did when the job file was read: run again"
             )));

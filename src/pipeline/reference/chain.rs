@@ -336,6 +336,7 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
         ("shingle.hash", a.hash == b.hash),
         ("shingle.min_words", a.min_words == b.min_words),
         ("shingle.short", a.short == b.short),
+        ("shingle.max_frequency", made.max_frequency == job.max_frequency),
         ("minhash.permutations", c.permutations == d.permutations),
         ("minhash.seed", c.seed == d.seed),
         ("minhash.family", c.family == d.family),

@@ -129,7 +129,7 @@ impl Stage for Candidates {
         Box::pin(async move {
             match cx.job.candidates.method {
                 Method::Prefix => prefix_join::by_prefixes(self, cx, None).await,
-                Method::Lsh | Method::All => by_buckets(cx).await,
+                Method::Lsh | Method::All | Method::None => by_buckets(cx).await,
             }
         })
     }

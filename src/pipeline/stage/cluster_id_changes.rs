@@ -20,7 +20,7 @@ impl OneTable for ClusterIdChanges {
 
 impl Stage for ClusterIdChanges {
     fn is_in(&self, job: &Job) -> bool {
-        !job.compares() || job.continues_clusters()
+        job.continues_clusters()
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {

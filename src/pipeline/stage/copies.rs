@@ -1,12 +1,13 @@
 //! copies: documents with identical shingles that are in the same pairs.
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::prelude::col;
+use datafusion::prelude::{col, lit};
 use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
 use super::pair_limit;
 use crate::error::Result;
+use crate::job::Method;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::copies::copies;
 use crate::pipeline::frames::duplicates::repeated;
@@ -51,7 +52,10 @@ impl Stage for Copies {
             if let Some(groups) = by_group::keys(cx, cx.job)? {
                 keys = frames::with_columns(keys, groups)?;
             }
-            let frames = vec![copies(keys)?];
+            let frames = vec![match cx.job.candidates.method {
+                Method::None => copies(keys)?.filter(lit(false))?,
+                Method::Lsh | Method::All | Method::Prefix => copies(keys)?,
+            }];
             let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
             let (repeated, ()) = futures::try_join!(spawn(keys_of(repeated)), cx.run(self, bytes, frames))?;
             refuse_duplicates(cx.table(Table::Documents)?, &repeated, "source").await?;

@@ -61,7 +61,7 @@ const SAMPLE: u64 = 1_000;
 fn joined(method: Method) -> (WorkTable, WorkTable) {
     match method {
         Method::Prefix => (WorkTable::HOT, WorkTable::CANDIDATES),
-        Method::Lsh | Method::All => (WorkTable::DENSE, WorkTable::ALL_CANDIDATES),
+        Method::Lsh | Method::All | Method::None => (WorkTable::DENSE, WorkTable::ALL_CANDIDATES),
     }
 }
 

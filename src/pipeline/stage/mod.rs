@@ -18,6 +18,8 @@ pub(super) mod dense_candidates;
 mod dictionary;
 pub mod duplicates;
 mod frequencies;
+mod frequent;
+mod frequent_shingles;
 mod group_pairs;
 mod hot_positions;
 mod hot_sketches;
@@ -53,6 +55,9 @@ use crate::job::Job;
 static SEARCH: &[&dyn Stage] = &[
     &left_out::LeftOutRows,
     &duplicates::Duplicates,
+    &frequent::ShingleCounts,
+    &frequent::Suspects,
+    &frequent::Frequent,
     &cuts::Cuts,
     &dictionary::Dictionary,
     &sketches::Sketches,
@@ -94,6 +99,8 @@ static CLUSTERS: &[&dyn Stage] = &[
     &spans::Spans,
     &passages::PassagePositions,
     &passages::Passages,
+    &frequent_shingles::FrequentPositions,
+    &frequent_shingles::FrequentShingles,
 ];
 
 /// The stages of a job.

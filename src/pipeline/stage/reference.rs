@@ -119,9 +119,10 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
         if cx.is_taken(&ReferenceDuplicates) {
             documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
         }
-        let shingles = frames::shingles::shingles(
+        let shingles = frames::shingles::that_count(
             frames::reference::with_second_source_keys(documents)?,
             &cx.job.shingle,
+            cx.frequent()?,
         )?;
         let signatures = frames::signatures::signatures(shingles, cx.job, None)?;
         written.push(frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?);
@@ -133,7 +134,7 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
 /// Reference `documents` with a mark `may_match`: whether they may match new ones.
 async fn marked(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     match cx.job.candidates.method {
-        Method::All => Ok(documents.with_column("may_match", lit(true))?),
+        Method::All | Method::None => Ok(documents.with_column("may_match", lit(true))?),
         Method::Lsh => {
             let keys = cx.table(WorkTable::KEYS)?;
             frames::may_match::by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use arrow::array::RecordBatch;
 use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
 use super::pair_limit;
 use crate::error::Result;
 use crate::job::{Job, Method};
+use crate::operator::score;
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::candidate_pairs::{CandidatePairs, of_sides};
 use crate::pipeline::context::StageContext;
@@ -58,6 +60,9 @@ impl Writes for Scores {
 
     fn describe(&self, job: &Job) -> String {
         let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
+        if job.candidates.method == Method::None {
+            return "compare no documents".into();
+        }
         if !job.compares() {
             return "take the pairs that were found".into();
         }
@@ -84,6 +89,10 @@ impl Stage for Scores {
             }
             match cx.job.candidates.method {
                 Method::All => of_all(cx).await?,
+                Method::None => {
+                    let none = RecordBatch::new_empty(score::schema());
+                    return cx.run_here(self, cx.session().read_batch(none)?).await;
+                }
                 Method::Lsh | Method::Prefix => {
                     let documents = cx.of_candidates(cx.wanted_of_candidates()?).await?;
                     let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::duplicates::first_of_each_id;
 use super::interface::{Stage, Tables, Writes, not_null, null};
 use crate::error::Result;
-use crate::job::{Input, Job, Reuse, ShingleHash};
+use crate::job::{Input, Job, Method, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
@@ -89,11 +89,14 @@ impl Stage for Sketches {
                 }
                 _ => {
                     let documents = first_of_each_id(cx, documents)?;
-                    (frames::shingles::shingles(documents, &job.shingle)?, None)
+                    (frames::shingles::that_count(documents, &job.shingle, cx.frequent()?)?, None)
                 }
             };
             let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
-            let bands = frames::bands::bands(signatures, &job.lsh)?;
+            let bands = match job.candidates.method {
+                Method::None => frames::bands::no_bands(signatures)?,
+                Method::Lsh | Method::All | Method::Prefix => frames::bands::bands(signatures, &job.lsh)?,
+            };
             let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
             cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
         })

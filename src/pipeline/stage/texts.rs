@@ -39,7 +39,7 @@ impl OneTable for TextPositions {
 
 impl Stage for TextPositions {
     fn is_in(&self, job: &Job) -> bool {
-        job.compares() && job.output.pair_passages
+        job.output.pair_passages
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {

@@ -1,0 +1,74 @@
+//! frequent_positions, frequent_shingles: the shingles that do not count, each with its words.
+
+use datafusion::prelude::col;
+use futures::future::BoxFuture;
+
+use super::interface::{OneTable, Stage};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
+use crate::schema::Table;
+
+/// Finds the texts that show the frequent shingles.
+pub(crate) struct FrequentPositions;
+
+/// Reads the words of the frequent shingles.
+pub(crate) struct FrequentShingles;
+
+impl WorkTable {
+    /// The positions of the texts that show the frequent shingles.
+    pub(crate) const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", position_columns);
+}
+
+/// Bytes of a row of a frequent shingle in memory, with its words.
+const BYTES_OF_SHINGLE: u64 = 256;
+
+impl OneTable for FrequentPositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::FREQUENT_POSITIONS);
+    const WHAT: &'static str = "find a text with each frequent shingle";
+}
+
+impl Stage for FrequentPositions {
+    fn is_in(&self, job: &Job) -> bool {
+        job.max_frequency.is_some() && job.reads_texts()
+    }
+
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
+            let frequent = cx.table(WorkTable::FREQUENT)?;
+            let positions = frames::frequent::positions(frequent, documents, rejects)?;
+            cx.run(self, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]).await
+        })
+    }
+}
+
+impl OneTable for FrequentShingles {
+    const TABLE: AnyTable = AnyTable::Public(Table::FrequentShingles);
+    const WHAT: &'static str = "write the frequent shingles with their words";
+}
+
+impl Stage for FrequentShingles {
+    fn is_in(&self, job: &Job) -> bool {
+        job.max_frequency.is_some()
+    }
+
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            if !cx.job.reads_texts() {
+                let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
+                return cx.run(self, 0, vec![kept]).await;
+            }
+            let texts = cx.texts_at(WorkTable::FREQUENT_POSITIONS).await?;
+            let texts = texts.select(vec![col("doc"), col("text")])?;
+            let frame =
+                frames::frequent::with_samples(cx.table(WorkTable::FREQUENT)?, texts, &cx.job.shingle)?;
+            cx.run(self, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]).await
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! `candidates.method = "none"`: passages are found, and no documents are compared.
+
+use std::path::Path;
+
+use tempfile::tempdir;
+
+use crate::spans::{expected, spans, texts};
+use crate::support::*;
+
+const NONE: &str = "candidates.method=none";
+
+#[test]
+fn passages_are_found_and_no_documents_are_compared() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut documents = texts(&mut Random(41), 60);
+    let copies: Vec<Document> =
+        documents[..12].iter().map(|(id, text)| (format!("{id}-copy"), text.clone())).collect();
+    documents.extend(copies);
+    documents.sort();
+    write_parquet(&path("in.parquet"), &documents, 20);
+    let sets = ["passages.unit=line", "passages.min_words=1", "clusters.keep=['id']", "shingle.size=1"];
+    run(&job(&path("in.parquet"), &path("compared"), &sets)).unwrap();
+    assert!(table(&path("compared"), "pairs").num_rows() >= 12);
+    for (name, more) in [
+        ("signed", &[][..]),
+        ("least", &["output.keep=none"]),
+        ("kept", &["output.keep=shingles", "engine.threads=1"]),
+        ("contained", &["clusters.contained=0.9", "clusters.thresholds=[0.9]", "output.pair_passages=true"]),
+    ] {
+        let output = path(name);
+        let outcome = run(&job(&path("in.parquet"), &output, &[&sets[..], &[NONE], more].concat())).unwrap();
+        // All documents stay, so the copy comes in the order of ids.
+        let found = spans(&output);
+        assert_eq!(found, expected(&documents, "line", 1), "{name}");
+        assert!(found.len() > 50, "{}", found.len());
+        for empty in ["pairs", "clusters"] {
+            assert_eq!(table(&output, empty).num_rows(), 0, "{empty} of {name}");
+        }
+        let (counts, all) = (&outcome.manifest.counts, table(&output, "documents").num_rows() as u64);
+        assert_eq!((counts.documents, counts.candidates, counts.removed_documents), (all, None, 0));
+        let ran: Vec<&str> = outcome.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        assert!(
+            !ran.contains(&"candidates") && !ran.contains(&"positions") && ran.contains(&"spans"),
+            "{ran:?}"
+        );
+        assert_eq!(
+            strings(&table(&output, "passages"), "sample"),
+            strings(&table(&path("signed"), "passages"), "sample")
+        );
+    }
+    let sets_of = |output: &str| manifest(&path(output)).counts.shingle_sets;
+    assert_eq!(sets_of("signed"), sets_of("compared"));
+    cut(&path("least"), &path("clean"), &documents);
+}
+
+/// Cuts the passages out, and checks that each text lacks those that are not kept, and that no document is removed.
+fn cut(output: &Path, clean: &Path, documents: &[Document]) {
+    resemblance()
+        .arg("apply")
+        .arg(output)
+        .arg("--to")
+        .arg(clean)
+        .args(["--passages", "cut"])
+        .assert()
+        .success();
+    let file = std::fs::File::open(clean.join("in.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
+    let rows: Vec<Document> = batches
+        .iter()
+        .flat_map(|batch| strings(batch, "id").into_iter().zip(strings(batch, "text")))
+        .collect();
+    let expected: Vec<Document> = documents
+        .iter()
+        .map(|(id, text)| {
+            let mut rest = text.clone();
+            let mut gone: Vec<_> =
+                spans(output).into_iter().filter(|span| span.id == *id && !span.kept).collect();
+            gone.sort_by_key(|span| std::cmp::Reverse(span.bytes));
+            gone.iter().for_each(|span| rest.replace_range(span.bytes.0..span.bytes.1, ""));
+            (id.clone(), rest)
+        })
+        .collect();
+    assert_eq!(rows, expected);
+    assert!(rows.iter().zip(documents).any(|(row, document)| row.1 != document.1));
+}
+
+#[test]
+fn without_passages_it_is_refused() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let refused = |sets: &[&str]| {
+        let text = job_text(path("in.parquet"), path("out"));
+        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+        let file = resemblance::job::file::read(&text, "test.toml", &sets).unwrap();
+        resemblance::job::resolve(file).unwrap_err().to_string()
+    };
+    assert!(refused(&[NONE]).contains("add the section [passages]"));
+    write_parquet(&path("in.parquet"), &texts(&mut Random(4), 20), 20);
+    let inside = job(&path("in.parquet"), folder.path(), &["passages.unit=line", NONE]);
+    assert!(run(&inside).unwrap_err().to_string().contains("output.url"));
+    let sets = ["passages.unit=line", NONE, "output.keep=signatures"];
+    run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+    let evaluated = resemblance().arg("evaluate").arg(path("out")).output().unwrap();
+    assert!(String::from_utf8_lossy(&evaluated.stderr).contains("compares no documents"), "{evaluated:?}");
+    let report =
+        resemblance().arg("report").arg(path("out")).arg("--to").arg(path("page.html")).output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("checked"))).unwrap();
+    let mut check = resemblance();
+    check.arg("check").arg(path("job.toml")).args(["--set", NONE, "--set", "passages.unit=line"]);
+    let checked = check.output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(said.contains("compare no documents") && !said.contains("expected recall"), "{checked:?}");
+}
