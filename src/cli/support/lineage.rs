@@ -100,7 +100,7 @@ fn send(destination: &Destination, event: &Value) -> Result<()> {
     };
     let (shown, kind) = (http::without_secrets(url), event["eventType"].as_str().unwrap_or_default());
     let refused = |how: &str| format!("{shown} does not accept the OpenLineage event {kind}{how}");
-    let (status, answer) = http::exchange(EVENT_LIMIT, http::Proxies::OfTheEnvironment, post)
+    let (status, answer) = http::exchange(EVENT_LIMIT, reqwest::Client::builder(), post)
         .map_err(|e| Error::input(refused("")).because(e))?;
     match status.is_success() {
         true => Ok(()),

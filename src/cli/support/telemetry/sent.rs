@@ -128,7 +128,7 @@ fn send(request: &Request) -> Result<()> {
     };
     let refused =
         |how: &str| format!("{} does not accept what OpenTelemetry sends{how}", http::without_secrets(url));
-    let (status, answer) = http::exchange(REQUEST_LIMIT, http::Proxies::OfTheEnvironment, post)
+    let (status, answer) = http::exchange(REQUEST_LIMIT, reqwest::Client::builder(), post)
         .map_err(|e| Error::input(refused("")).because(e))?;
     match status.is_success() {
         true => Ok(()),
