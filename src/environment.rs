@@ -18,6 +18,13 @@ const SERVICE_ACCOUNT: &str = "SERVICE_ACCOUNT";
 /// The shared secret of a cluster.
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) const CLUSTER_TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
+/// The files of the authorities, the certificate and the key for TLS in a cluster.
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) const CLUSTER_CA: &str = "RESEMBLANCE_CLUSTER_CA";
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) const CLUSTER_CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) const CLUSTER_KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
 /// The name of the machine, where the system has no other place for it.
 const HOSTNAME: &str = "HOSTNAME";
 /// Further folders for temporary files.
@@ -161,6 +168,24 @@ impl Environment {
         self.get(CLUSTER_TOKEN)
     }
 
+    /// The path of the certificates of the authorities that a cluster's clients trust.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster_ca(&self) -> Option<&str> {
+        self.get(CLUSTER_CA)
+    }
+
+    /// The path of the certificate that a cluster's servers show.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster_certificate(&self) -> Option<&str> {
+        self.get(CLUSTER_CERTIFICATE)
+    }
+
+    /// The path of the key of that certificate.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster_key(&self) -> Option<&str> {
+        self.get(CLUSTER_KEY)
+    }
+
     /// The path of a service account's file for Google Cloud Storage.
     #[cfg(feature = "gcs")]
     pub(crate) fn service_account(&self) -> Option<&str> {
@@ -265,9 +290,11 @@ mod tests {
             variable.name.to_owned()
         });
         let prefixes = [AWS, AZURE, GOOGLE].map(|prefix| format!("{prefix}*"));
-        let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, CLUSTER_TOKEN, HOSTNAME, XDG_CACHE_HOME, HOME];
+        let cluster = [CLUSTER_TOKEN, CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY];
+        let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, HOSTNAME, XDG_CACHE_HOME, HOME];
         let names = own
             .iter()
+            .chain(&cluster)
             .chain(&OF_LIBRARIES)
             .chain(&OF_LINEAGE)
             .chain(&OF_TELEMETRY)

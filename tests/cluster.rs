@@ -11,6 +11,7 @@ mod network;
 pub(crate) mod rows;
 mod setups;
 mod storage;
+mod tls;
 mod token;
 
 use std::path::{Path, PathBuf};

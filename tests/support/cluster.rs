@@ -140,7 +140,7 @@ impl Cluster {
         let scheduler = self.scheduler.as_mut().unwrap();
         wait_for("the scheduler", START, || {
             assert!(scheduler.ended().is_none(), "the scheduler did not start");
-            get(&self.setup.host, self.port, "/healthz").filter(|(status, _)| *status == 200)
+            ask(&self.setup, &self.setup.host, self.port, "/healthz").filter(|(status, _)| *status == 200)
         });
     }
 
@@ -187,7 +187,7 @@ impl Cluster {
         let executor = self.executors[place].as_mut().unwrap();
         wait_for("an executor", START, || {
             assert!(executor.ended().is_none(), "executor {place} did not start");
-            get(&host, port + 2, "/readyz").filter(|(status, _)| *status == 200)
+            ask(&self.setup, &host, port + 2, "/readyz").filter(|(status, _)| *status == 200)
         });
         wait_for("the scheduler to know an executor", START, || {
             self.get("/readyz").filter(|(status, _)| *status == 200)
@@ -275,7 +275,7 @@ impl Cluster {
 
     /// Status and body of the scheduler's REST answer.
     pub fn get(&self, path: &str) -> Option<(u16, String)> {
-        get(&self.setup.host, self.port, path)
+        ask(&self.setup, &self.setup.host, self.port, path)
     }
 
     /// The logs of all of its processes.
@@ -323,6 +323,20 @@ impl Cluster {
         let running = jobs.iter().filter(|job| job["status"] == "Running");
         running.filter_map(|job| stage_of(job["job_name"].as_str()?)).collect()
     }
+}
+
+/// Status and body of the answer of a role; over TLS if the cluster has an authority.
+fn ask(setup: &Setup, host: &str, port: u16, path: &str) -> Option<(u16, String)> {
+    let authority = setup.environment.iter().find(|(name, _)| name == "RESEMBLANCE_CLUSTER_CA");
+    let Some((_, authority)) = authority else { return get(host, port, path) };
+    let authority = reqwest::Certificate::from_pem(&std::fs::read(authority).unwrap()).unwrap();
+    let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2));
+    let client = client.tls_built_in_root_certs(false).add_root_certificate(authority).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let answer = client.get(format!("https://{host}:{port}{path}")).send().await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.ok()?))
+    })
 }
 
 /// The options that a role needs to bind `host`.

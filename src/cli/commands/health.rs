@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reqwest::{Client, ClientBuilder};
+
 use crate::cli::support::{arguments, http, print};
 use crate::error::{Error, Result};
 
@@ -28,14 +30,24 @@ impl Health {
     /// Ends with exit code 0 if the role is healthy, else 4.
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let path = if self.ready { "readyz" } else { "healthz" };
-        let url = format!("http://{}/{path}", self.address);
+        let (scheme, client) = client()?;
+        let url = format!("{scheme}://{}/{path}", self.address);
         let asked = |e: Error| Error::engine(format!("{url} does not answer")).because(e);
         let limit = Duration::from_secs(self.timeout);
-        let (status, said) =
-            http::exchange(limit, http::Proxies::None, |client| client.get(&url)).map_err(asked)?;
+        let (status, said) = http::exchange(limit, client, |client| client.get(&url)).map_err(asked)?;
         match status.is_success() {
             true => print::result(&format!("{} {path}\n", self.address)),
             false => Err(Error::engine(format!("{url} answers {status}: {said}"))),
         }
     }
+}
+
+/// The scheme of a role's URL and a client for it: over TLS if this process trusts an authority.
+fn client() -> Result<(&'static str, ClientBuilder)> {
+    let client = Client::builder().no_proxy();
+    #[cfg(feature = "cluster")]
+    if let Some(trust) = crate::engine::cluster::tls::Trust::of_process()? {
+        return Ok(("https", trust.of_client(client)));
+    }
+    Ok(("http", client))
 }

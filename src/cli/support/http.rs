@@ -3,37 +3,25 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use reqwest::{Body, Client, RequestBuilder, StatusCode};
+use reqwest::{Body, Client, ClientBuilder, RequestBuilder, StatusCode};
 use url::Url;
 
 use crate::error::{Error, Result};
 
-/// Whether to use the proxies in the environment.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Proxies {
-    OfTheEnvironment,
-    None,
-}
-
-/// Sends `request`, and returns the status and the first line of the body, at most 200 characters.
+/// Sends `request` by `client`, and returns the status and the first line of the body, at most 200 characters.
 ///
 /// # Errors
 /// [`Kind::Engine`](crate::error::Kind::Engine) when there is no answer within `limit`. The message names no URL, for
 /// URLs may hold passwords.
 pub(in crate::cli) fn exchange(
     limit: Duration,
-    through: Proxies,
+    client: ClientBuilder,
     request: impl FnOnce(Client) -> RequestBuilder,
 ) -> Result<(StatusCode, String)> {
     let failed = |e: reqwest::Error| Error::engine("the HTTP exchange failed").because(e.without_url());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answer = runtime.block_on(async {
-        let client = Client::builder().connect_timeout(limit).timeout(limit);
-        let client = match through {
-            Proxies::OfTheEnvironment => client,
-            Proxies::None => client.no_proxy(),
-        };
-        let client = client.build().map_err(failed)?;
+        let client = client.connect_timeout(limit).timeout(limit).build().map_err(failed)?;
         let answer = request(client).send().await.map_err(failed)?;
         let status = answer.status();
         // The status decides, even if the body breaks off.
@@ -59,7 +47,7 @@ pub(in crate::cli) fn post(
 ) -> Result<()> {
     let refused = |how: &str| format!("{} does not accept {what}{how}", without_secrets(url));
     let request = |client: Client| client.post(url.clone()).headers(headers).body(body);
-    let (status, answer) = exchange(limit, Proxies::OfTheEnvironment, request)
+    let (status, answer) = exchange(limit, Client::builder(), request)
         .map_err(|e| Error::input(refused("")).because(e))?;
     match status.is_success() {
         true => Ok(()),

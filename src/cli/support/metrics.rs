@@ -50,7 +50,7 @@ fn push(url: &Url, text: String) -> Result<()> {
     let put = |client: reqwest::Client| {
         client.put(url.clone()).header(CONTENT_TYPE, prometheus::TEXT_FORMAT).body(text)
     };
-    let (status, said) = http::exchange(PUSH_LIMIT, http::Proxies::OfTheEnvironment, put)
+    let (status, said) = http::exchange(PUSH_LIMIT, reqwest::Client::builder(), put)
         .map_err(|e| Error::input(format!("{shown} does not accept the metrics")).because(e))?;
     match status.is_success() {
         true => Ok(()),

@@ -21,9 +21,10 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
+use super::endpoints::{scheme, with_endpoints};
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
-use super::token::{Token, unauthorized, with_token};
+use super::tls::Trust;
 use super::{Codec, settings};
 use crate::engine::control::RunControl;
 use crate::engine::interface::{BUCKET_SHARE, Engine};
@@ -50,6 +51,7 @@ pub struct Cluster {
     session: SessionContext,
     settings: job::Cluster,
     rest: Rest,
+    trust: Option<Trust>,
     /// The executors before the last stage.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
@@ -63,18 +65,17 @@ impl Cluster {
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
-    /// time.
+    /// time; [`crate::error::Kind::Job`] when the scheduler refuses this process, or cannot be trusted.
     pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, control: &RunControl) -> Result<Self> {
-        let rest = Rest::new(&cluster.scheduler);
+        let trust = Trust::of_process()?;
+        let rest = Rest::new(&cluster.scheduler, trust.as_ref())?;
         if refuses(&cluster.scheduler).await {
             return Err(Error::engine(format!(
                 "no scheduler listens on {}: start one, or correct engine.scheduler",
                 cluster.scheduler
             )));
         }
-        if rest.refuses_token().await {
-            return Err(unauthorized(&cluster.scheduler));
-        }
+        rest.accepts().await?;
         let executors = executors(&rest, cluster, control, None).await?;
         let Executors { count, cores, .. } = executors;
         tracing::info!(scheduler = cluster.scheduler, executors = count, cores, "on a cluster");
@@ -83,6 +84,7 @@ impl Cluster {
             session: SessionContext::new_with_state(state),
             settings: cluster.clone(),
             rest,
+            trust,
             executors: Mutex::new(executors),
             jobs: Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() }),
             run: uuid::Uuid::new_v4().simple().to_string(),
@@ -102,10 +104,10 @@ impl Cluster {
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let running = with_token(settings::running(config, &name), Token::of_process().as_ref());
+        let running = with_endpoints(settings::running(config, &name), self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
-            let scheduler = format!("http://{}", self.settings.scheduler);
+            let scheduler = format!("{}://{}", scheme(self.trust.as_ref()), self.settings.scheduler);
             let (plan, session) = (Arc::clone(plan), self.session.session_id());
             let batches = execute_physical_plan::<PhysicalPlanNode>(
                 scheduler,

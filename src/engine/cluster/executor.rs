@@ -25,14 +25,19 @@ use ballista_executor::flight_service::BallistaFlightService;
 use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
+use super::endpoints::{endpoints, with_endpoints};
 use super::listen::listen;
 use super::rest::Rest;
+use super::serve::serve;
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{State, Tasks};
-use super::token::{Token, unauthorized, with_token};
+use super::tls::{Trust, acceptor};
+use super::token::Token;
 use super::{Codec, member, own_stores, settings as configuration};
 use crate::engine::session;
+use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY};
 use crate::error::{Context, Error, Result};
 use crate::output::ours;
 
@@ -64,18 +69,25 @@ const CLEAN_UP_SECONDS: u64 = 600;
 /// Runs an executor until Ctrl-C or SIGTERM: then it ends its tasks and begins no others, and `leaving` becomes true.
 ///
 /// # Errors
-/// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
+/// When an address cannot be listened on, the work folder cannot be written, the settings of TLS are wrong, or no scheduler answers.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
     listening: impl FnOnce(SocketAddr),
     leaving: impl Future<Output = bool> + Send + 'static,
 ) -> Result<()> {
+    let (trust, acceptor) = (Trust::of_process()?, acceptor()?);
+    if trust.is_some() != acceptor.is_some() {
+        return Err(Error::job(format!(
+            "an executor serves what its tasks wrote and fetches what others wrote: set {CLUSTER_CA}, {CLUSTER_CERTIFICATE} and \
+             {CLUSTER_KEY}, or none of them"
+        )));
+    }
     let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
     // Ballista listens there later, without an error that explains a wrong address.
     drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
     let probes = listen(settings.health, "--health").await?;
-    let probes = tokio::spawn(serve_health(probes, health.clone()));
+    let probes = tokio::spawn(serve_health(probes, health.clone(), acceptor.clone()));
     let polls = health.clone();
 
     let pool_bytes = session::pool_bytes(settings.memory) / settings.vcores * settings.vcores;
@@ -90,7 +102,8 @@ pub(crate) async fn run(
     let runtime = runtime.build_arc()?;
     let tasks = Tasks::new(place, settings.work_dir.clone());
     let token = Token::of_process();
-    let shuffle_token = token.clone();
+    let own_flight = token.is_some() || acceptor.is_some();
+    let to_others = trust.clone();
     let state = tasks.state();
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
     let config = ExecutorProcessConfig {
@@ -113,17 +126,17 @@ pub(crate) async fn run(
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&functions))),
         override_runtime_producer: Some(Arc::new(move |_: &SessionConfig| Ok(Arc::clone(&runtime)))),
         override_config_producer: Some(Arc::new(move || {
-            with_token(SessionConfig::new_with_ballista(), shuffle_token.as_ref())
+            with_endpoints(SessionConfig::new_with_ballista(), to_others.as_ref())
         })),
-        override_create_grpc_client_endpoint: token.as_ref().map(Token::endpoints),
-        override_arrow_flight_service: token.clone().map(guarded_flight),
+        override_create_grpc_client_endpoint: endpoints(trust.as_ref()),
+        override_arrow_flight_service: own_flight.then(|| flight(token, acceptor)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
         ..Default::default()
     };
     listening(settings.bind);
-    if let Err(missing) = await_scheduler(settings).await {
+    if let Err(missing) = await_scheduler(settings, trust.as_ref()).await {
         probes.abort();
         return Err(missing);
     }
@@ -164,18 +177,19 @@ pub(crate) async fn run(
     ended
 }
 
-/// The server of what tasks wrote, for those who know `token`.
-fn guarded_flight(token: Token) -> Arc<ArrowFlightServerProvider> {
+/// The server of what tasks wrote, for those who know `token`, over TLS with an acceptor.
+fn flight(token: Option<Token>, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
     Arc::new(move |folder, address, mut shutdown, _| {
         let flight = FlightServiceServer::new(BallistaFlightService::new(folder))
             .max_encoding_message_size(MESSAGE_BYTES as usize)
             .max_decoding_message_size(MESSAGE_BYTES as usize);
         let routes = Router::new().route_service("/arrow.flight.protocol.FlightService/{*method}", flight);
-        let routes = token.guard(routes);
+        let routes = token.iter().fold(routes, |routes, token| token.guard(routes));
+        let acceptor = acceptor.clone();
         tokio::spawn(async move {
             let listener = TcpListener::bind(address).await?;
             let stopped = async move { shutdown.recv().await };
-            Ok(axum::serve(listener, routes).with_graceful_shutdown(stopped).await?)
+            Ok(serve(listener, routes, acceptor, stopped).await?)
         })
     })
 }
@@ -239,13 +253,11 @@ async fn drained_for_a_full_disk(state: &State) {
 }
 
 /// Waits until a scheduler answers. Ballista would wait for a connection without end, and connect to any server.
-async fn await_scheduler(settings: &ExecutorSettings) -> Result<()> {
+async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> Result<()> {
     let (host, port) = &settings.scheduler;
-    let rest = Rest::new(&format!("{host}:{port}"));
+    let rest = Rest::new(&format!("{host}:{port}"), trust)?;
     let mut last = "it did not answer".to_owned();
-    if rest.refuses_token().await {
-        return Err(unauthorized(&format!("{host}:{port}")));
-    }
+    rest.accepts().await?;
     let tries = async {
         while let Err(why) = rest.is_scheduler().await {
             tracing::debug!(why, "the scheduler does not answer yet");
@@ -312,7 +324,11 @@ fn shuffles(folder: &Path, port: u16) -> Result<String> {
 }
 
 /// `/healthz` answers while the process lives; `/readyz` while the scheduler answers it.
-async fn serve_health(listener: TcpListener, health: ExecutorHealth) -> std::io::Result<()> {
+async fn serve_health(
+    listener: TcpListener,
+    health: ExecutorHealth,
+    acceptor: Option<TlsAcceptor>,
+) -> std::io::Result<()> {
     let ready = move || async move {
         match health.is_ready() {
             true => (StatusCode::OK, "ready\n"),
@@ -320,7 +336,7 @@ async fn serve_health(listener: TcpListener, health: ExecutorHealth) -> std::io:
         }
     };
     let routes = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
-    axum::serve(listener, routes).await
+    serve(listener, routes, acceptor, std::future::pending()).await
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@
 //! - `finished_jobs`, `executor_registry`: the jobs and the executors in a scheduler's memory.
 //! - `listen`, `own_stores`: the listener and the stores of both roles.
 //! - `token`: the secret that every call carries, if the cluster has one.
+//! - `tls`: certificates and authorities, if the cluster has TLS.
+//! - `endpoints`, `serve`: the two sides of a connection, with its token and TLS.
+//! - `refused`: the errors of processes without them.
 //! - `scheduler`: the role that assigns tasks.
 //! - `failure`, `causes`: the consequences of a job's error for its stage.
 //! - `connections`, `tasks`: an executor's connections to others, and the errors of its tasks.
@@ -21,6 +24,7 @@
 mod causes;
 mod connections;
 mod driver;
+mod endpoints;
 pub(crate) mod executor;
 mod executor_registry;
 mod failure;
@@ -28,11 +32,14 @@ mod finished_jobs;
 mod listen;
 pub(crate) mod member;
 mod own_stores;
+mod refused;
 mod rerun_guard;
 mod rest;
 pub(crate) mod scheduler;
+mod serve;
 mod settings;
 mod tasks;
+pub(crate) mod tls;
 pub(crate) mod token;
 mod wire;
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, StatusCode};
+use reqwest::Client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::member;
+use super::endpoints::scheme;
+use super::tls::Trust;
 use super::token::Token;
-use crate::error::one_line;
+use super::{member, refused};
+use crate::error::{Error, Result, one_line};
 
 /// How long an answer may take: all of them are small.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,6 +19,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
     client: Client,
+    /// Its host and port.
+    address: String,
+    /// Its URL.
     scheduler: String,
 }
 
@@ -88,15 +93,22 @@ struct TaskState {
 }
 
 impl Rest {
-    pub(super) fn new(scheduler: &str) -> Self {
-        // Building fails only for TLS, which is not used here.
+    /// The scheduler at `address`, a host and a port.
+    ///
+    /// # Errors
+    /// When the authorities of `trust` cannot be used.
+    pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
         let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy();
         let client = match Token::of_process() {
             Some(token) => client.user_agent(token.user_agent()),
             None => client,
         };
-        let client = client.build().unwrap_or_default();
-        Self { client, scheduler: format!("http://{scheduler}") }
+        let client = match trust {
+            Some(trust) => trust.of_client(client),
+            None => client,
+        };
+        let client = client.build().map_err(|e| Error::job("no HTTP client can be made").because(e))?;
+        Ok(Self { client, address: address.to_owned(), scheduler: format!("{}://{address}", scheme(trust)) })
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
@@ -111,10 +123,17 @@ impl Rest {
         }
     }
 
-    /// Whether the scheduler answers that it asks for another token than this process has.
-    pub(super) async fn refuses_token(&self) -> bool {
-        let answer = self.client.get(format!("{}/api/version", self.scheduler)).send().await;
-        answer.is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED)
+    /// Checks that the scheduler does not refuse this process for its token or for TLS, and that this process trusts it. One that
+    /// does not answer is not refused.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with what to set.
+    pub(super) async fn accepts(&self) -> Result<()> {
+        let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
+            Ok(answer) => refused::by_answer(&self.address, answer.status()),
+            Err(failed) => refused::by_tls(&self.address, &failed),
+        };
+        refused.map_or(Ok(()), Err)
     }
 
     /// Checks that the server is a scheduler; the error is the reason why not.

@@ -20,11 +20,14 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use super::executor_registry::ExecutorRegistry;
 use super::finished_jobs::FinishedJobs;
 use super::listen::listen;
+use super::serve::serve;
 use super::settings::MESSAGE_BYTES;
+use super::tls::acceptor;
 use super::token::Token;
 use super::{Codec, own_stores, settings as configuration};
 use crate::engine::session;
@@ -44,8 +47,9 @@ pub(crate) struct SchedulerSettings {
 /// Runs a scheduler until it fails or the future is dropped. Calls `listening` with its address before the first request.
 ///
 /// # Errors
-/// When the address cannot be listened on, or serving ends.
+/// When the address cannot be listened on, the settings of TLS are wrong, or serving ends.
 pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
+    let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;
     let address = listener.local_addr()?;
     let runtime = own_stores::of(format!("the scheduler {address}"), session::builder(None)?).build_arc()?;
@@ -72,25 +76,26 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         ..Default::default()
     });
     let token = Token::of_process();
-    let serve = async {
+    let served = async {
         let jobs = InMemoryJobState::new(&config.scheduler_id, build, configure);
         let executors = Arc::new(ExecutorRegistry::default());
         let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);
-        match &token {
-            Some(token) => serve_guarded(listener, scheduler, token).await,
-            None => start_grpc_service_with_listener(listener, scheduler).await,
+        match (token, acceptor) {
+            (None, None) => start_grpc_service_with_listener(listener, scheduler).await,
+            (token, acceptor) => serve_secured(listener, scheduler, token, acceptor).await,
         }
     };
-    serve.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
+    served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
 
-/// Serves what [`start_grpc_service_with_listener`] serves to those who know `token`, and its health to all.
-async fn serve_guarded(
+/// Serves what [`start_grpc_service_with_listener`] serves to those who know `token`, and its health to all; over TLS with an acceptor.
+async fn serve_secured(
     listener: TcpListener,
     scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
-    token: &Token,
+    token: Option<Token>,
+    acceptor: Option<TlsAcceptor>,
 ) -> ballista_core::error::Result<()> {
     let grpc = SchedulerGrpcServer::new(scheduler.clone())
         .max_encoding_message_size(MESSAGE_BYTES as usize)
@@ -105,6 +110,6 @@ async fn serve_guarded(
     };
     let guarded = get_routes(scheduler).route_service(&format!("/{SERVICE_NAME}/{{*method}}"), grpc);
     let health = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
-    let routes = token.guard(guarded).merge(health);
-    Ok(axum::serve(listener, routes.into_make_service_with_connect_info::<SocketAddr>()).await?)
+    let routes = token.iter().fold(guarded, |routes, token| token.guard(routes)).merge(health);
+    Ok(serve(listener, routes, acceptor, std::future::pending()).await?)
 }

@@ -12,12 +12,9 @@ use axum::http::StatusCode;
 use axum::http::header::USER_AGENT;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use ballista_core::extension::{EndpointOverrideFn, SessionConfigExt};
-use datafusion::prelude::SessionConfig;
 use sha2::{Digest, Sha256};
 
-use crate::environment::{CLUSTER_TOKEN, Environment};
-use crate::error::Error;
+use crate::environment::Environment;
 
 /// The secret of a cluster.
 #[derive(Clone)]
@@ -46,12 +43,6 @@ impl Token {
         &self.user_agent
     }
 
-    /// Gives the secret to the connections of Ballista's clients.
-    pub(super) fn endpoints(&self) -> EndpointOverrideFn {
-        let user_agent = Arc::clone(&self.user_agent);
-        Arc::new(move |endpoint| Ok(endpoint.user_agent(&*user_agent)?))
-    }
-
     /// `routes` that answer only requests which carry the secret.
     pub(super) fn guard(&self, routes: Router) -> Router {
         let token = self.clone();
@@ -74,25 +65,6 @@ impl Token {
 fn refused() -> Response {
     (StatusCode::UNAUTHORIZED, "this cluster asks for its token, which the request does not have\n")
         .into_response()
-}
-
-/// A session's configuration whose connections carry the secret.
-pub(super) fn with_token(config: SessionConfig, token: Option<&Token>) -> SessionConfig {
-    match token {
-        Some(token) => config.with_ballista_override_create_grpc_client_endpoint(token.endpoints()),
-        None => config,
-    }
-}
-
-/// The error of a process whose secret is not that of the scheduler at `address`.
-pub(super) fn unauthorized(address: &str) -> Error {
-    let has = match Token::of_process() {
-        Some(_) => "another one than this process has",
-        None => "and this process has none",
-    };
-    Error::job(format!(
-        "the scheduler {address} asks for a token, {has}: set {CLUSTER_TOKEN} to the value that the scheduler was started with"
-    ))
 }
 
 #[cfg(test)]

@@ -1,0 +1,174 @@
+//! A cluster with TLS: the rows of one process, no port that answers without TLS, and errors that say what a process lacks.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use super::{QUIET, job_file, parquet_files};
+use crate::support::cluster::{Cluster, Setup};
+use crate::support::process::{free_ports, get};
+use crate::support::rows::{assert_rows, rows};
+use crate::support::*;
+
+const CA: &str = "RESEMBLANCE_CLUSTER_CA";
+const CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
+const KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
+const TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
+
+/// The files of an authority and of a certificate for 127.0.0.1 that it signed, with its key.
+struct Files {
+    authority: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    fn new(folder: &Path) -> Self {
+        std::fs::create_dir_all(folder).unwrap();
+        let mut of_authority = CertificateParams::default();
+        of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &authority).unwrap();
+        let write = |name: &str, text: String| {
+            std::fs::write(folder.join(name), text).unwrap();
+            folder.join(name)
+        };
+        Self {
+            authority: write("ca.pem", authority.pem()),
+            certificate: write("certificate.pem", certificate.pem()),
+            key: write("key.pem", key.serialize_pem()),
+        }
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let files = [(CA, &self.authority), (CERTIFICATE, &self.certificate), (KEY, &self.key)];
+        files.map(|(name, path)| (name.to_owned(), path.display().to_string())).to_vec()
+    }
+}
+
+/// What a command that must end with `code` writes to standard error.
+fn refused(command: &mut assert_cmd::Command, code: i32) -> String {
+    let refused = command.timeout(Duration::from_secs(60)).assert().code(code);
+    String::from_utf8_lossy(&refused.get_output().stderr).into_owned()
+}
+
+#[track_caller]
+fn assert_has(said: &str, parts: &[&str]) {
+    parts.iter().for_each(|part| assert!(said.contains(part), "{part:?} is missing: {said}"));
+}
+
+#[test]
+fn a_cluster_with_tls_serves_nothing_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, others) =
+        (Files::new(&folder.path().join("ours")), Files::new(&folder.path().join("others")));
+    let mut environment = files.variables();
+    environment.push((TOKEN.to_owned(), "hush, hush".to_owned()));
+    let cluster = Cluster::with(Setup { environment: environment.clone(), ..Setup::default() });
+    let scheduler = &cluster.url()["df://".len()..];
+    let port: u16 = scheduler.rsplit_once(':').unwrap().1.parse().unwrap();
+    let flights = cluster.ports_of_executors();
+
+    // Clients that connect and are silent keep no others waiting.
+    let ports = [port].into_iter().chain(flights.iter().copied());
+    let _silent: Vec<_> = ports.map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    // Executors fetch from each other and the driver from them, and all connections to the scheduler have the token.
+    let source = parquet_files(cluster.folder(), &corpus(7, 400, 30), 2);
+    let job = job_file(cluster.folder(), &source);
+    let (there, here) = (cluster.folder().join("there"), cluster.folder().join("here"));
+    cluster.run(&job, &there.display().to_string(), &[]).succeed(QUIET);
+    let mut local = resemblance();
+    local.arg("run").arg(&job).args(["--set", &format!("output.url={}", here.display())]).assert().success();
+    assert_rows(&there, &rows(&here), "a run with TLS");
+
+    // Flight, health and the scheduler: nothing answers without TLS.
+    for port in flights.iter().flat_map(|port| [*port, port + 2]).chain([port]) {
+        let (status, said) = get("127.0.0.1", port, "/healthz").unwrap();
+        assert_eq!((status, said.as_str()), (426, "this cluster asks for TLS\n"), "port {port}");
+    }
+    assert_eq!(cluster.get("/readyz").unwrap().0, 200);
+    assert_eq!(cluster.get("/api/jobs").unwrap().0, 401, "the token is asked for behind TLS");
+    let with = |variables: &[(String, String)]| {
+        let mut command = resemblance();
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        command
+    };
+    with(&files.variables()).args(["health", scheduler]).assert().success();
+    assert_has(&refused(resemblance().args(["health", scheduler]), 4), &["426"]);
+
+    let drive = |variables: &[(String, String)], at: &str| {
+        let to = format!("output.url={}", cluster.folder().join("refused").display());
+        let at = format!("engine.scheduler={at}");
+        let mut driver = with(variables);
+        driver.arg("run").arg(&job).args(["--set", "engine.mode=cluster", "--set", &at, "--set", &to]);
+        refused(&mut driver, 2)
+    };
+    assert_has(&drive(&[], scheduler), &["asks for TLS, and this process has none", CA]);
+    let untrusted = ["the certificate of the scheduler", "cannot be trusted", CA];
+    assert_has(&drive(&others.variables(), scheduler), &untrusted);
+    // The certificate is for the address, and not for this name of it.
+    assert_has(&drive(&files.variables(), &format!("localhost:{port}")), &untrusted);
+    assert!(!cluster.folder().join("refused/manifest.json").exists());
+
+    let work = cluster.folder().join("work");
+    let execute = |variables: &[(String, String)]| {
+        let mut executor = with(variables);
+        executor.args(["executor", "--scheduler", scheduler, "--bind"]);
+        executor.arg(format!("127.0.0.1:{}", free_ports(3))).arg("--work-dir").arg(&work);
+        refused(&mut executor, 2)
+    };
+    assert_has(&execute(&[]), &["asks for TLS"]);
+    assert_has(&execute(&others.variables()), &untrusted);
+    assert_has(&execute(&files.variables()[..1]), &["an executor serves", CERTIFICATE, KEY]);
+}
+
+#[test]
+fn a_server_without_tls_is_not_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::new(folder.path());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            // A server of HTTP that reads the beginning of a TLS connection.
+            let _ = client.read(&mut [0; 64]);
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let source = parquet_files(folder.path(), &corpus(7, 20, 2), 1);
+    let mut driver = resemblance();
+    driver.env(CA, &files.authority).arg("run").arg(job_file(folder.path(), &source));
+    driver.args(["--set", "engine.mode=cluster", "--set", &format!("engine.scheduler={address}")]);
+    driver.args(["--set", &format!("output.url={}", folder.path().join("out").display())]);
+    assert_has(&refused(&mut driver, 2), &["there is no TLS connection to the scheduler", CERTIFICATE, CA]);
+}
+
+#[test]
+fn wrong_files_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, others) =
+        (Files::new(&folder.path().join("ours")), Files::new(&folder.path().join("others")));
+    let empty = folder.path().join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    let serve = |certificate: Option<&Path>, key: Option<&Path>| {
+        let mut scheduler = resemblance();
+        scheduler.args(["scheduler", "--bind", &format!("127.0.0.1:{}", free_ports(1))]);
+        scheduler.envs(certificate.map(|path| (CERTIFICATE, path))).envs(key.map(|path| (KEY, path)));
+        refused(&mut scheduler, 2)
+    };
+    assert_has(&serve(Some(&files.certificate), None), &["set both", CERTIFICATE, KEY]);
+    assert_has(&serve(None, Some(&files.key)), &["set both", CERTIFICATE, KEY]);
+    let missing = folder.path().join("missing.pem");
+    assert_has(&serve(Some(&missing), Some(&files.key)), &[CERTIFICATE, "missing.pem", "No such file"]);
+    assert_has(&serve(Some(&empty), Some(&files.key)), &[CERTIFICATE, "empty.pem", "as PEM"]);
+    assert_has(&serve(Some(&files.certificate), Some(&files.certificate)), &[KEY, "a private key as PEM"]);
+    assert_has(&serve(Some(&files.certificate), Some(&others.key)), &["cannot be used together"]);
+    let mut health = resemblance();
+    health.env(CA, &empty).args(["health", "127.0.0.1:1"]);
+    assert_has(&refused(&mut health, 2), &[CA, "empty.pem", "expected a file with certificates"]);
+}
