@@ -408,3 +408,49 @@ fn a_forecast_of_objects_counts_requests_and_writes_none() {
         assert!(low <= measured && measured <= high, "{range}: {measured}");
     }
 }
+
+/// What a job says about groups, rows and passages is true of its sample too: of a sample of everything, the numbers are those of the run.
+#[test]
+fn groups_conditions_and_passages_are_planned_too() {
+    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    let documents = corpus(91, 300, 30);
+    for (source, more) in [
+        ("group = \"shop\"", "[candidates]\ncompare = \"across\"\n"),
+        ("where = \"n >= 60\"", "[passages]\nunit = \"word\"\nlength = 6\n"),
+        (
+            "group = \"shop\"\nwhere = \"n >= 60 AND shop IS NOT NULL\"",
+            "[candidates]\ncompare = \"within\"\n[passages]\nunit = \"line\"\n",
+        ),
+    ] {
+        let scene =
+            Scene::new(&format!("format = \"parquet\"\nid = \"id\"\ntext = \"text\"\n{source}"), more);
+        std::fs::create_dir(scene.path("in")).unwrap();
+        let column = |of: fn(&Document) -> &String| -> ArrayRef {
+            std::sync::Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
+        };
+        let shops = (0..documents.len()).map(|row| [Some("north"), Some("south"), None][row % 3]);
+        let columns: [(&str, ArrayRef); 4] = [
+            ("id", column(|document| &document.0)),
+            ("text", column(|document| &document.1)),
+            ("shop", std::sync::Arc::new(shops.collect::<StringArray>())),
+            ("n", std::sync::Arc::new(Int64Array::from_iter_values(0..300))),
+        ];
+        let columns = columns.into_iter().map(|(name, values)| (name, values, true));
+        let batch = arrow::array::RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        write_batch(Path::new(&scene.path("in/a.parquet")), &batch, 50);
+        let forecast = scene.plan(&["--sample", "10000"]);
+        let record = scene.run(&[]);
+        let manifest = &record["manifest"];
+        assert!(manifest["counts"]["pairs"].as_u64().unwrap() > 10, "{source}");
+        for name in ["pairs", "candidates"] {
+            assert_eq!(forecast[name]["value"], manifest["counts"][name], "{source} {name}");
+        }
+        let names = |stages: &Value| -> Vec<String> {
+            let names =
+                stages.as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap().to_owned());
+            // Rows that are left out are not in the sample, and the end of a run is no stage of it.
+            names.filter(|name| !["left_out", "check and publish"].contains(&name.as_str())).collect()
+        };
+        assert_eq!(names(&forecast["stages"]), names(&manifest["stages"]), "{source}");
+    }
+}
