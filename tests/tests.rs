@@ -68,6 +68,7 @@ mod prefix;
 mod progress;
 mod public_types;
 mod readers;
+mod reference_passages;
 mod report;
 mod representative;
 mod reuse;
