@@ -28,6 +28,7 @@ mod crossings;
 mod csv_results;
 mod daily;
 mod damage;
+mod decontaminate;
 mod dense;
 mod docs;
 mod docs_commands;

@@ -33,6 +33,12 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
     expected_against(&without_reference(documents), false, length, gap)
 }
 
+/// The document and the first word of a window.
+type Place = (usize, usize);
+
+/// A repeated window: its first word, where it is first, and where it occurs.
+type Repeated<'a> = (usize, Place, &'a Vec<Place>);
+
 /// The spans of the new documents. If `new_old`, only windows of reference documents count.
 pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap: usize) -> Vec<Span> {
     let cut: Vec<Vec<(String, Range<usize>)>> = documents.iter().map(|(_, (_, text))| words(text)).collect();
@@ -60,13 +66,12 @@ pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap:
         }
         let chars = |byte: usize| text[..byte].chars().count();
         // The repeated windows of the document: first word, where it is first, and where it occurs.
-        let mine: Vec<(usize, (usize, usize), &Vec<(usize, usize)>)> = (0..(cut[doc].len() + 1)
-            .saturating_sub(length))
+        let mine: Vec<Repeated<'_>> = (0..(cut[doc].len() + 1).saturating_sub(length))
             .map(|at| (at, &windows[&joined(doc, at..at + length)]))
             .filter(|(_, places)| places.len() > 1 && (!new_old || known(places) > 0))
             .map(|(at, places)| (at, places[0], places))
             .collect();
-        let is_kept = |window: &(usize, (usize, usize), &Vec<(usize, usize)>)| window.1 == (doc, window.0);
+        let is_kept = |window: &Repeated<'_>| window.1 == (doc, window.0);
         let state = |word: usize| {
             let holding = mine.iter().filter(|window| (window.0..window.0 + length).contains(&word));
             holding.map(is_kept).max()
@@ -85,9 +90,7 @@ pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap:
             let inside = || of_run().filter(|window| touches(window.0)).map(|window| window.2);
             let occurrences = inside().map(|places| places.len()).max().unwrap();
             let reference_documents = inside().map(|places| known(places)).max().unwrap();
-            let before = |window: &&(usize, (usize, usize), &Vec<(usize, usize)>)| {
-                window.0 <= run.start && touches(window.0)
-            };
+            let before = |window: &&Repeated<'_>| window.0 <= run.start && touches(window.0);
             let (first_doc, first_at) = of_run().rfind(before).unwrap().1;
             let start_of = |doc: usize, word: usize| {
                 let (_, place) = &cut[doc][word];
