@@ -194,8 +194,8 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
             "passages.unit=line",
         ]),
         job(&["passages.unit=word", "shingle.max_frequency=0.01"]),
-        job(&["candidates.method=all", "against.output=earlier"]),
-        job(&["candidates.method=prefix", second]),
+        job(&["candidates.method=all", "against.output=earlier", "passages.unit=line"]),
+        job(&["candidates.method=prefix", second, "passages.unit=word"]),
     ];
     let merge = job::Job::of_merge(vec!["a".into(), "b".into()], &jobs[0], "out");
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

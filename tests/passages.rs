@@ -131,32 +131,6 @@ fn an_output_with_passages_is_used_again_and_its_run_taken_up() {
     assert_eq!(table(&path("reused"), "pairs"), whole);
 }
 
-#[test]
-fn the_job_that_finds_leaked_questions_finds_them() {
-    let folder = tempdir().unwrap();
-    let out = folder.path().join("out").display().to_string();
-    let ran = resemblance()
-        .current_dir(repository(""))
-        .args(["run", "jobs/decontaminate.toml", "--set", &format!("output.url={out}")])
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let pairs = table(folder.path().join("out").as_path(), "pairs");
-    let found: Vec<_> = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b")).collect();
-    let expected = [("t1", "q1"), ("t3", "q2"), ("t5", "q1")];
-    assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    assert_eq!(
-        strings(&pairs, "passage_a")[0],
-        "Which metal is liquid at room temperature, and was once used in thermometers? Mercury"
-    );
-    assert_eq!(
-        strings(&pairs, "passage_a")[1],
-        "In which year did the first railway between two large towns carry passengers by steam? 1830"
-    );
-    let rejects = table(folder.path().join("out").as_path(), "reference_rejects");
-    assert_eq!(strings(&rejects, "id"), ["q4"]);
-}
-
 /// Remembers how many rows the batches of each stage have.
 #[derive(Default)]
 struct BatchRows(Mutex<BTreeMap<String, usize>>);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::job;
-use resemblance::pipeline::OnExisting;
 use tempfile::tempdir;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -21,9 +20,11 @@ pub struct Span {
     pub bytes: (usize, usize),
     pub words: usize,
     pub occurrences: usize,
+    pub reference_documents: usize,
     pub passage: String,
     pub kept: bool,
     pub kept_at: (String, usize),
+    pub kept_reference: bool,
 }
 
 /// The spans of an output, sorted by document and place.
@@ -32,6 +33,7 @@ pub fn spans(output: &Path) -> Vec<Span> {
     let of = |name: &str| strings(&table, name);
     let number = |name: &str| of(name).iter().map(|n| n.parse::<usize>().unwrap()).collect::<Vec<_>>();
     let (ids, passages, kept, kept_ids) = (of("id"), of("passage_id"), of("kept"), of("kept_id"));
+    let (reference_documents, kept_reference) = (number("reference_documents"), of("kept_reference"));
     let [char_start, char_end, byte_start, byte_end] =
         ["char_start", "char_end", "byte_start", "byte_end"].map(number);
     let [words, occurrences, kept_char_start] = ["words", "occurrences", "kept_char_start"].map(number);
@@ -42,9 +44,11 @@ pub fn spans(output: &Path) -> Vec<Span> {
             bytes: (byte_start[row], byte_end[row]),
             words: words[row],
             occurrences: occurrences[row],
+            reference_documents: reference_documents[row],
             passage: passages[row].clone(),
             kept: kept[row] == "true",
             kept_at: (kept_ids[row].clone(), kept_char_start[row]),
+            kept_reference: kept_reference[row] == "true",
         })
         .collect();
     spans.sort();
@@ -54,11 +58,11 @@ pub fn spans(output: &Path) -> Vec<Span> {
 /// Documents in the order in which passages of them are kept: those that another one represents come last.
 pub fn removals_last(documents: &[Document], output: &Path) -> Vec<Document> {
     let clusters = table(output, "clusters");
-    let flags = strings(&clusters, "representative");
+    let flags = strings(&clusters, "representative").into_iter().zip(strings(&clusters, "reference"));
     let gone: BTreeSet<String> = strings(&clusters, "id")
         .into_iter()
         .zip(flags)
-        .filter(|(_, representative)| representative == "false")
+        .filter(|(_, (representative, reference))| representative == "false" && reference == "false")
         .map(|(id, _)| id.trim_end_matches(".txt").to_owned())
         .collect();
     let (gone, stay): (Vec<Document>, Vec<Document>) =
@@ -109,11 +113,24 @@ fn parts<'t>(text: &'t str, unit: &str) -> Vec<&'t str> {
     }
 }
 
-/// The spans of `documents`, which are in the order in which they are kept.
+/// Documents in the order in which passages of them are kept, each with whether it is a reference document.
+pub type Searched = Vec<(bool, Document)>;
+
+/// New documents only.
+pub fn without_reference(documents: &[Document]) -> Searched {
+    documents.iter().map(|document| (false, document.clone())).collect()
+}
+
 pub fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Span> {
-    let mut first: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    expected_against(&without_reference(documents), false, unit, min_words)
+}
+
+/// The spans of the new documents. If `new_old`, only passages of reference documents count.
+pub fn expected_against(documents: &Searched, new_old: bool, unit: &str, min_words: usize) -> Vec<Span> {
+    let mut first: BTreeMap<String, (bool, String, usize)> = BTreeMap::new();
+    let mut of_reference: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let mut all = Vec::new();
-    for (id, text) in documents {
+    for (reference, (id, text)) in documents {
         let (mut byte, mut char) = (0, 0);
         for part in parts(text, unit) {
             let (bytes, chars) = ((byte, byte + part.len()), (char, char + part.chars().count()));
@@ -123,26 +140,37 @@ pub fn expected(documents: &[Document], unit: &str, min_words: usize) -> Vec<Spa
                 continue;
             }
             let passage = format!("{:032x}", xxh3_128(words.join(" ").as_bytes()));
-            let kept_at = first.entry(passage.clone()).or_insert_with(|| (id.clone(), chars.0)).clone();
-            let kept = kept_at == (id.clone(), chars.0);
-            all.push(Span {
+            let place = (*reference, id.clone(), chars.0);
+            let kept_at = first.entry(passage.clone()).or_insert_with(|| place.clone()).clone();
+            if *reference {
+                of_reference.entry(passage.clone()).or_default().insert(id);
+            }
+            let span = Span {
                 id: id.clone(),
                 chars,
                 bytes,
                 words: words.len(),
                 occurrences: 0,
+                reference_documents: 0,
                 passage,
-                kept,
-                kept_at,
-            });
+                kept: kept_at == place,
+                kept_at: (kept_at.1, kept_at.2),
+                kept_reference: kept_at.0,
+            };
+            all.push((reference, span));
         }
     }
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
-    all.iter().for_each(|span| *times.entry(span.passage.clone()).or_default() += 1);
-    all.iter_mut().for_each(|span| span.occurrences = times[&span.passage]);
-    all.retain(|span| span.occurrences > 1);
-    all.sort();
-    all
+    all.iter().for_each(|(_, span)| *times.entry(span.passage.clone()).or_default() += 1);
+    let mut spans: Vec<Span> =
+        all.into_iter().filter(|(reference, _)| !**reference).map(|(_, span)| span).collect();
+    for span in &mut spans {
+        span.occurrences = times[&span.passage];
+        span.reference_documents = of_reference.get(&span.passage).map_or(0, BTreeSet::len);
+    }
+    spans.retain(|span| span.occurrences > 1 && (!new_old || span.reference_documents > 0));
+    spans.sort();
+    spans
 }
 
 /// Texts of a few sentences, lines and paragraphs, some of them in other letters and with other white space.
@@ -179,7 +207,7 @@ pub fn texts(random: &mut Random, count: usize) -> Vec<Document> {
     documents
 }
 
-fn write_with_years(path: &Path, documents: &[Document], years: &[String], groups: &[String]) {
+pub fn write_with_years(path: &Path, documents: &[Document], years: &[String], groups: &[String]) {
     let column = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
     let columns = [
         ("id", column(documents.iter().map(|d| d.0.as_str()).collect())),
@@ -191,7 +219,7 @@ fn write_with_years(path: &Path, documents: &[Document], years: &[String], group
 }
 
 /// `passages/` against the spans, the texts and the groups.
-fn check_passages(
+pub fn check_passages(
     output: &Path,
     spans: &[Span],
     texts: &BTreeMap<String, String>,
@@ -201,7 +229,7 @@ fn check_passages(
     let of = |name: &str| strings(&table, name);
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (row, passage) in of("passage_id").into_iter().enumerate() {
-        let names = ["words", "occurrences", "documents", "sample"];
+        let names = ["words", "occurrences", "documents", "reference_documents", "sample"];
         let mut cells: Vec<String> = names.iter().map(|name| of(name)[row].clone()).collect();
         if groups.is_some() {
             cells.push(of("groups")[row].clone());
@@ -209,12 +237,16 @@ fn check_passages(
         assert!(rows.insert(passage, cells).is_none());
     }
     let mut wanted = BTreeMap::new();
-    for kept in spans.iter().filter(|span| span.kept) {
-        let all: Vec<&Span> = spans.iter().filter(|span| span.passage == kept.passage).collect();
+    let ids: BTreeSet<&str> = spans.iter().map(|span| span.passage.as_str()).collect();
+    for id in ids {
+        // Spans are in the order of ids and places.
+        let all: Vec<&Span> = spans.iter().filter(|span| span.passage == id).collect();
+        let kept = all.iter().find(|span| span.kept).unwrap_or(&all[0]);
         let documents: BTreeSet<&str> = all.iter().map(|span| span.id.as_str()).collect();
         let sample: String = texts[&kept.id][kept.bytes.0..kept.bytes.1].chars().take(200).collect();
-        let mut cells =
-            vec![kept.words.to_string(), all.len().to_string(), documents.len().to_string(), sample];
+        let most = |of: fn(&Span) -> usize| all.iter().map(|span| of(span)).max().unwrap().to_string();
+        let (occurrences, known) = (most(|span| span.occurrences), most(|span| span.reference_documents));
+        let mut cells = vec![kept.words.to_string(), occurrences, documents.len().to_string(), known, sample];
         if let Some(groups) = groups {
             let groups: BTreeSet<&str> = documents.iter().map(|id| groups[*id].as_str()).collect();
             cells.push(groups.len().to_string());
@@ -303,19 +335,7 @@ fn a_run_that_was_stopped_finds_the_same_passages() {
     let sets = ["passages.unit=sentence", "passages.min_words=1"];
     run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
     let whole = ["spans", "passages"].map(|name| table(&path("whole"), name));
-    assert!(whole.iter().all(|table| table.num_rows() > 10));
-    let mut stops = 0;
-    for at in (0..).step_by(2) {
-        let job = crate::support::job(&path("in.parquet"), &path(&format!("stopped{at}")), &sets);
-        if !stopping::run_until(&job, OnExisting::Fail, at).1 {
-            break;
-        }
-        stops += 1;
-        run(&job).unwrap();
-        let resumed = ["spans", "passages"].map(|name| table(&path(&format!("stopped{at}")), name));
-        assert_eq!(resumed, whole, "stopped at plan {at}");
-    }
-    assert!(stops > 5, "{stops}");
+    stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 2, &["spans", "passages"]);
 
     let reused = format!(
         "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\npassages = {{ unit = \"sentence\", min_words = 1 }}\n\
@@ -410,7 +430,7 @@ fn a_passage_is_shown_with_its_places() {
     assert_eq!(shown.status.code(), Some(3));
 }
 
-/// Keys of one unit do not work with another, and reference documents are not searched.
+/// Keys of one unit do not work with another.
 #[test]
 fn keys_of_passages_are_checked() {
     for (sets, wanted) in [
@@ -420,7 +440,6 @@ fn keys_of_passages_are_checked() {
         (&["passages.unit=word", "passages.min_words=7"], "expected `passages.length` instead"),
         (&["passages.unit=word", "passages.length=1"], "expected 2 to 1000000"),
         (&["passages.unit=word", "passages.gap=1000001"], "expected at most 1000000"),
-        (&["passages.unit=line", "against.output=earlier"], "does not work with `[against]`"),
         (&["passages.unit=verse"], "`verse`"),
         (&["passages.min_words=7"], "`passages.unit` is required"),
     ] {

@@ -10,7 +10,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use proptest::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{BucketHash, Engine, Measure, Score, ScoreBy, curve};
+use resemblance::job::{BucketHash, Engine, Score, curve};
 use resemblance::kernel::{lsh_bands, minhash};
 use resemblance::pipeline::{frames, stage};
 
@@ -161,7 +161,7 @@ proptest! {
         partitions in 1_usize..4,
     ) {
         let threshold = part as f64 / whole as f64;
-        let score = Score { threshold, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false };
+        let score = Score { threshold, ..Score::default() };
         let mut expected = BTreeSet::new();
         for (i, a) in sets.iter().enumerate() {
             for (j, b) in sets.iter().enumerate().skip(i + 1) {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use resemblance::pipeline::OnExisting;
 use tempfile::tempdir;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::spans::{Span, removals_last, spans};
+use crate::spans::{Searched, Span, removals_last, spans, without_reference};
 use crate::support::stopping;
 use crate::support::*;
 
@@ -30,9 +29,27 @@ fn words(text: &str) -> Vec<(String, Range<usize>)> {
     words
 }
 
-/// The spans of `documents`, which are in the order in which they are kept.
 fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
-    let cut: Vec<Vec<(String, Range<usize>)>> = documents.iter().map(|(_, text)| words(text)).collect();
+    expected_against(&without_reference(documents), false, length, gap)
+}
+
+/// The document and the first word of a window.
+type Place = (usize, usize);
+
+/// A repeated window: its first word, where it is first, and where it occurs.
+type Repeated<'a> = (usize, Place, &'a Vec<Place>);
+
+/// The spans of the new documents. If `new_old`, only windows of reference documents count.
+pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap: usize) -> Vec<Span> {
+    let cut: Vec<Vec<(String, Range<usize>)>> = documents.iter().map(|(_, (_, text))| words(text)).collect();
+    // How many reference documents have a window, of those that have it.
+    let known = |places: &[(usize, usize)]| {
+        let mut docs: Vec<usize> =
+            places.iter().map(|place| place.0).filter(|&doc| documents[doc].0).collect();
+        docs.sort();
+        docs.dedup();
+        docs.len()
+    };
     let joined = |doc: usize, range: Range<usize>| {
         cut[doc][range].iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" ")
     };
@@ -43,15 +60,18 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
         }
     }
     let mut all = Vec::new();
-    for (doc, (id, text)) in documents.iter().enumerate() {
+    for (doc, (reference, (id, text))) in documents.iter().enumerate() {
+        if *reference {
+            continue;
+        }
         let chars = |byte: usize| text[..byte].chars().count();
-        // The repeated windows of the document: first word, where it is first, and how often it occurs.
-        let mine: Vec<(usize, (usize, usize), usize)> = (0..(cut[doc].len() + 1).saturating_sub(length))
+        // The repeated windows of the document: first word, where it is first, and where it occurs.
+        let mine: Vec<Repeated<'_>> = (0..(cut[doc].len() + 1).saturating_sub(length))
             .map(|at| (at, &windows[&joined(doc, at..at + length)]))
-            .filter(|(_, places)| places.len() > 1)
-            .map(|(at, places)| (at, places[0], places.len()))
+            .filter(|(_, places)| places.len() > 1 && (!new_old || known(places) > 0))
+            .map(|(at, places)| (at, places[0], places))
             .collect();
-        let is_kept = |window: &(usize, (usize, usize), usize)| window.1 == (doc, window.0);
+        let is_kept = |window: &Repeated<'_>| window.1 == (doc, window.0);
         let state = |word: usize| {
             let holding = mine.iter().filter(|window| (window.0..window.0 + length).contains(&word));
             holding.map(is_kept).max()
@@ -67,19 +87,19 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
         for (run, kept) in runs {
             let of_run = || mine.iter().filter(|window| is_kept(window) == kept);
             let touches = |at: usize| at < run.end && run.start < at + length;
-            let occurrences =
-                of_run().filter(|window| touches(window.0)).map(|window| window.2).max().unwrap();
-            let before =
-                |window: &&(usize, (usize, usize), usize)| window.0 <= run.start && touches(window.0);
+            let inside = || of_run().filter(|window| touches(window.0)).map(|window| window.2);
+            let occurrences = inside().map(|places| places.len()).max().unwrap();
+            let reference_documents = inside().map(|places| known(places)).max().unwrap();
+            let before = |window: &&Repeated<'_>| window.0 <= run.start && touches(window.0);
             let (first_doc, first_at) = of_run().rfind(before).unwrap().1;
             let start_of = |doc: usize, word: usize| {
                 let (_, place) = &cut[doc][word];
-                documents[doc].1[..place.start].chars().count()
+                documents[doc].1.1[..place.start].chars().count()
             };
             let bytes = (cut[doc][run.start].1.start, cut[doc][run.end - 1].1.end);
             let kept_at = match kept {
                 true => (id.clone(), chars(bytes.0)),
-                false => (documents[first_doc].0.clone(), start_of(first_doc, first_at)),
+                false => (documents[first_doc].1.0.clone(), start_of(first_doc, first_at)),
             };
             all.push(Span {
                 id: id.clone(),
@@ -87,9 +107,11 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
                 bytes,
                 words: run.len(),
                 occurrences,
+                reference_documents,
                 passage: format!("{:032x}", xxh3_128(joined(doc, run.clone()).as_bytes())),
                 kept,
                 kept_at,
+                kept_reference: !kept && documents[first_doc].0,
             });
         }
     }
@@ -98,7 +120,7 @@ fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
 }
 
 /// Texts that have stretches of a few common ones, in other letters and with other characters between words.
-fn texts(random: &mut Random, count: usize, vocabulary: usize) -> Vec<Document> {
+pub fn texts(random: &mut Random, count: usize, vocabulary: usize) -> Vec<Document> {
     let word =
         |random: &mut Random| format!("{}{}", ["w", "ü", "日1x"][random.below(3)], random.below(vocabulary));
     let pool: Vec<Vec<String>> = (0..4).map(|_| (0..40).map(|_| word(random)).collect()).collect();
@@ -175,21 +197,7 @@ fn a_run_that_was_stopped_finds_the_same_runs_of_words() {
     let documents = texts(&mut Random(5), 40, 1_000);
     write_parquet(&path("in.parquet"), &documents, 10);
     let sets = ["passages.unit=word", "passages.length=6"];
-    run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
-    let whole = ["spans", "passages"].map(|name| table(&path("whole"), name));
-    assert!(whole.iter().all(|table| table.num_rows() > 10));
-    let mut stops = 0;
-    for at in (0..).step_by(3) {
-        let job = job(&path("in.parquet"), &path(&format!("stopped{at}")), &sets);
-        if !stopping::run_until(&job, OnExisting::Fail, at).1 {
-            break;
-        }
-        stops += 1;
-        run(&job).unwrap();
-        let resumed = ["spans", "passages"].map(|name| table(&path(&format!("stopped{at}")), name));
-        assert_eq!(resumed, whole, "stopped at plan {at}");
-    }
-    assert!(stops > 5, "{stops}");
+    stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 3, &["spans", "passages"]);
 }
 
 #[test]

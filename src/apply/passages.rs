@@ -32,6 +32,7 @@ pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
         number("words"),
         Field::new("passage_id", DataType::Utf8, false),
         Field::new("kept_id", id.arrow(), false),
+        Field::new("kept_reference", DataType::Boolean, false),
         number("kept_char_start"),
     ]))
 }

@@ -15,7 +15,7 @@ use futures::TryStreamExt;
 
 use super::sets::Sets;
 use crate::error::{Error, Result};
-use crate::job::{Job, Measure, ShingleHash};
+use crate::job::{Job, Measure, Score, ShingleHash};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of};
 use crate::output::Stored;
@@ -103,15 +103,13 @@ struct Index {
 /// What decides whether two sets are partners.
 #[derive(Clone, Copy)]
 struct Rule {
-    measure: Measure,
-    threshold: f64,
+    score: Score,
     compare: crate::job::Compare,
 }
 
 impl Rule {
     fn of(job: &Job) -> Self {
-        let (score, compare) = (job.score, job.candidates.compare);
-        Self { measure: score.measure, threshold: score.threshold, compare }
+        Self { score: job.score, compare: job.candidates.compare }
     }
 }
 
@@ -210,7 +208,8 @@ async fn scan(
                 let (set, size) = index.drawn[place as usize];
                 let shared = std::mem::take(&mut shared[place as usize]);
                 let common = Common { shared, of: [size, shingles.len() as u64] };
-                let similar = common.similarity(rule.measure) >= rule.threshold;
+                let similar = common.similarity(rule.score.measure) >= rule.score.threshold
+                    && rule.score.has_min_shared(common.shared, common.of);
                 if similar && sets.are_compared(set, other, rule.compare) {
                     found.push((set, other, common));
                 }

@@ -68,7 +68,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Shingle { normalize, unit, words, size, separator, hash, min_words, short } = shingle;
     let Minhash { permutations, seed, family, coefficients } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
-    let Score { threshold, measure, by, prefilter } = score;
+    let Score { threshold, measure, by, prefilter, min_shared } = score;
     // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a
     // higher one. Delta logs do not change rows either: a finished output gets them without a new run.
     let Output { url: _, expand, max_expand, max_pairs: _, keep, pair_passages, tables: _ } = output;
@@ -104,6 +104,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (max_frequency.is_some(), format!("max_frequency {max_frequency:?}")),
         (coefficients.is_some(), format!("coefficients {coefficients:?}")),
         (*measure != Measure::Jaccard, format!("measure {measure}")),
+        (*min_shared > 0, format!("min_shared {min_shared}")),
         // The output is among the inputs, by its own fingerprint: its rows do not depend on its place.
         (matches!(input, Input::Reuse(_)), "reuse".to_owned()),
         (matches!(input, Input::Merge(_)), "merge".to_owned()),
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 52] = [
+        let changes: [Change<Job>; 53] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -197,6 +198,7 @@ mod tests {
             ("bands", |j| j.lsh.bands += 1),
             ("method", |j| j.candidates.method = Method::All),
             ("threshold", |j| j.score.threshold = 0.8000000000000002),
+            ("min_shared", |j| j.score.min_shared = 9),
             ("measure", |j| j.score.measure = Measure::Containment),
             ("expand", |j| j.output.expand = Expand::Star),
             ("words", |j| j.shingle.words = Words::Spaces),

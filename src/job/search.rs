@@ -102,6 +102,9 @@ pub struct Score {
     pub by: ScoreBy,
     /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
     pub prefilter: bool,
+    /// The fewest shingles that the two documents of a pair share: all of the smaller one's, if it has fewer. So a short document has to
+    /// share a larger part of itself.
+    pub min_shared: u64,
 }
 
 impl Score {
@@ -109,11 +112,22 @@ impl Score {
     pub(crate) fn least_jaccard(&self) -> f64 {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
+
+    /// Whether documents of these sizes that have `shared` shingles in common share as many as a pair must.
+    pub(crate) fn has_min_shared(&self, shared: u64, sizes: [u64; 2]) -> bool {
+        sizes.iter().any(|&size| shared >= size) || shared >= self.min_shared
+    }
 }
 
 impl Default for Score {
     fn default() -> Self {
-        Self { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false }
+        Self {
+            threshold: 0.8,
+            measure: Measure::Jaccard,
+            by: ScoreBy::Shingles,
+            prefilter: false,
+            min_shared: 0,
+        }
     }
 }
 

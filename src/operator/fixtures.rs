@@ -14,7 +14,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{TryStreamExt, stream};
 
 use super::scorer::Scorer;
-use crate::job::{Measure, Score, ScoreBy};
+use crate::job::Score;
 use crate::plan::Batches;
 
 /// A session whose memory pool has `pool` bytes.
@@ -25,7 +25,7 @@ pub(super) fn session(pool: usize) -> SessionContext {
 
 /// Keeps the pairs with a Jaccard similarity of 0.8 or more.
 pub(super) fn scorer() -> Scorer {
-    let score = Score { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false };
+    let score = Score { threshold: 0.8, ..Score::default() };
     Scorer { score, bands: 1, rows: 1 }
 }
 

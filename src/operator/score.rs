@@ -77,7 +77,11 @@ impl fmt::Display for Scoring {
             ScoreBy::Shingles => write!(f, "{}", self.score.measure)?,
             ScoreBy::Signature => write!(f, "estimate")?,
         }
-        write!(f, " >= {}, {} x {}", self.score.threshold, self.bands, self.rows)?;
+        write!(f, " >= {}", self.score.threshold)?;
+        if self.score.min_shared > 0 {
+            write!(f, ", {} shared", self.score.min_shared)?;
+        }
+        write!(f, ", {} x {}", self.bands, self.rows)?;
         match self.probe {
             Probe::Held => write!(f, ", candidates, held"),
             Probe::Segments => write!(f, ", candidates, segments"),

@@ -48,7 +48,7 @@ impl Scorer {
         let (a, b) = if one.doc < other.doc { (one, other) } else { (other, one) };
         let (set_a, set_b) = (a.shingles, b.shingles);
         let (signature_a, signature_b) = (a.signature, b.signature);
-        let job::Score { threshold, measure, by, prefilter } = self.score;
+        let job::Score { threshold, measure, by, prefilter, min_shared: _ } = self.score;
         let by_estimate = prefilter || by == ScoreBy::Signature;
         if by_estimate && estimate(signature_a, signature_b) < threshold {
             return;
@@ -58,6 +58,9 @@ impl Scorer {
             ScoreBy::Signature => Some(shared(set_a, set_b)),
         };
         let Some(shared) = shared else { return };
+        if !self.score.has_min_shared(shared, [set_a.len() as u64, set_b.len() as u64]) {
+            return;
+        }
         kept.a.append_value(a.doc);
         kept.b.append_value(b.doc);
         kept.shared.append_value(shared);

@@ -24,6 +24,7 @@ mod road;
 pub(crate) mod run_tables;
 pub(crate) mod runner;
 mod same_keys;
+mod searched;
 mod sketches;
 pub mod stage;
 pub(crate) mod tables;

@@ -243,7 +243,7 @@ impl StageContext<'_> {
 
     /// Finds in `stage` the positions of the texts of the documents `needed`: of the job's own, and of reference
     /// documents.
-    async fn find_among(
+    pub(super) async fn find_among(
         &self,
         known: Option<DataFrame>,
         stage: &dyn Writes,
@@ -281,42 +281,36 @@ impl StageContext<'_> {
         texts.into_iter().map(frames::passages::texts).collect()
     }
 
-    /// Finds the positions of the texts of the run's own documents `needed` (needed).
-    pub(super) async fn find_own_texts(
-        &self,
-        stage: &dyn Writes,
-        needed: DataFrame,
-        bytes: u64,
-    ) -> Result<()> {
-        self.find_among(None, stage, needed, bytes).await
-    }
-
-    /// Reads the texts at the positions of `table`: (source, position, doc, text, ..).
-    pub(super) async fn texts_at(&self, table: WorkTable) -> Result<DataFrame> {
-        let texts = self.at(table, None).await?.into_iter().map(Ok);
-        frames::union(texts)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
-    }
-
-    /// All documents of the source in the columns of [`frames::documents`], with their whole texts.
-    pub(super) async fn whole_texts(&self) -> Result<DataFrame> {
-        let Some(listed) = self.input.listed() else {
-            return Err(Error::bug("texts are read, and no file was listed"));
-        };
-        let read = source::read(self.session(), &self.job.source, listed, Request::all()).await?;
-        frames::documents::documents(read.frame)
-    }
-
     /// The documents at the positions of a table, in the columns of [`frames::documents`]. Pass `cut` if only the
     /// shingles are needed, so that long texts are streamed.
     async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {
+        let mut frames = self.own_at(table, cut).await?;
+        frames.extend(self.reference_at(table, cut).await?);
+        Ok(frames)
+    }
+
+    /// The same of the run's own documents.
+    pub(super) async fn own_at(
+        &self,
+        table: WorkTable,
+        cut: Option<&job::Shingle>,
+    ) -> Result<Vec<DataFrame>> {
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read again, and no file was listed"));
         };
-        let positions = self.table(table)?;
-        let own = positions.clone().filter(col("origin").is_null())?;
+        let own = self.table(table)?.filter(col("origin").is_null())?;
         let documents = self.rows(Table::Documents) + self.rows(Table::Rejects);
-        let own_source = [(&self.job.source, listed)];
-        let mut frames = self.read_at(own, &own_source, documents, cut).await?;
+        self.read_at(own, &[(&self.job.source, listed)], documents, cut).await
+    }
+
+    /// The same of reference documents.
+    pub(super) async fn reference_at(
+        &self,
+        table: WorkTable,
+        cut: Option<&job::Shingle>,
+    ) -> Result<Vec<DataFrame>> {
+        let mut frames = Vec::new();
+        let positions = self.table(table)?;
         let of_origin = |origin: usize| positions.clone().filter(col("origin").eq(lit(origin as u64)));
         let known = positions.clone().filter(col("origin").is_not_null())?;
         let origins = keys_of(known.select(vec![col("origin")])?.distinct()?).await?;
@@ -345,7 +339,7 @@ impl StageContext<'_> {
     }
 
     /// The documents at `positions` in the files of one source or more, which have about `documents` documents.
-    async fn read_at(
+    pub(super) async fn read_at(
         &self,
         positions: DataFrame,
         sources: &[(&job::Source, &Listed)],

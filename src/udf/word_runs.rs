@@ -20,12 +20,13 @@ pub(crate) struct WordRuns {
     signature: Signature,
 }
 
-/// The columns of a repeated window: its first word, whether it is its first occurrence, how often it occurs, and the document and the
-/// character in which that occurrence begins.
-pub(crate) const REPEATED: [&str; 5] = ["at", "is_first", "occurrences", "kept_doc", "kept_char_start"];
+/// The columns of a repeated window: its first word, whether it is its first occurrence, how often it occurs, how many reference
+/// documents have it, and the document and the character in which its first occurrence begins.
+pub(crate) const REPEATED: [&str; 6] =
+    ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"];
 
 /// The columns of a run of words.
-pub(crate) const RUN: [&str; 11] = [
+pub(crate) const RUN: [&str; 12] = [
     "hash_0",
     "hash_1",
     "char_start",
@@ -34,6 +35,7 @@ pub(crate) const RUN: [&str; 11] = [
     "byte_end",
     "words",
     "occurrences",
+    "reference_documents",
     "kept",
     "kept_doc",
     "kept_char_start",
@@ -94,6 +96,7 @@ impl ScalarUDFImpl for WordRuns {
                     place.bytes.end as u64,
                     run.words.len() as u64,
                     run.occurrences,
+                    run.reference_documents,
                     u64::from(run.kept),
                     kept_doc,
                     kept_char_start,
@@ -113,14 +116,15 @@ fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> 
         columns
             .push(column.ok_or_else(|| internal_datafusion_err!("a window has no number {name}"))?.values());
     }
-    let [at, is_first, occurrences, kept_doc, kept_char_start] =
-        <[_; 5]>::try_from(columns).map_err(|_| internal_datafusion_err!("a window has other columns"))?;
+    let [at, is_first, occurrences, reference_documents, kept_doc, kept_char_start] =
+        <[_; 6]>::try_from(columns).map_err(|_| internal_datafusion_err!("a window has other columns"))?;
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_unstable_by_key(|&row| at[row]);
     let window = |&row: &usize| RepeatedWindow {
         at: at[row] as usize,
         is_first: is_first[row] != 0,
         occurrences: occurrences[row],
+        reference_documents: reference_documents[row],
     };
     let kept = |&row: &usize| [kept_doc[row], kept_char_start[row]];
     Ok((order.iter().map(window).collect(), order.iter().map(kept).collect()))

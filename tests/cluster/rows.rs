@@ -196,7 +196,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
     }
 }
 
-/// A second source, with the passages of pairs, and documents compared across groups.
+/// A second source, with the passages of pairs and of documents, and documents compared across groups; and an earlier output.
 fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Document]) {
     let folder = cluster.folder();
     let second = folder.join("linked.parquet");
@@ -208,12 +208,37 @@ fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Doc
     std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, documents, 3));
     for (name, sets) in [
-        ("linked-lsh", ["candidates.method=lsh", "source.group=text", "candidates.compare=across"]),
-        ("linked-prefix", ["candidates.method=prefix", "against.pairs=new-old", "score.measure=containment"]),
+        (
+            "linked-lsh",
+            [
+                "candidates.method=lsh",
+                "source.group=text",
+                "candidates.compare=across",
+                "passages={ unit = 'line', min_words = 2 }",
+            ],
+        ),
+        (
+            "linked-prefix",
+            [
+                "candidates.method=prefix",
+                "against.pairs=new-old",
+                "score.measure=containment",
+                "passages={ unit = 'word', length = 6 }",
+            ],
+        ),
     ] {
         assert_same(cluster, &job, name, &[&sets[..], &[&linked, "output.pair_passages=true"]].concat());
-        assert!(manifest(&folder.join(name)).counts.pairs > 50);
+        let counts = manifest(&folder.join(name)).counts;
+        assert!(counts.pairs > 50 && counts.spans > Some(20), "{counts:?}");
     }
+    assert_same(cluster, &job, "earlier", &[]);
+    let new: Vec<Document> =
+        documents[..80].iter().map(|(id, text)| (format!("new-{id}"), format!("{text} more"))).collect();
+    write_parquet(&folder.join("new.parquet"), &new, 40);
+    let url = format!("source.url={}", folder.join("new.parquet").display());
+    let earlier = format!("against.output={}", folder.join("earlier").display());
+    assert_same(cluster, &job, "later", &[&url, &earlier, "passages={ unit = 'word', length = 6 }"]);
+    assert!(manifest(&folder.join("later")).counts.spans > Some(70));
 }
 
 /// The hundred thousand documents of the soak take a minute in a debug build.

@@ -10,7 +10,7 @@ use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
 use super::around::{Around, Call, Hook};
-use super::block_on;
+use super::{block_on, manifest, run, table};
 
 /// The message of the engine when it fails.
 pub const STOPPED: &str = "stopped by the test";
@@ -55,4 +55,28 @@ pub fn run_until_on(
         );
         (ended, failed)
     })
+}
+
+/// Stops the job for one output after another before every `step`th of its plans, resumes it, and compares the rows of these tables with
+/// those of a run that was not stopped. `job` makes it for the name of an output, whose URL is a folder.
+pub fn same_rows(job: impl Fn(&str) -> Job, step: usize, tables: &[&str]) {
+    let rows =
+        |job: &Job| -> Vec<_> { tables.iter().map(|name| table(job.output.url.as_ref(), name)).collect() };
+    let undisturbed = job("undisturbed");
+    run(&undisturbed).unwrap();
+    let whole = rows(&undisturbed);
+    assert!(whole.iter().all(|table| table.num_rows() > 10), "the tables are nearly empty");
+    let mut stops = 0;
+    for at in (0..).step_by(step) {
+        let job = job(&format!("stopped{at}"));
+        if !run_until(&job, OnExisting::Fail, at).1 {
+            break;
+        }
+        stops += 1;
+        run(&job).unwrap();
+        let attempts = manifest(job.output.url.as_ref()).attempts.len();
+        assert!(at < 3 || attempts > 1, "the second run began from nothing");
+        assert_eq!(rows(&job), whole, "stopped at plan {at}");
+    }
+    assert!(stops > 5, "{stops}");
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use resemblance::job::{Job, Measure, Score, ScoreBy};
+use resemblance::job::{Job, Score, ScoreBy};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tempfile::tempdir;
@@ -112,8 +112,7 @@ fn assert_equal(job: &Job, output: &Path, answer: &Answer) {
     let everything = output.with_extension("candidates");
     let mut all = job.clone();
     all.output.url = everything.display().to_string();
-    all.score =
-        Score { threshold: 1e-6, measure: Measure::Jaccard, by: ScoreBy::Signature, prefilter: false };
+    all.score = Score { threshold: 1e-6, by: ScoreBy::Signature, ..Score::default() };
     run(&all).unwrap();
     let mut expected = answer.scored(&answer.candidates);
     expected.retain(|_, (estimate, _)| *estimate > 0.0);

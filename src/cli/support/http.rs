@@ -47,8 +47,8 @@ pub(in crate::cli) fn post(
 ) -> Result<()> {
     let refused = |how: &str| format!("{} does not accept {what}{how}", without_secrets(url));
     let request = |client: Client| client.post(url.clone()).headers(headers).body(body);
-    let (status, answer) = exchange(limit, Client::builder(), request)
-        .map_err(|e| Error::input(refused("")).because(e))?;
+    let (status, answer) =
+        exchange(limit, Client::builder(), request).map_err(|e| Error::input(refused("")).because(e))?;
     match status.is_success() {
         true => Ok(()),
         false => Err(Error::input(refused(&format!(": it answers {status}: {answer}")))),

@@ -225,7 +225,13 @@ mod tests {
             bits in 10..24u32,
         ) {
             use DataType::{Boolean, Float64, UInt32, UInt64};
-            let score = Score { threshold, measure: Measure::Jaccard, by: ScoreBy::Signature, prefilter: true };
+            let score = Score {
+                threshold,
+                measure: Measure::Jaccard,
+                by: ScoreBy::Signature,
+                prefilter: true,
+                min_shared: 3,
+            };
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];

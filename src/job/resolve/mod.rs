@@ -110,7 +110,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     check_candidates(&candidates, &source, against.as_ref(), passages.is_some())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
     let clusters = clusters_of(clusters, &source, &score)?;
-    let passages = passages.map(|passages| passages_of(&passages, against.as_ref())).transpose()?;
+    let passages = passages.map(|passages| passages_of(&passages)).transpose()?;
     check_alarms(&alarms, &source)?;
     check_output(&output, &source)?;
     let engine = engine_of(engine)?;

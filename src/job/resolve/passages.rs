@@ -1,19 +1,13 @@
 //! `[passages]`: which passages are found that repeat inside documents.
 
 use super::super::file::PassageUnit;
-use super::super::{Against, Passages, TextUnit, file};
+use super::super::{Passages, TextUnit, file};
 use super::wrong::{Checked, wrong};
 
 /// The most words that a passage can be asked to have.
 const MAX_WORDS: usize = 1_000_000;
 
-pub(super) fn passages_of(passages: &file::Passages, against: Option<&Against>) -> Checked<Passages> {
-    if against.is_some() {
-        return wrong(
-            "passages",
-            "does not work with `[against]`, whose documents would not be searched: remove one of the two sections",
-        );
-    }
+pub(super) fn passages_of(passages: &file::Passages) -> Checked<Passages> {
     let file::Passages { unit, min_words, length, gap } = *passages;
     let unit = match unit {
         PassageUnit::Line => TextUnit::Line,

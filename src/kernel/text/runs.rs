@@ -11,6 +11,8 @@ pub(crate) struct RepeatedWindow {
     pub(crate) is_first: bool,
     /// How often it occurs.
     pub(crate) occurrences: u64,
+    /// The reference documents that have it.
+    pub(crate) reference_documents: u64,
 }
 
 /// A run of words that are in repeated windows.
@@ -22,6 +24,8 @@ pub(crate) struct Run {
     pub(crate) kept: bool,
     /// How often the most frequent window in it occurs.
     pub(crate) occurrences: u64,
+    /// The reference documents of the window in it that most of them have.
+    pub(crate) reference_documents: u64,
     /// The place in `windows` of the last window before or at its first word that holds that word.
     pub(crate) window: usize,
 }
@@ -50,9 +54,13 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
         let from = windows.partition_point(|window| window.at + length <= words.start);
         let to = windows.partition_point(|window| window.at < words.end);
         let in_run = |&place: &usize| windows[place].is_first == kept;
-        let occurrences = (from..to).filter(in_run).map(|place| windows[place].occurrences).max();
+        let most = |of: fn(&RepeatedWindow) -> u64| {
+            (from..to).filter(in_run).map(|place| of(&windows[place])).max().unwrap_or_default()
+        };
+        let occurrences = most(|window| window.occurrences);
+        let reference_documents = most(|window| window.reference_documents);
         let window = (from..to).filter(in_run).take_while(|&place| windows[place].at <= words.start).last();
-        Run { words, kept, occurrences: occurrences.unwrap_or_default(), window: window.unwrap_or(from) }
+        Run { words, kept, occurrences, reference_documents, window: window.unwrap_or(from) }
     };
     runs.into_iter().map(of_run).collect()
 }
@@ -95,7 +103,7 @@ mod tests {
     use super::*;
 
     fn window(at: usize, is_first: bool, occurrences: u64) -> RepeatedWindow {
-        RepeatedWindow { at, is_first, occurrences }
+        RepeatedWindow { at, is_first, occurrences, reference_documents: occurrences / 2 }
     }
 
     #[test]
@@ -107,7 +115,13 @@ mod tests {
             window(7, false, 4),
             window(12, false, 5),
         ];
-        let run = |words, kept, occurrences, window| Run { words, kept, occurrences, window };
+        let run = |words, kept, occurrences: u64, window| Run {
+            words,
+            kept,
+            occurrences,
+            reference_documents: occurrences / 2,
+            window,
+        };
         assert_eq!(
             runs(&windows, 4, 0),
             [

@@ -57,6 +57,17 @@ pub(crate) fn by_elements(
     marked(documents, join.set(), (join.bits(), 1), rules)
 }
 
+/// The rows of reference documents whose `token` one of the `count` rows of new ones has, and some others by chance.
+pub(crate) fn by_token(rows: DataFrame, new: DataFrame, count: u64, token: &str) -> Result<DataFrame> {
+    let bits = bits(count);
+    let columns: Vec<Expr> = rows.schema().columns().into_iter().map(|column| ident(column.name)).collect();
+    let token = || make_array(vec![col(token)]);
+    let counts = Operator::TokenCounts(TokenCounts { bits, probes: PROBES });
+    let counts = apply(counts, vec![new.select(vec![token().alias("tokens")])?])?;
+    let marked = marked(rows, token(), (bits, PROBES), vec![(MatchRule::Any, counts)])?;
+    Ok(marked.filter(ident("may_match"))?.select(columns)?)
+}
+
 /// Marks the documents that a rule keeps, by `2^bits` counters, `probes` for each token.
 fn marked(
     documents: DataFrame,

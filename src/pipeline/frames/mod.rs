@@ -19,6 +19,7 @@ pub(crate) mod pairs;
 pub(crate) mod passages;
 pub mod prefix;
 pub(crate) mod reference;
+pub(crate) mod repeats;
 pub(crate) mod reused;
 pub(crate) mod scores;
 pub(crate) mod shingles;

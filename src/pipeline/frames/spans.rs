@@ -9,11 +9,13 @@ use datafusion::functions::string::expr_fn::{concat, to_hex};
 use datafusion::functions::unicode::expr_fn::{lpad, substring};
 use datafusion::functions_aggregate::expr_fn::{count, max};
 use datafusion::functions_window::expr_fn::{first_value, row_number};
-use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
-use super::{by_group, keep};
+use super::by_group;
+use super::keep::{self, BEFORE};
+use super::repeats::Rows;
 use crate::error::Result;
 use crate::job::{Preference, Shingle, TextUnit};
 use crate::udf::UNIT;
@@ -23,8 +25,18 @@ use crate::udf::expr_fn::units as cut_units;
 const SAMPLE: i64 = 200;
 
 /// The columns of spans that are not about the passage that stays.
-pub(super) const SPAN: [&str; 9] =
-    ["id", "source", "position", "char_start", "char_end", "byte_start", "byte_end", "words", "occurrences"];
+pub(super) const SPAN: [&str; 10] = [
+    "id",
+    "source",
+    "position",
+    "char_start",
+    "char_end",
+    "byte_start",
+    "byte_end",
+    "words",
+    "occurrences",
+    "reference_documents",
+];
 
 /// (source, position, id, text, doc, reason, ..), rejects (source, position, ..) -> (doc, text) of the documents that are compared.
 pub(crate) fn compared(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
@@ -53,50 +65,47 @@ pub(crate) fn units(
         .select(std::iter::once(col("doc")).chain(columns).collect::<Vec<_>>())?)
 }
 
-/// The rows of (hash_0, hash_1, ..) whose hash occurs more than once, with a column `occurrences`: how often.
-pub(super) fn repeated(units: DataFrame) -> Result<DataFrame> {
-    let columns: Vec<Expr> = units.schema().columns().into_iter().map(Expr::Column).collect();
-    let hashes = units
-        .clone()
-        .aggregate(vec![col("hash_0"), col("hash_1")], vec![count(lit(1)).alias("times")])?
-        .filter(col("times").gt(lit(1)))?
-        .select(vec![
-            col("hash_0").alias("repeated_0"),
-            col("hash_1").alias("repeated_1"),
-            cast(col("times"), DataType::UInt64).alias("occurrences"),
-        ])?;
-    let (left, right) = (&["repeated_0", "repeated_1"], &["hash_0", "hash_1"]);
-    let joined = hashes.join(units, JoinType::Inner, left, right, None)?;
-    Ok(joined.select([columns, vec![col("occurrences")]].concat())?)
-}
-
-/// (id, ..) of documents, (id, representative, ..) of clusters, (id, ..) of documents that stay all the same -> the documents with the
-/// column `goes`: whether another document represents them, and they do not stay.
-pub(crate) fn removals_last(
+/// Documents (id, ..) and clusters (id, representative, reference, ..), (id, reference, ..) of documents that stay all the same,
+/// reference documents with the columns of documents and `before`, and the `before` of new ones -> all documents with the columns
+/// `reference: Boolean` and `turn: UInt64`, by which they are ordered before anything else: reference documents that outputs keep or
+/// that are of a second source, new documents, new documents that another one represents and that do not stay, reference documents that
+/// outputs remove.
+pub(crate) fn in_turn(
     documents: DataFrame,
     clusters: DataFrame,
     spared: Option<DataFrame>,
+    reference: Option<(DataFrame, Expr)>,
 ) -> Result<DataFrame> {
-    let columns: Vec<Expr> = documents.schema().columns().into_iter().map(Expr::Column).collect();
-    let mut gone = clusters.filter(!col("representative"))?.select(vec![col("id").alias("gone_id")])?;
+    let columns = documents.schema().columns().into_iter().map(|column| ident(column.name));
+    let columns: Vec<Expr> = columns.collect();
+    let is_new = || !col("reference");
+    let mut gone =
+        clusters.filter(is_new().and(!col("representative")))?.select(vec![col("id").alias("gone_id")])?;
     if let Some(spared) = spared {
-        let spared = spared.select(vec![col("id").alias("spared_id")])?;
+        let spared = spared.filter(is_new())?.select(vec![col("id").alias("spared_id")])?;
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?;
     }
-    let goes = col("gone_id").is_not_null().alias("goes");
+    let goes = cast(col("gone_id").is_not_null(), DataType::UInt64);
+    let (known, of_new) = reference.map_or((None, lit(0_u64)), |(known, of_new)| (Some(known), of_new));
+    // Twice the number, so that there is one between those of two kinds of documents.
+    let turn = |before: Expr| before * lit(2_u64);
+    let own = vec![lit(false).alias("reference"), (turn(of_new) + goes).alias("turn")];
     let joined = gone.join(documents, JoinType::Right, &["gone_id"], &["id"], None)?;
-    Ok(joined.select([columns, vec![goes]].concat())?)
+    let new = joined.select([columns.clone(), own].concat())?;
+    let Some(known) = known else { return Ok(new) };
+    let of_known = vec![lit(true).alias("reference"), turn(col(BEFORE)).alias("turn")];
+    Ok(new.union(known.select([columns, of_known].concat())?)?)
 }
 
 /// The order of documents with the columns of [`with_order`], and then that of `place` in a document.
 pub(super) fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
-    let mut sorted = vec![col("goes").sort(true, false)];
+    let mut sorted = vec![col("turn").sort(true, false)];
     sorted.extend(keep::sorted(order));
     sorted.push(col(place).sort(true, false));
     sorted
 }
 
-/// (doc, ..) with the columns of `documents`, those of [`removals_last`], that order the documents, and those `of` them.
+/// (doc, ..) with the columns of `documents`, those of [`in_turn`], that order the documents, and those `of` them.
 pub(super) fn with_order(
     rows: DataFrame,
     documents: DataFrame,
@@ -104,7 +113,7 @@ pub(super) fn with_order(
     order: &[Preference],
 ) -> Result<DataFrame> {
     let names = keep::names(order);
-    let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("goes")];
+    let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("turn")];
     columns.extend(names.iter().map(String::as_str).chain(of.iter().copied()).map(col));
     let documents = documents.select(columns)?;
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
@@ -116,27 +125,28 @@ pub(super) fn passage_id() -> Expr {
     concat(vec![half("hash_0"), half("hash_1")]).alias("passage_id")
 }
 
-/// The rows of [`units`], the documents of [`removals_last`] -> the columns of `schemas/spans.toml`.
+/// The rows of [`units`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
 ///
-/// Of each passage that occurs more than once, the occurrence in the first document in the order of `order` is kept, of those that do
-/// not go if there are any, and in that document the first one.
+/// Of each passage, the first occurrence in the first document by `turn` and then by `order` is kept.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn spans(units: DataFrame, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
-    let units = with_order(repeated(units)?, documents, &["source", "position"], order)?;
+pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+    let units = units.repeated(["hash_0", "hash_1"])?;
+    let units = with_order(units, documents, &["source", "position"], order)?;
     let sorted = sorted(order, "char_start");
     let by_hash = || vec![col("hash_0"), col("hash_1")];
     let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
     let ranked = units.window(vec![
         row_number().partition_by(by_hash()).order_by(sorted.clone()).build()?.alias("place"),
         first("id")?.alias("kept_id"),
+        first("reference")?.alias("kept_reference"),
         first("char_start")?.alias("kept_char_start"),
     ])?;
     let kept = col("place").eq(lit(1_u64)).alias("kept");
-    Ok(ranked.select(
-        [SPAN.map(col).to_vec(), vec![passage_id(), kept, col("kept_id"), col("kept_char_start")]].concat(),
-    )?)
+    let of_kept = ["kept_id", "kept_reference", "kept_char_start"].map(col);
+    let columns = [SPAN.map(col).to_vec(), vec![passage_id(), kept], of_kept.to_vec()].concat();
+    Ok(ranked.filter(!col("reference"))?.select(columns)?)
 }
 
 /// The columns of `schemas/spans.toml` -> (passage_id, source, position, char_start, char_end) of one span of each passage: the one that
@@ -164,16 +174,11 @@ pub(crate) fn positions(samples: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
-    let once = vec![max(col("occurrences")).alias("occurrences"), max(col("words")).alias("words")];
-    let by_document = spans.clone().aggregate(vec![col("passage_id"), col("id")], once)?;
-    let counts = by_document.clone().aggregate(
-        vec![col("passage_id")],
-        vec![
-            max(col("words")).alias("words"),
-            max(col("occurrences")).alias("occurrences"),
-            count(lit(1)).alias("documents"),
-        ],
-    )?;
+    let most =
+        || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();
+    let by_document = spans.clone().aggregate(vec![col("passage_id"), col("id")], most())?;
+    let documents = vec![count(lit(1)).alias("documents")];
+    let counts = by_document.clone().aggregate(vec![col("passage_id")], [most(), documents].concat())?;
     let texts = texts.select(vec![
         col("source").alias("text_source"),
         col("position").alias("text_position"),

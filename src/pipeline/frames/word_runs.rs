@@ -6,12 +6,13 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
-use datafusion::functions_aggregate::expr_fn::{array_agg, count};
+use datafusion::functions_aggregate::expr_fn::array_agg;
 use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::{Expr, ExprFunctionExt};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::spans::{SPAN, passage_id, repeated, sorted, with_order};
+use super::repeats::Rows;
+use super::spans::{SPAN, passage_id, sorted, with_order};
 use crate::error::Result;
 use crate::job::{Preference, Shingle};
 use crate::udf::expr_fn::{fingerprints as winnowed, windows as cut_windows, word_runs};
@@ -33,36 +34,34 @@ pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingl
 }
 
 /// The fingerprints that occur more than once: (doc, fingerprint) -> the same, each once for each document.
-pub(crate) fn hits(fingerprints: DataFrame) -> Result<DataFrame> {
-    let repeated = fingerprints
-        .clone()
-        .aggregate(vec![col("fingerprint")], vec![count(lit(1)).alias("times")])?
-        .filter(col("times").gt(lit(1)))?
-        .select(vec![col("fingerprint").alias("repeated")])?;
-    Ok(repeated.join(fingerprints, JoinType::RightSemi, &["repeated"], &["fingerprint"], None)?.distinct()?)
+pub(crate) fn hits(fingerprints: Rows) -> Result<DataFrame> {
+    let repeated = fingerprints.repeated(["fingerprint"])?;
+    Ok(repeated.select(vec![col("doc"), col("fingerprint")])?.distinct()?)
 }
 
-/// (doc, text, ..), (doc, fingerprint) of [`hits`] -> (doc, hash_0, hash_1, at, char_start: UInt64), one row for each window of `length`
-/// words around a hit.
+/// (doc, text, ..), (doc, fingerprint) of [`hits`] -> (doc, hash_0, hash_1, at, char_start, of_reference: UInt64), one row for each window
+/// of `length` words around a hit; `of_reference` is 1 if `of_reference` says that the texts are those of reference documents.
 pub(crate) fn windows(
     texts: DataFrame,
     hits: DataFrame,
     length: usize,
     shingle: &Shingle,
+    of_reference: bool,
 ) -> Result<DataFrame> {
     let hits = hits
         .select(vec![col("doc").alias("hit_doc"), col("fingerprint")])?
         .aggregate(vec![col("hit_doc")], vec![array_agg(col("fingerprint")).alias("hits")])?;
     let texts = texts.select(vec![col("doc"), col("text")])?;
     let texts = hits.join(texts, JoinType::Inner, &["hit_doc"], &["doc"], None)?;
-    unnested(texts, cut_windows(col("text"), col("hits"), length, shingle), WINDOW)
+    let windows = unnested(texts, cut_windows(col("text"), col("hits"), length, shingle), WINDOW)?;
+    Ok(windows.with_column("of_reference", lit(u64::from(of_reference)))?)
 }
 
-/// (doc, hash_0, hash_1, at, char_start), the documents of [`super::spans::removals_last`] -> (doc, at, is_first, occurrences, kept_doc,
-/// kept_char_start: UInt64) of the windows that occur more than once: `is_first` is 1 for the first occurrence, in the order of
-/// documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
-pub(crate) fn ranked(windows: DataFrame, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
-    let windows = with_order(repeated(windows)?, documents, &[], order)?;
+/// The rows (doc, hash_0, hash_1, at, char_start, ..) of [`windows`], the documents of [`super::spans::in_turn`] -> (doc, at, is_first,
+/// occurrences, reference_documents, kept_doc, kept_char_start: UInt64) of the windows of new documents that are repeated: `is_first` is
+/// 1 for the first occurrence, in the order of documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
+pub(crate) fn ranked(windows: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+    let windows = with_order(windows.repeated(["hash_0", "hash_1"])?, documents, &[], order)?;
     let sorted = sorted(order, "at");
     let by_hash = || vec![col("hash_0"), col("hash_1")];
     let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
@@ -71,17 +70,18 @@ pub(crate) fn ranked(windows: DataFrame, documents: DataFrame, order: &[Preferen
         first("doc")?.alias("kept_doc"),
         first("char_start")?.alias("kept_char_start"),
     ])?;
-    Ok(ranked.select(vec![
+    Ok(ranked.filter(!col("reference"))?.select(vec![
         col("doc"),
         col("at"),
         cast(col("place").eq(lit(1_u64)), DataType::UInt64).alias("is_first"),
         col("occurrences"),
+        col("reference_documents"),
         col("kept_doc"),
         col("kept_char_start"),
     ])?)
 }
 
-/// (doc, text, ..), the rows of [`ranked`], (doc, id, source, position) of documents -> the columns of `schemas/spans.toml`.
+/// (doc, text, ..), the rows of [`ranked`], the documents of [`super::spans::in_turn`] -> the columns of `schemas/spans.toml`.
 pub(crate) fn spans(
     texts: DataFrame,
     ranked: DataFrame,
@@ -96,12 +96,19 @@ pub(crate) fn spans(
     let texts = texts.select(vec![col("doc"), col("text")])?;
     let texts = ranked.join(texts, JoinType::Inner, &["ranked_doc"], &["doc"], None)?;
     let runs = unnested(texts, word_runs(col("text"), col("windows"), length, gap, shingle), RUN)?;
-    let kept = documents.clone().select(vec![col("doc").alias("of_kept"), col("id").alias("kept_id")])?;
+    let kept = documents.clone().select(vec![
+        col("doc").alias("of_kept"),
+        col("id").alias("kept_id"),
+        col("reference").alias("kept_reference"),
+    ])?;
     let columns = ["id", "source", "position"].map(col);
-    let documents = documents.select([vec![col("doc").alias("of_doc")], columns.to_vec()].concat())?;
+    let documents = documents
+        .filter(!col("reference"))?
+        .select([vec![col("doc").alias("of_doc")], columns.to_vec()].concat())?;
     let runs = documents.join(runs, JoinType::Inner, &["of_doc"], &["doc"], None)?;
     let runs = kept.join(runs, JoinType::Inner, &["of_kept"], &["kept_doc"], None)?;
-    let own =
-        [passage_id(), col("kept").eq(lit(1_u64)).alias("kept"), col("kept_id"), col("kept_char_start")];
-    Ok(runs.select([SPAN.map(col).to_vec(), own.to_vec()].concat())?)
+    let kept = [col("kept").eq(lit(1_u64)).alias("kept")];
+    let of_kept = ["kept_id", "kept_reference", "kept_char_start"].map(col);
+    let columns = [SPAN.map(col).to_vec(), vec![passage_id()], kept.to_vec(), of_kept.to_vec()].concat();
+    Ok(runs.select(columns)?)
 }

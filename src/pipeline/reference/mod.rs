@@ -123,6 +123,24 @@ impl ReferenceDocuments {
         }
     }
 
+    /// All documents that can be compared, without those that this run replaces, and the `before` of new ones: as [`Self::clustered`],
+    /// without hashes for those of a second source.
+    pub(crate) fn in_order(
+        &self,
+        run: &RunTables<'_>,
+        job: &Job,
+        like: &DataFrame,
+    ) -> Result<(DataFrame, Expr)> {
+        match self {
+            Self::Outputs(_) => self.clustered(run, job, like),
+            Self::Source(_) => {
+                let documents = run.table(WorkTable::REFERENCE_KEYS)?.with_column(BEFORE, lit(0_u64))?;
+                let order = job.clusters.order();
+                Ok((frames::keep::without_carried(documents, &order, like)?, lit(1_u64)))
+            }
+        }
+    }
+
     /// The rule for the ids of clusters.
     pub(crate) fn cluster_id(&self, session: &SessionContext) -> Result<ClusterId> {
         match self {

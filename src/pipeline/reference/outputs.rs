@@ -217,7 +217,8 @@ async fn sources_of(
 ) -> Result<Option<Vec<(Job, Listed)>>> {
     let shown = stored.layout().shown();
     Ok(match stored.job().output.keep.shingles() {
-        true if job.output.pair_passages => Some(stored.sources(session, PASSAGES, "").await?),
+        true if job.output.pair_passages => Some(stored.sources(session, PAIR_PASSAGES, "").await?),
+        true if job.passages.is_some() => Some(stored.sources(session, PASSAGES, "").await?),
         true => None,
         false if AllSketches::of(job) != AllSketches::Nowhere => {
             return Err(Error::job(format!(
@@ -239,7 +240,8 @@ fn have_common_order(a: &DataType, b: &DataType) -> bool {
 }
 
 /// Why sources are read if shingles are kept.
-const PASSAGES: &str = "output.pair_passages needs the texts";
+const PAIR_PASSAGES: &str = "output.pair_passages needs the texts";
+const PASSAGES: &str = "[passages] needs the texts";
 
 /// The advice if the source of a reference output has changed.
 const KEEP_THEM: &str = ", with output.keep = \"shingles\" if later runs should not need the source";

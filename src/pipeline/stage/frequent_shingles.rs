@@ -64,7 +64,7 @@ impl Stage for FrequentShingles {
                 let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
                 return cx.run(self, 0, vec![kept]).await;
             }
-            let texts = cx.texts_at(WorkTable::FREQUENT_POSITIONS).await?;
+            let texts = cx.own_texts_at(WorkTable::FREQUENT_POSITIONS).await?;
             let texts = texts.select(vec![col("doc"), col("text")])?;
             let frame =
                 frames::frequent::with_samples(cx.table(WorkTable::FREQUENT)?, texts, &cx.job.shingle)?;

@@ -35,6 +35,7 @@ mod prefix_join;
 pub mod ranks;
 mod reference;
 mod reference_duplicates;
+mod reference_passages;
 pub(crate) mod removals;
 pub mod represented;
 mod sample;
@@ -62,13 +63,15 @@ static SEARCH: &[&dyn Stage] = &[
     &dictionary::Dictionary,
     &sketches::Sketches,
     &frequencies::Frequencies::New,
+    &reference_duplicates::ReferenceDuplicates,
+    &reference::Reference,
     &units::Units,
+    &reference_passages::ReferenceUnits,
     &word_runs::Fingerprints,
+    &reference_passages::ReferenceFingerprints,
     &word_runs::FingerprintHits,
     &word_runs::HitPositions,
     &word_runs::Windows,
-    &reference_duplicates::ReferenceDuplicates,
-    &reference::Reference,
     &copies::Copies,
     &frequencies::Frequencies::All,
     &candidates::Candidates,

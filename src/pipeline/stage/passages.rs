@@ -64,7 +64,7 @@ impl Stage for Passages {
                 true => Some(by_group::own(cx, cx.job)?.select(vec![col("id"), col("group")])?),
                 false => None,
             };
-            let texts = cx.texts_at(WorkTable::PASSAGE_POSITIONS).await?;
+            let texts = cx.own_texts_at(WorkTable::PASSAGE_POSITIONS).await?;
             let passages = frames::spans::passages(cx.table(Table::Spans)?, texts, groups)?;
             let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.bytes_of_files();
             cx.run(self, bytes, vec![passages]).await

@@ -25,7 +25,7 @@ pub(crate) struct Reference;
 impl WorkTable {
     /// The reference documents that may match new ones.
     pub(crate) const REFERENCE: Self = Self::new("reference", columns);
-    /// The keys of all documents of a second source.
+    /// All documents of a second source that can be compared: their keys, places, sizes and groups.
     pub(crate) const REFERENCE_KEYS: Self = Self::new("reference_keys", keys);
 }
 
@@ -47,7 +47,10 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
 }
 
 fn keys(source: &SourceTypes) -> Vec<Field> {
-    vec![id_column(source, false), Field::new("doc", DataType::UInt64, false)]
+    let mut columns = vec![id_column(source, false), Field::new("source", DataType::Utf8, false)];
+    columns.extend(numbers(["position", "doc", "shingle_count"]));
+    columns.push(Field::new("group", DataType::Utf8, true));
+    columns
 }
 
 impl Writes for Reference {

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
-use super::units::{BYTES_OF_UNIT, in_order};
+use super::units::BYTES_OF_UNIT;
 use super::word_runs;
 use crate::error::Result;
 use crate::job::{Job, Passages};
@@ -33,11 +33,12 @@ impl Stage for Spans {
             let spans = match cx.job.passages {
                 Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
                 Some(Passages::Units { .. }) | None => {
-                    let (units, order) = (cx.table(WorkTable::UNITS)?, cx.job.clusters.order());
-                    frames::spans::spans(units, in_order(cx)?, &order)?
+                    let rows = cx.searched(cx.table(WorkTable::UNITS)?, WorkTable::REFERENCE_UNITS)?;
+                    frames::spans::spans(rows, cx.in_turn()?, &cx.job.clusters.order())?
                 }
             };
-            let rows = cx.rows(WorkTable::UNITS) + cx.rows(WorkTable::REPEATED_WINDOWS);
+            let tables = [WorkTable::UNITS, WorkTable::REFERENCE_UNITS, WorkTable::REPEATED_WINDOWS];
+            let rows: u64 = tables.into_iter().map(|table| cx.rows(table)).sum();
             cx.run(self, rows * BYTES_OF_UNIT, vec![spans]).await
         })
     }

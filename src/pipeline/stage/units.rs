@@ -3,17 +3,15 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::Field;
-use datafusion::prelude::{DataFrame, col};
 use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
-use super::spared::Spared;
 use crate::error::{Error, Result};
 use crate::job::{Job, Passages, TextUnit};
 use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
 use crate::pipeline::tables::{WorkTable, numbers};
-use crate::pipeline::{by_group, frames};
-use crate::schema::{SourceTypes, Table};
+use crate::schema::SourceTypes;
 
 /// Cuts all texts into lines, sentences or paragraphs.
 pub(crate) struct Units;
@@ -23,7 +21,7 @@ impl WorkTable {
     pub(crate) const UNITS: Self = Self::new("units", columns);
 }
 
-fn columns(_source: &SourceTypes) -> Vec<Field> {
+pub(super) fn columns(_source: &SourceTypes) -> Vec<Field> {
     let places = ["char_start", "char_end", "byte_start", "byte_end", "words"];
     [numbers(["doc", "hash_0", "hash_1"]), numbers(places)].concat()
 }
@@ -31,25 +29,8 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 /// Bytes of a row of units or windows in memory, with what ranks it.
 pub(super) const BYTES_OF_UNIT: u64 = 128;
 
-/// The documents with the columns that order them. Those that another one represents, and that are not spared, come last.
-pub(super) fn in_order(cx: &StageContext<'_>) -> Result<DataFrame> {
-    let mut columns = by_group::ordered(cx.job)?;
-    columns.extend(["source", "position"].map(col));
-    let documents = cx.table(Table::Documents)?.select(columns)?;
-    let spared = match Spared.is_in(cx.job) {
-        true => Some(cx.table(Table::Spared)?),
-        false => None,
-    };
-    frames::spans::removals_last(documents, cx.table(Table::Clusters)?, spared)
-}
-
-/// The texts of the documents that are compared.
-pub(super) async fn compared(cx: &StageContext<'_>) -> Result<DataFrame> {
-    frames::spans::compared(cx.whole_texts().await?, cx.table(Table::Rejects)?)
-}
-
 /// The unit of the job, and the fewest words of a passage; `None` for words.
-fn unit(job: &Job) -> Option<(TextUnit, usize)> {
+pub(super) fn unit(job: &Job) -> Option<(TextUnit, usize)> {
     match job.passages? {
         Passages::Units { unit, min_words } => Some((unit, min_words)),
         Passages::Words { .. } => None,
@@ -82,7 +63,7 @@ impl Stage for Units {
                 return cx.take_over(self).await;
             }
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
-            let units = frames::spans::units(compared(cx).await?, by, &cx.job.shingle)?;
+            let units = frames::spans::units(cx.searched_texts().await?, by, &cx.job.shingle)?;
             cx.run_in_parts(self, 0, cx.parts_of_source(), units).await
         })
     }

@@ -1,17 +1,18 @@
 //! fingerprints, fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than once.
 
 use arrow::datatypes::Field;
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
 use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
-use super::units::{BYTES_OF_UNIT, compared, in_order};
+use super::units::BYTES_OF_UNIT;
 use crate::error::{Error, Result};
 use crate::job::{Job, Passages};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::frames;
+use crate::pipeline::frames::repeats::Rows;
 use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
-use crate::schema::{SourceTypes, Table};
+use crate::schema::SourceTypes;
 
 /// Cuts all texts, and keeps few of the hashes of their runs of words.
 pub(crate) struct Fingerprints;
@@ -41,38 +42,38 @@ impl WorkTable {
     pub(crate) const REPEATED_WINDOWS: Self = Self::new("repeated_windows", repeated_columns);
 }
 
-fn fingerprint_columns(_source: &SourceTypes) -> Vec<Field> {
+pub(super) fn fingerprint_columns(_source: &SourceTypes) -> Vec<Field> {
     numbers(["doc", "fingerprint"])
 }
 
 fn window_columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["doc", "hash_0", "hash_1", "at", "char_start"])
+    numbers(["doc", "hash_0", "hash_1", "at", "char_start", "of_reference"])
 }
 
 fn repeated_columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["doc", "at", "is_first", "occurrences", "kept_doc", "kept_char_start"])
+    numbers(["doc", "at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"])
 }
 
 /// Bytes of a row (document, fingerprint).
-const BYTES_OF_FINGERPRINT: u64 = 32;
+pub(super) const BYTES_OF_FINGERPRINT: u64 = 32;
 
 /// The words of a window, if the job finds runs of words.
-fn length(job: &Job) -> Option<usize> {
+pub(super) fn length(job: &Job) -> Option<usize> {
     match job.passages? {
         Passages::Words { length, .. } => Some(length),
         Passages::Units { .. } => None,
     }
 }
 
-fn length_of(cx: &StageContext<'_>) -> Result<usize> {
+pub(super) fn length_of(cx: &StageContext<'_>) -> Result<usize> {
     length(cx.job).ok_or_else(|| Error::bug("the job finds no runs of words"))
 }
 
 /// The columns of the table spans.
 pub(super) async fn spans(cx: &StageContext<'_>, length: usize, gap: usize) -> Result<DataFrame> {
-    let (texts, repeated) =
-        (cx.texts_at(WorkTable::HIT_POSITIONS).await?, cx.table(WorkTable::REPEATED_WINDOWS)?);
-    frames::word_runs::spans(texts, repeated, cx.table(Table::Documents)?, (length, gap), &cx.job.shingle)
+    let texts = cx.own_texts_at(WorkTable::HIT_POSITIONS).await?;
+    let repeated = cx.table(WorkTable::REPEATED_WINDOWS)?;
+    frames::word_runs::spans(texts, repeated, cx.in_turn()?, (length, gap), &cx.job.shingle)
 }
 
 impl OneTable for Fingerprints {
@@ -91,7 +92,7 @@ impl Stage for Fingerprints {
                 return cx.take_over(self).await;
             }
             let fingerprints =
-                frames::word_runs::fingerprints(compared(cx).await?, length_of(cx)?, &cx.job.shingle)?;
+                frames::word_runs::fingerprints(cx.searched_texts().await?, length_of(cx)?, &cx.job.shingle)?;
             cx.run_in_parts(self, 0, cx.parts_of_source(), fingerprints).await
         })
     }
@@ -109,8 +110,10 @@ impl Stage for FingerprintHits {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let hits = frames::word_runs::hits(cx.table(WorkTable::FINGERPRINTS)?)?;
-            cx.run(self, 2 * cx.rows(WorkTable::FINGERPRINTS) * BYTES_OF_FINGERPRINT, vec![hits]).await
+            let new = cx.table(WorkTable::FINGERPRINTS)?;
+            let hits = frames::word_runs::hits(cx.searched(new, WorkTable::REFERENCE_FINGERPRINTS)?)?;
+            let rows = cx.rows(WorkTable::FINGERPRINTS) + cx.rows(WorkTable::REFERENCE_FINGERPRINTS);
+            cx.run(self, 2 * rows * BYTES_OF_FINGERPRINT, vec![hits]).await
         })
     }
 }
@@ -129,7 +132,7 @@ impl Stage for HitPositions {
         Box::pin(async move {
             let needed = cx.table(WorkTable::FINGERPRINT_HITS)?.select(vec![col("doc").alias("needed")])?;
             let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT;
-            cx.find_own_texts(self, needed.distinct()?, bytes).await
+            cx.find_searched_texts(self, needed.distinct()?, bytes).await
         })
     }
 }
@@ -149,11 +152,16 @@ impl Stage for Windows {
             if cx.is_done(self).await? {
                 return cx.take_over(self).await;
             }
-            let texts = cx.texts_at(WorkTable::HIT_POSITIONS).await?;
             let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
-            let windows = frames::word_runs::windows(texts, hits, length_of(cx)?, &cx.job.shingle)?;
+            let windows = |texts, of_reference| {
+                frames::word_runs::windows(texts, hits.clone(), length_of(cx)?, &cx.job.shingle, of_reference)
+            };
+            let mut windows_of_all = windows(cx.own_texts_at(WorkTable::HIT_POSITIONS).await?, false)?;
+            if let Some(texts) = cx.reference_texts_at(WorkTable::HIT_POSITIONS).await? {
+                windows_of_all = windows_of_all.union(windows(texts, true)?)?;
+            }
             let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.bytes_of_files();
-            cx.run(self, bytes, vec![windows]).await
+            cx.run(self, bytes, vec![windows_of_all]).await
         })
     }
 }
@@ -171,7 +179,16 @@ impl Stage for RepeatedWindows {
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let order = cx.job.clusters.order();
-            let ranked = frames::word_runs::ranked(cx.table(WorkTable::WINDOWS)?, in_order(cx)?, &order)?;
+            let windows = cx.table(WorkTable::WINDOWS)?;
+            let rows = match cx.job.new_pairs() {
+                None => Rows::of_new(windows),
+                Some(pairs) => {
+                    let is_of_reference = || col("of_reference").eq(lit(1_u64));
+                    let reference = windows.clone().filter(is_of_reference())?;
+                    Rows::with_reference(windows.filter(!is_of_reference())?, reference, pairs)
+                }
+            };
+            let ranked = frames::word_runs::ranked(rows, cx.in_turn()?, &order)?;
             cx.run(self, cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]).await
         })
     }

@@ -1,0 +1,163 @@
+//! `jobs/decontaminate.toml`: the rows of a training set that hold a question of a test set, and the places of its words; and
+//! `score.min_shared`, by which short questions have to be there as a whole.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use tempfile::tempdir;
+
+use crate::support::*;
+
+#[test]
+fn the_job_that_finds_leaked_questions_finds_them() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let ran = resemblance()
+        .current_dir(repository(""))
+        .args(["run", "jobs/decontaminate.toml", "--set", &format!("output.url={out}")])
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let pairs = table(folder.path().join("out").as_path(), "pairs");
+    let found: Vec<_> = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b")).collect();
+    // t6 has 7 of the 8 shingles of q5.
+    let expected = [("t1", "q1"), ("t3", "q2"), ("t5", "q1"), ("t7", "q5")];
+    assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    let rejects = table(folder.path().join("out").as_path(), "reference_rejects");
+    assert_eq!(strings(&rejects, "id"), ["q4"]);
+
+    let lines = |path: &str, text: &[&str]| -> Vec<Document> {
+        let file = std::fs::read_to_string(repository(path)).unwrap();
+        let of = |line: &str| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let texts: Vec<&str> = text.iter().map(|name| row[name].as_str().unwrap()).collect();
+            (row["id"].as_str().unwrap().to_owned(), texts.join("\n"))
+        };
+        file.lines().map(of).collect()
+    };
+    // Words of a row that are in eight words in a row of a question, by comparing all of them.
+    let words = |text: &str| -> Vec<(String, Range<usize>)> {
+        let mut words = Vec::new();
+        for part in text.split(|c: char| !c.is_ascii_alphabetic()).filter(|part| !part.is_empty()) {
+            let start = part.as_ptr() as usize - text.as_ptr() as usize;
+            words.push((part.to_lowercase(), start..start + part.len()));
+        }
+        words
+    };
+    let questions = lines("jobs/decontaminate/questions.jsonl", &["question", "answer"]);
+    let mut wanted = Vec::new();
+    for (row, text) in lines("jobs/decontaminate/training.jsonl", &["text"]) {
+        for (question, asked) in &questions {
+            let (words, asked) = (words(&text), words(asked));
+            let is_asked = |window: &[(String, Range<usize>)]| {
+                asked.windows(8).any(|there| there.iter().map(|w| &w.0).eq(window.iter().map(|w| &w.0)))
+            };
+            let places: Vec<usize> = words
+                .windows(8)
+                .enumerate()
+                .filter(|(_, window)| is_asked(window))
+                .map(|(at, _)| at)
+                .collect();
+            let (Some(first), Some(last)) = (places.first(), places.last()) else { continue };
+            assert_eq!(last - first + 1, places.len(), "one run");
+            let place = (words[*first].1.start, words[last + 7].1.end);
+            wanted.push((row.clone(), place.0 as u64, place.1 as u64, question.clone()));
+        }
+    }
+    let spans = table(folder.path().join("out").as_path(), "spans");
+    let places = numbers(&spans, "byte_start").into_iter().zip(numbers(&spans, "byte_end"));
+    let kept = strings(&spans, "kept_id").into_iter().zip(strings(&spans, "kept_reference"));
+    let found: Vec<_> = strings(&spans, "id")
+        .into_iter()
+        .zip(places)
+        .zip(kept)
+        .map(|((id, (start, end)), (kept, reference))| {
+            assert_eq!(reference, "true");
+            (id, start, end, kept)
+        })
+        .collect();
+    assert_eq!(found, wanted);
+    assert_eq!(wanted.iter().map(|row| row.0.as_str()).collect::<Vec<_>>(), ["t1", "t3", "t5", "t6", "t7"]);
+
+    let sql = |query: &str| {
+        let rows = resemblance().args(["sql", &out, query, "--csv"]).output().unwrap();
+        assert!(rows.status.success(), "{}", String::from_utf8_lossy(&rows.stderr));
+        String::from_utf8(rows.stdout).unwrap().replace("\r\n", "\n")
+    };
+    // The queries of docs/link.md.
+    assert_eq!(
+        sql(
+            "SELECT group_b AS benchmark, count(DISTINCT id_b) AS questions, count(DISTINCT id_a) AS rows FROM pairs \
+             GROUP BY group_b ORDER BY benchmark"
+        ),
+        "benchmark,questions,rows\nhistory,1,1\nscience,2,3\n"
+    );
+    assert_eq!(
+        sql(
+            "SELECT s.id, s.char_start, s.char_end, s.words, p.id_b AS question, p.group_b AS benchmark FROM spans s JOIN pairs p \
+             ON p.id_a = s.id AND p.id_b = s.kept_id ORDER BY s.id LIMIT 1"
+        ),
+        "id,char_start,char_end,words,question,benchmark\nt1,23,108,14,q1,science\n"
+    );
+    let to = folder.path().join("clean");
+    let applied = resemblance()
+        .current_dir(repository(""))
+        .args(["apply", &out, "--to", &to.display().to_string()])
+        .output()
+        .unwrap();
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let clean = std::fs::read_to_string(to.join("training.jsonl")).unwrap();
+    let kept: Vec<&str> = clean.lines().map(|line| &line[8..10]).collect();
+    assert_eq!(kept, ["t2", "t4", "t6"]);
+}
+
+/// The least number of shingles that a pair shares, for every two documents by every method and measure.
+#[test]
+fn short_documents_have_to_share_more() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut random = Random(9);
+    let mut documents = corpus(9, 120, 12);
+    // Texts of many lengths, and parts of other ones.
+    for (_, text) in &mut documents {
+        let words: Vec<&str> = text.split(' ').collect();
+        let (start, end) = (random.below(4), words.len() - random.below(5));
+        *text = words[start..end].join(" ");
+    }
+    write_parquet(&path("in.parquet"), &documents, 30);
+    let sets: Vec<(&String, BTreeSet<String>)> =
+        documents.iter().map(|(id, text)| (id, shingles(text, 3))).collect();
+    let mut dropped = 0;
+    for (measure, method) in
+        [("jaccard", "all"), ("jaccard", "prefix"), ("containment", "all"), ("containment", "prefix")]
+    {
+        for min_shared in [0, 3, 6, 100] {
+            let mut wanted = BTreeSet::new();
+            for (at, (a, of_a)) in sets.iter().enumerate() {
+                for (b, of_b) in &sets[at + 1..] {
+                    let (shared, smaller) = (of_a.intersection(of_b).count(), of_a.len().min(of_b.len()));
+                    let over = match measure {
+                        "jaccard" => of_a.len() + of_b.len() - shared,
+                        _ => smaller,
+                    };
+                    if smaller == 0 || (shared as f64) < 0.5 * over as f64 {
+                        continue;
+                    }
+                    match shared >= smaller.min(min_shared) {
+                        true => wanted.extend([((*a).clone(), (*b).clone())]),
+                        false => dropped += 1,
+                    }
+                }
+            }
+            let output = path(&format!("{measure}-{method}-{min_shared}"));
+            let sets = [
+                format!("score.measure={measure}"),
+                format!("candidates.method={method}"),
+                format!("score.min_shared={min_shared}"),
+            ];
+            run(&job(&path("in.parquet"), &output, &sets.each_ref().map(String::as_str))).unwrap();
+            assert_eq!(pairs(&output).into_keys().collect::<BTreeSet<_>>(), wanted, "{sets:?}");
+        }
+    }
+    assert!(dropped > 50, "{dropped}");
+}

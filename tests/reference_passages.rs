@@ -1,0 +1,363 @@
+//! `[passages]` with `[against]`: what new documents have of reference documents, against plain code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use resemblance::job::Job;
+use tempfile::{TempDir, tempdir};
+
+use crate::spans::{Searched, Span, check_passages, removals_last, spans};
+use crate::support::stopping;
+use crate::support::*;
+use crate::{spans as units, word_runs};
+
+/// New documents and reference documents, and the passages of a job.
+struct Case {
+    folder: TempDir,
+    new: Vec<Document>,
+    known: Vec<Document>,
+    unit: &'static str,
+    /// The least words of a passage.
+    words: usize,
+    gap: usize,
+    new_old: bool,
+    sets: Vec<String>,
+}
+
+impl Case {
+    /// Documents with many common passages. Half of the ids are in both sources.
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let unit = ["line", "sentence", "paragraph", "word", "word", "word"][seed as usize % 6];
+        let (count, vocabulary) = (20 + random.below(30), [2, 30, 1_000][random.below(3)]);
+        let documents = match unit {
+            "word" => word_runs::texts(&mut random, count, vocabulary),
+            _ => units::texts(&mut random, count),
+        };
+        let middle = 1 + random.below(count - 2);
+        let (new, known) = documents.split_at(middle);
+        let mut known = known.to_vec();
+        known.iter_mut().step_by(2).zip(new).for_each(|(known, new)| known.0 = new.0.clone());
+        known.push(("short".into(), "one".into()));
+        let words = if unit == "word" { 2 + random.below(9) } else { 1 + random.below(3) };
+        let gap = if unit == "word" { random.below(4) } else { 0 };
+        let new_old = random.below(2) == 0;
+        let mut sets = vec![
+            format!("passages.unit={unit}"),
+            format!("against.pairs={}", ["new-old+new-new", "new-old"][usize::from(new_old)]),
+            format!("engine.threads={}", 1 + random.below(3)),
+            "lsh.bands=1".to_owned(),
+            "lsh.rows=4".to_owned(),
+            "minhash.permutations=4".to_owned(),
+        ];
+        match unit {
+            "word" => sets.extend([
+                format!("passages.length={words}"),
+                format!("passages.gap={gap}"),
+                "shingle.words=word-characters".to_owned(),
+            ]),
+            _ => sets.push(format!("passages.min_words={words}")),
+        }
+        let folder = tempdir().unwrap();
+        let case = Self { folder, new: new.to_vec(), known, unit, words, gap, new_old, sets };
+        write_parquet(&case.path("new.parquet"), &case.new, 7);
+        write_parquet(&case.path("known.parquet"), &case.known, 7);
+        case
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The job over `input` with the passages of this case.
+    fn job(&self, input: &str, output: &str, sets: &[&str]) -> Job {
+        let own = self.sets.iter().map(String::as_str);
+        job(&self.path(input), &self.path(output), &own.chain(sets.iter().copied()).collect::<Vec<_>>())
+    }
+
+    /// The job over the new documents, with the reference documents as a second source.
+    fn with_source(&self, output: &str, sets: &[&str]) -> Job {
+        let source = second_source(&self.path("known.parquet"), "");
+        self.job("new.parquet", output, &[sets, &[&source]].concat())
+    }
+
+    fn expected(&self, documents: &Searched) -> Vec<Span> {
+        match self.unit {
+            "word" => word_runs::expected_against(documents, self.new_old, self.words, self.gap),
+            unit => units::expected_against(documents, self.new_old, unit, self.words),
+        }
+    }
+}
+
+fn second_source(path: &Path, more: &str) -> String {
+    format!(
+        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text'{more} }}",
+        path.display()
+    )
+}
+
+fn marked(documents: Vec<Document>, reference: bool) -> Searched {
+    documents.into_iter().map(|document| (reference, document)).collect()
+}
+
+/// The ids of the documents of an output.
+fn compared(output: &Path) -> BTreeSet<String> {
+    strings(&table(output, "documents"), "id").into_iter().collect()
+}
+
+#[test]
+fn what_a_second_source_has_stays_there() {
+    let (mut known, mut kept, mut both) = (0, 0, 0);
+    for seed in seeds(30) {
+        let case = Case::new(seed);
+        let mut random = Random(seed ^ 0xff);
+        let order = [&["id"][..], &["id desc"], &["length desc", "id"]][random.below(3)];
+        let keep = format!("clusters.keep={order:?}");
+        run(&case.with_source("out", &[&keep])).unwrap();
+        // The reference documents that can be compared, and their sizes, by a run over them alone.
+        let alone: Vec<&str> = case.sets.iter().map(String::as_str).collect();
+        let alone: Vec<&str> = alone.into_iter().filter(|set| !set.contains("against")).collect();
+        run(&job(&case.path("known.parquet"), &case.path("alone"), &alone)).unwrap();
+        let sorted = |documents: &[Document], output: &str| {
+            let rows = table(&case.path(output), "documents");
+            let sizes: BTreeMap<String, u64> =
+                strings(&rows, "id").into_iter().zip(numbers(&rows, "shingle_count")).collect();
+            let mut documents: Vec<Document> =
+                documents.iter().filter(|(id, _)| sizes.contains_key(id)).cloned().collect();
+            documents.sort();
+            match order[0] {
+                "id desc" => documents.reverse(),
+                "id" => {}
+                _ => documents.sort_by_key(|(id, _)| std::cmp::Reverse(sizes[id])),
+            }
+            documents
+        };
+        let new = removals_last(&sorted(&case.new, "out"), &case.path("out"));
+        let searched = [marked(sorted(&case.known, "alone"), true), marked(new, false)].concat();
+        let found = spans(&case.path("out"));
+        assert_eq!(found, case.expected(&searched), "seed {seed}");
+        let texts: BTreeMap<String, String> = case.new.iter().cloned().collect();
+        check_passages(&case.path("out"), &found, &texts, None);
+        for span in &found {
+            known += usize::from(span.kept_reference);
+            kept += usize::from(span.kept);
+            both += usize::from(span.kept_reference && case.new.iter().any(|(id, _)| *id == span.kept_at.0));
+        }
+    }
+    assert!(known > 300 && kept > 50 && both > 50, "{known} {kept} {both}");
+}
+
+/// Two earlier days, where the second was run against the first; documents that come again replace others.
+#[test]
+fn what_earlier_outputs_keep_stays_there() {
+    let (mut known, mut kept, mut of_removed) = (0, 0, 0);
+    for seed in seeds(24) {
+        let case = Case::new(seed);
+        let mut random = Random(seed ^ 0xff);
+        let (one, two) = case.known.split_at(case.known.len() / 2);
+        // Copies of documents of the days before, which are removed, and documents that replace others.
+        let renamed = |documents: &[Document], day: &str| -> Vec<Document> {
+            documents.iter().map(|(id, text)| (format!("{day}-{id}"), text.clone())).collect()
+        };
+        let (mut one, mut two) = (renamed(one, "a"), renamed(two, "b"));
+        let mut new = renamed(&case.new, "c");
+        two.push(("b-copy".into(), one[random.below(one.len())].1.clone()));
+        new.push(("c-copy".into(), two[random.below(two.len())].1.clone()));
+        let copied = one[random.below(one.len())].1.clone();
+        one.push(("a-copy".into(), copied));
+        let replaces = random.below(2) == 0;
+        if replaces {
+            new[0].0 = one[0].0.clone();
+        }
+        for (name, documents) in [("one", &one), ("two", &two), ("three", &new)] {
+            write_parquet(&case.path(&format!("{name}.parquet")), documents, 7);
+        }
+        let against = |days: &[&str]| {
+            format!("against.output={:?}", days.iter().map(|day| case.path(day)).collect::<Vec<_>>())
+        };
+        let keep = ["output.keep=shingles", "output.keep=signatures"][random.below(2)];
+        let method = ["clusters.method=components", "clusters.method=representative"][random.below(2)];
+        let all = ["clusters.keep=['id']", keep, method];
+        // The earlier days find no passages.
+        let plain: Vec<&str> = case.sets.iter().map(String::as_str).collect();
+        let plain: Vec<&str> = plain
+            .into_iter()
+            .filter(|set| !set.contains("against") && !set.contains("passages"))
+            .chain(all)
+            .collect();
+        let day = |name: &str, sets: &[&str]| {
+            let input = case.path(&format!("{name}.parquet"));
+            run(&job(&input, &case.path(name), &[&plain, sets].concat())).unwrap();
+        };
+        day("one", &[]);
+        day("two", &[&against(&["one"])]);
+        let same_id = "against.same_id=replace";
+        run(&case.job("three.parquet", "three", &[&all[..], &[&against(&["one", "two"]), same_id]].concat()))
+            .unwrap();
+        let sorted = |documents: &[Document], day: &str| {
+            let ids = compared(&case.path(day));
+            let mut documents: Vec<Document> =
+                documents.iter().filter(|(id, _)| ids.contains(id)).cloned().collect();
+            documents.sort();
+            documents
+        };
+        // Documents that a day removes come after all others.
+        let removed: BTreeSet<String> = ["one", "two"]
+            .iter()
+            .flat_map(|day| {
+                let clusters = table(&case.path(day), "clusters");
+                let flags = strings(&clusters, "representative");
+                strings(&clusters, "id").into_iter().zip(flags).filter(|(_, flag)| flag == "false")
+            })
+            .map(|(id, _)| id)
+            .collect();
+        let replaced =
+            |id: &String| replaces && *id == new[0].0 && compared(&case.path("three")).contains(id);
+        let earlier: Vec<Document> = [sorted(&one, "one"), sorted(&two, "two")]
+            .concat()
+            .into_iter()
+            .filter(|(id, _)| !replaced(id))
+            .collect();
+        let (mut gone, stay): (Vec<_>, Vec<_>) =
+            earlier.into_iter().partition(|(id, _)| removed.contains(id));
+        gone.sort();
+        let of_new = removals_last(&sorted(&new, "three"), &case.path("three"));
+        let searched = [marked(stay, true), marked(of_new, false), marked(gone.clone(), true)].concat();
+        let found = spans(&case.path("three"));
+        assert_eq!(found, case.expected(&searched), "seed {seed}");
+        known += found.iter().filter(|span| span.kept_reference).count();
+        kept += found.iter().filter(|span| span.kept).count();
+        of_removed += usize::from(!gone.is_empty());
+    }
+    assert!(known > 200 && kept > 30 && of_removed > 15, "{known} {kept} {of_removed}");
+}
+
+#[test]
+fn a_run_that_was_stopped_finds_the_same_passages_of_reference_documents() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let lines = ["passages.unit=sentence", "passages.min_words=1"];
+    let words = ["passages.unit=word", "passages.length=6", "against.pairs=new-old"];
+    for (documents, sets) in [
+        (units::texts(&mut Random(5), 90), &lines[..]),
+        (word_runs::texts(&mut Random(5), 90, 1_000), &words),
+    ] {
+        write_parquet(&path("new.parquet"), &documents[..40], 10);
+        write_parquet(&path("known.parquet"), &documents[40..], 10);
+        let source = second_source(&path("known.parquet"), "");
+        let sets = [sets, &[source.as_str()]].concat();
+        let of = |name: &str| {
+            let output = path(&format!("{}{name}", sets[0]));
+            job(&path("new.parquet"), &output, &sets)
+        };
+        stopping::same_rows(of, 3, &["spans", "passages"]);
+    }
+}
+
+#[test]
+fn passages_of_reference_documents_are_the_same_for_any_threads_and_memory() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = word_runs::texts(&mut Random(7), 6_000, 1_000);
+    let (new, known) = documents.split_at(2_000);
+    write_parquet(&path("new.parquet"), new, 500);
+    write_parquet(&path("known.parquet"), known, 500);
+    let source = second_source(&path("known.parquet"), "");
+    for passages in
+        [&["passages.unit=word", "passages.length=8"][..], &["passages.unit=line", "passages.min_words=1"]]
+    {
+        let at = |name: &str, threads: &str, memory: &str| {
+            let output = path(&format!("{}{name}", passages[0]));
+            run(&job(&path("new.parquet"), &output, &[passages, &[threads, memory, &source]].concat()))
+                .unwrap();
+            ["spans", "passages"].map(|name| table(&output, name))
+        };
+        let first = at("one", "engine.threads=1", "engine.memory=1GiB");
+        assert!(first.iter().all(|table| table.num_rows() > 1_000));
+        assert_eq!(at("four", "engine.threads=4", "engine.memory=1GiB"), first);
+        assert_eq!(at("small", "engine.threads=2", "engine.memory=24MiB"), first);
+    }
+}
+
+/// Documents of a second source that cannot be compared, or whose id an earlier one has, have no passages; groups are those of new ones.
+#[test]
+fn rejected_reference_documents_have_no_passages() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let of = |documents: &[(&str, &str)]| -> Vec<Document> {
+        documents.iter().map(|(id, text)| (id.to_string(), text.to_string())).collect()
+    };
+    let new = of(&[
+        ("a", "All have\nand Words of its own"),
+        ("b", "Some more Words here\nand Others of b\nOnly b"),
+    ]);
+    let known = of(&[
+        ("a", "All have"),
+        ("k", "All have\nbut Words of k too"),
+        ("k", "Only b\nbut more Words of k"),
+        ("b", "and others of B\nand a few more words"),
+    ]);
+    write_parquet(&path("new.parquet"), &new, 10);
+    let none = vec![String::new(); known.len()];
+    units::write_with_years(&path("known.parquet"), &known, &none, &none);
+    let source = second_source(&path("known.parquet"), ", duplicate_ids = 'reject', group = 'site'");
+    let sets = ["passages.unit=line", "passages.min_words=2", "against.pairs=new-old", &source];
+    run(&job(&path("new.parquet"), &path("out"), &sets)).unwrap();
+    let found: Vec<(String, usize, usize, String, bool)> = spans(&path("out"))
+        .into_iter()
+        .map(|s| (s.id, s.occurrences, s.reference_documents, s.kept_at.0, s.kept_reference))
+        .collect();
+    let span = |id: &str, kept: &str| (id.to_owned(), 2, 1, kept.to_owned(), true);
+    assert_eq!(found, [span("a", "k"), span("b", "b")]);
+    assert_eq!(strings(&table(&path("out"), "passages"), "groups"), ["1", "1"]);
+}
+
+/// What yesterday's documents have is cut out of today's, and nothing else.
+#[test]
+fn known_passages_are_cut_out_of_a_new_day() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let own = |id: &str| (0..12).map(|word| format!("{id}{word}")).collect::<Vec<_>>().join(" ");
+    let of = |id: &str, lines: &[&str]| {
+        let all: Vec<String> =
+            std::iter::once(own(id)).chain(lines.iter().map(|line| line.to_string())).collect();
+        (id.to_owned(), all.join("\n") + "\n")
+    };
+    let monday = [of("m", &["Printed in the old town", "Read it once more"]), of("n", &[])];
+    let tuesday = [
+        of("t", &["PRINTED in the old town!", "Sold by the new baker"]),
+        of("u", &["Sold by the new baker"]),
+    ];
+    write_parquet(&path("monday.parquet"), &monday, 10);
+    write_parquet(&path("tuesday.parquet"), &tuesday, 10);
+    let sets = ["passages.unit=line", "passages.min_words=3", "clusters.keep=['id']"];
+    run(&job(&path("monday.parquet"), &path("monday"), &sets)).unwrap();
+    let against = format!("against.output={:?}", path("monday").display().to_string());
+    for (pairs, second) in
+        [("new-old+new-new", &tuesday[1].1[..own("u").len() + 1]), ("new-old", &tuesday[1].1)]
+    {
+        let (out, to) = (path(&format!("{pairs}-out")), path(&format!("{pairs}-clean")));
+        let pairs = format!("against.pairs={pairs}");
+        run(&job(&path("tuesday.parquet"), &out, &[&sets[..], &[&against, &pairs]].concat())).unwrap();
+        let (out, to_text) = (out.display().to_string(), to.display().to_string());
+        let applied =
+            resemblance().args(["apply", &out, "--to", &to_text, "--passages", "cut"]).output().unwrap();
+        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        let file = std::fs::File::open(to.join("tuesday.parquet")).unwrap();
+        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let batch = reader.build().unwrap().next().unwrap().unwrap();
+        let first = format!("{}\nSold by the new baker\n", own("t"));
+        assert_eq!(strings(&batch, "text"), [first, second.to_owned()], "{pairs}");
+        let query = "SELECT id, kept_id, kept_reference FROM removed_spans WHERE kept_reference";
+        let rows = resemblance().args(["sql", &to_text, query, "--json"]).output().unwrap();
+        assert_eq!(
+            String::from_utf8(rows.stdout).unwrap().trim(),
+            "{\"id\":\"t\",\"kept_id\":\"m\",\"kept_reference\":true}"
+        );
+    }
+    // The texts of earlier days have to be there.
+    std::fs::rename(path("monday.parquet"), path("moved.parquet")).unwrap();
+    let error =
+        run(&job(&path("tuesday.parquet"), &path("no"), &[&sets[..], &[&against]].concat())).unwrap_err();
+    assert!(error.one_line().contains("monday.parquet"), "{error}");
+}
