@@ -5,6 +5,7 @@
 //!   `bucket_reader`.
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
 //! - `shingle_counts`, `suspects`, `without_frequent`: the shingles that too many documents have, and sets without them.
+//! - `first_of_each`: the first row of each key, and its values in all rows of the key.
 //! - `losses`: what is lost when the duplicates of clusters are removed.
 //! - `may_match`: the reference documents that may match new documents.
 //! - `represent`: the representative of each document of a component.
@@ -19,6 +20,7 @@ pub(crate) mod bucket_pairs;
 mod bucket_reader;
 pub mod by_bucket;
 pub mod dense_pairs;
+pub(crate) mod first_of_each;
 #[cfg(test)]
 mod fixtures;
 pub(crate) mod losses;

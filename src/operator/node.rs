@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::PairRule;
 use super::dense_pairs::Pass;
+use super::first_of_each::FirstOfEach;
 use super::losses::CountLosses;
 use super::may_match::MayMatch;
 use super::prefixes::Prefixes;
@@ -102,6 +103,11 @@ operators! {
     /// Inputs: counters and documents. See [`super::suspects`].
     Suspects(Suspects) => |inputs| match inputs.last() {
         Some(documents) => super::suspects::schema(documents.schema().as_arrow()),
+        None => Arc::new(Schema::empty()),
+    },
+    /// Input: (key_0, key_1, order.., ..), whose columns stay. See [`super::first_of_each`].
+    FirstOfEach(FirstOfEach) => |inputs| match inputs.last() {
+        Some(rows) => super::first_of_each::marked(rows.schema().as_arrow()),
         None => Arc::new(Schema::empty()),
     },
     /// Inputs: frequent shingles and documents, whose columns stay. See [`super::without_frequent`].

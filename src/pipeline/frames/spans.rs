@@ -8,7 +8,7 @@ use datafusion::functions::core::expr_fn::{get_field, least};
 use datafusion::functions::string::expr_fn::{concat, to_hex};
 use datafusion::functions::unicode::expr_fn::{lpad, substring};
 use datafusion::functions_aggregate::expr_fn::{count, max};
-use datafusion::functions_window::expr_fn::{first_value, row_number};
+use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
@@ -18,6 +18,8 @@ use super::keep::{self, BEFORE};
 use super::repeats::Rows;
 use crate::error::Result;
 use crate::job::{Preference, Shingle, TextUnit};
+use crate::operator::first_of_each::{FirstOfEach, Order};
+use crate::operator::{Operator, apply};
 use crate::udf::UNIT;
 use crate::udf::expr_fn::units as cut_units;
 
@@ -119,6 +121,24 @@ pub(super) fn with_order(
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
 }
 
+/// Rows (hash_0, hash_1, ..) with what they are `sorted` by -> their hash, their `columns`, `is_first: Boolean` for the first row of each
+/// hash, and the columns `of_first` of that row by other names.
+pub(super) fn with_first(
+    rows: DataFrame,
+    sorted: &[SortExpr],
+    columns: &[&str],
+    of_first: &[(&str, &str)],
+) -> Result<DataFrame> {
+    let order = sorted.iter().map(|by| Order { descending: !by.asc, nulls_first: by.nulls_first });
+    let first = FirstOfEach { order: order.collect(), of_first: of_first.len() };
+    let named = |name: &str, alias: &str| col(name).alias(alias);
+    let mut all = ["hash_0", "hash_1"].map(|name| named(name, name)).to_vec();
+    all.extend(sorted.iter().enumerate().map(|(at, by)| by.expr.clone().alias(format!("order_{at}"))));
+    all.extend(columns.iter().map(|name| named(name, name)));
+    all.extend(of_first.iter().map(|(name, alias)| named(name, alias)));
+    apply(Operator::FirstOfEach(first), vec![rows.select(all)?])
+}
+
 /// The 128-bit hash of the columns `hash_0` and `hash_1` as 32 hexadecimal digits.
 pub(super) fn passage_id() -> Expr {
     let half = |name: &str| lpad(vec![to_hex(col(name)), lit(16_i64), lit("0")]);
@@ -134,18 +154,11 @@ pub(super) fn passage_id() -> Expr {
 pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let units = units.repeated(["hash_0", "hash_1"])?;
     let units = with_order(units, documents, &["source", "position"], order)?;
-    let sorted = sorted(order, "char_start");
-    let by_hash = || vec![col("hash_0"), col("hash_1")];
-    let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
-    let ranked = units.window(vec![
-        row_number().partition_by(by_hash()).order_by(sorted.clone()).build()?.alias("place"),
-        first("id")?.alias("kept_id"),
-        first("reference")?.alias("kept_reference"),
-        first("char_start")?.alias("kept_char_start"),
-    ])?;
-    let kept = col("place").eq(lit(1_u64)).alias("kept");
-    let of_kept = ["kept_id", "kept_reference", "kept_char_start"].map(col);
-    let columns = [SPAN.map(col).to_vec(), vec![passage_id(), kept], of_kept.to_vec()].concat();
+    let of_first = [("id", "kept_id"), ("reference", "kept_reference"), ("char_start", "kept_char_start")];
+    let ranked =
+        with_first(units, &sorted(order, "char_start"), &[&SPAN[..], &["reference"]].concat(), &of_first)?;
+    let own = vec![passage_id(), col("is_first").alias("kept")];
+    let columns = [SPAN.map(col).to_vec(), own, of_first.map(|(_, name)| col(name)).to_vec()].concat();
     Ok(ranked.filter(!col("reference"))?.select(columns)?)
 }
 

@@ -7,12 +7,11 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::functions_aggregate::expr_fn::array_agg;
-use datafusion::functions_window::expr_fn::{first_value, row_number};
-use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::repeats::Rows;
-use super::spans::{SPAN, passage_id, sorted, with_order};
+use super::spans::{SPAN, passage_id, sorted, with_first, with_order};
 use crate::error::Result;
 use crate::job::{Preference, Shingle};
 use crate::udf::expr_fn::{fingerprints as winnowed, windows as cut_windows, word_runs};
@@ -62,18 +61,13 @@ pub(crate) fn windows(
 /// 1 for the first occurrence, in the order of documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
 pub(crate) fn ranked(windows: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let windows = with_order(windows.repeated(["hash_0", "hash_1"])?, documents, &[], order)?;
-    let sorted = sorted(order, "at");
-    let by_hash = || vec![col("hash_0"), col("hash_1")];
-    let first = |name: &str| first_value(col(name)).partition_by(by_hash()).order_by(sorted.clone()).build();
-    let ranked = windows.window(vec![
-        row_number().partition_by(by_hash()).order_by(sorted.clone()).build()?.alias("place"),
-        first("doc")?.alias("kept_doc"),
-        first("char_start")?.alias("kept_char_start"),
-    ])?;
+    let columns = ["doc", "at", "occurrences", "reference_documents", "reference"];
+    let of_first = [("doc", "kept_doc"), ("char_start", "kept_char_start")];
+    let ranked = with_first(windows, &sorted(order, "at"), &columns, &of_first)?;
     Ok(ranked.filter(!col("reference"))?.select(vec![
         col("doc"),
         col("at"),
-        cast(col("place").eq(lit(1_u64)), DataType::UInt64).alias("is_first"),
+        cast(col("is_first"), DataType::UInt64).alias("is_first"),
         col("occurrences"),
         col("reference_documents"),
         col("kept_doc"),
