@@ -52,7 +52,7 @@ type First = Option<RecordBatch>;
 impl FirstOfEach {
     /// Marks the rows of a batch, which follow `first` and rows of its key.
     fn mark(&self, batch: &RecordBatch, first: &mut First) -> Result<RecordBatch> {
-        // The row before the batch has the values of a key that goes on in it.
+        // The row before the batch has the values of a key that continues in it.
         let before = usize::from(first.is_some());
         let rows = match first {
             Some(first) => concat_batches(&batch.schema(), [&*first, batch])?,
