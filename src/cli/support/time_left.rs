@@ -128,7 +128,8 @@ impl TimeLeft {
     pub(in crate::cli) fn seconds(&self, elapsed: f64) -> Option<f64> {
         let done = self.done + self.running.iter().map(|(_, cost, share)| cost * share).sum::<f64>();
         let running: f64 = self.running.iter().map(|(_, cost, share)| cost * (1.0 - share)).sum();
-        let left = running + self.waiting.iter().map(|(_, cost)| cost).sum::<f64>();
+        // The sum of no numbers is -0.0.
+        let left = 0.0 + running + self.waiting.iter().map(|(_, cost)| cost).sum::<f64>();
         let all = done + left;
         let trust = if self.costs.in_seconds { TRUST * all } else { 0.0 };
         let is_enough = trust > 0.0 || done >= ENOUGH * all;
@@ -189,6 +190,14 @@ mod tests {
         run.reaches(0.5);
         // 30 seconds were expected and took 70: the rest is slower too, though the forecast still counts as a tenth of the run.
         assert_eq!(run.seconds(70.0), Some(70.0 * 80.0 / 40.0));
+    }
+
+    #[test]
+    fn nothing_is_left_at_the_end() {
+        let mut run = TimeLeft::of(costs(true), &names(&["a"]));
+        run.begins("a");
+        run.ends("a", false);
+        assert_eq!(run.seconds(30.0).map(f64::to_bits), Some(0.0_f64.to_bits()));
     }
 
     #[test]
