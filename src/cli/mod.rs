@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use commands::Command;
 use support::errors::explain;
 use support::progress::Screen;
-use support::{log, panics, print, telemetry};
+use support::{log, panics, print, senders, telemetry};
 
 /// Finds every pair of similar documents, and says how similar they are.
 #[derive(Parser)]
@@ -65,6 +65,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     let result = panics::caught(|| arguments.command.run(&screen, Arguments::command));
     screen.clear();
     telemetry::end(result.as_ref().err());
+    senders::wait();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error, format),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
+use super::faults::Scene;
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, Setup};
 use crate::support::process::{free_ports, get};
@@ -125,6 +126,19 @@ fn a_cluster_with_tls_serves_nothing_without_it() {
     assert_has(&execute(&[]), &["asks for TLS"]);
     assert_has(&execute(&others.variables()), &untrusted);
     assert_has(&execute(&files.variables()[..1]), &["an executor serves", CERTIFICATE, KEY]);
+}
+
+#[test]
+fn an_executor_with_tls_dies_and_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = Files::new(folder.path()).variables();
+    let cluster = Cluster::with(Setup { environment, ..Setup::default() });
+    let mut scene = Scene::new(cluster, 2_500, &["lsh.hot_bucket=16"]);
+    let mut driver = scene.run("replaced", &[]);
+    let place = scene.cluster.kill_in_a_task("candidates", &mut driver);
+    scene.cluster.spawn_executor(place);
+    let record = scene.survives(driver, "replaced");
+    assert!(record["recoveries"].as_u64() >= Some(1), "{record:#}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Merge {
         print::result(&if self.json { as_json(&outcome)? } else { as_text(&job, &outcome) })
     }
 
-    /// The job that cluster_id_changes: the settings of the last output, on the engine of this command.
+    /// The job that merges: the settings of the last output, on the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;

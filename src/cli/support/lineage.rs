@@ -1,6 +1,6 @@
 //! Sends the OpenLineage events of a run, in a thread of their own.
 
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::support::errors::sentences;
 use crate::cli::support::run_job::Ran;
-use crate::cli::support::{http, record};
+use crate::cli::support::{http, record, senders};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -16,8 +16,6 @@ use crate::lineage::{Destination, End, Events, Settings};
 
 /// The time limit of one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
-/// How long a run waits at its end for both of its events.
-const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The events of a run, if the environment asks for them. Nothing here fails the run: what goes wrong is a warning.
 pub(in crate::cli) struct Lineage(Option<Open>);
@@ -25,8 +23,6 @@ pub(in crate::cli) struct Lineage(Option<Open>);
 struct Open {
     events: Events,
     queue: Sender<Value>,
-    /// Closed when all events of the queue were sent.
-    sent: Receiver<()>,
 }
 
 impl Lineage {
@@ -42,19 +38,15 @@ impl Lineage {
         }))
     }
 
-    /// Sends the event of the end, and waits for at most two seconds until all are sent.
+    /// Sends the event of the end.
     pub(in crate::cli) fn end(self, ran: Result<&Ran, &Error>) {
-        let Some(Open { events, queue, sent }) = self.0 else { return };
+        let Some(Open { events, queue }) = self.0 else { return };
         let end = match ran {
             Ok(ran) => End::Complete { manifest: &ran.outcome.manifest, verdicts: &ran.verdicts },
             Err(error) => End::Failed { error, described: sentences(error).join("; because: ") },
         };
-        // The thread takes what is in the queue until that is closed.
+        // The thread takes what is in the queue until that is closed, which it is here.
         let _ = queue.send(events.end(&end, record::now()));
-        drop(queue);
-        if let Err(RecvTimeoutError::Timeout) = sent.recv_timeout(END_LIMIT) {
-            tracing::warn!("the OpenLineage events were not sent within {} seconds", END_LIMIT.as_secs());
-        }
     }
 }
 
@@ -62,23 +54,16 @@ impl Open {
     /// Starts the thread that sends, with the event of the start.
     fn new(events: Events) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
-        let (done, sent) = mpsc::channel();
-        let (span, destination) = (tracing::Span::current(), events.destination().clone());
-        let first = events.start(record::now());
-        let send_all = move || {
-            let _entered = span.entered();
+        let (first, destination) = (events.start(record::now()), events.destination().clone());
+        senders::start("the OpenLineage events", move || {
             for event in std::iter::once(first).chain(waiting) {
                 if let Err(error) = send(&destination, &event) {
                     tracing::warn!("{}", sentences(&error).join("; because: "));
                 }
             }
-            drop(done);
-        };
-        std::thread::Builder::new()
-            .name("lineage".into())
-            .spawn(send_all)
-            .map_err(|e| Error::engine("a thread cannot be started").because(e))?;
-        Ok(Self { events, queue, sent })
+            Ok(())
+        })?;
+        Ok(Self { events, queue })
     }
 }
 

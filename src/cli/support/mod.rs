@@ -28,6 +28,7 @@ pub(in crate::cli) mod record;
 #[cfg(feature = "cluster")]
 pub(in crate::cli) mod roles;
 pub(in crate::cli) mod run_job;
+pub(in crate::cli) mod senders;
 pub(in crate::cli) mod side_by_side;
 pub(in crate::cli) mod telemetry;
 pub(in crate::cli) mod temporary;

@@ -115,11 +115,7 @@ impl ReferenceDocuments {
     ) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(outputs) => Ok((outputs.clustered(run, job)?, lit(outputs.place_of_new()))),
-            Self::Source(_) => {
-                let documents = run.table(WorkTable::REFERENCE)?.with_column(BEFORE, lit(0_u64))?;
-                let order = job.clusters.order();
-                Ok((frames::keep::without_carried(documents, &order, like)?, lit(1_u64)))
-            }
+            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE)?, job, like),
         }
     }
 
@@ -133,11 +129,7 @@ impl ReferenceDocuments {
     ) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(_) => self.clustered(run, job, like),
-            Self::Source(_) => {
-                let documents = run.table(WorkTable::REFERENCE_KEYS)?.with_column(BEFORE, lit(0_u64))?;
-                let order = job.clusters.order();
-                Ok((frames::keep::without_carried(documents, &order, like)?, lit(1_u64)))
-            }
+            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE_KEYS)?, job, like),
         }
     }
 
@@ -148,4 +140,11 @@ impl ReferenceDocuments {
             Self::Source(_) => Ok(ClusterId::LeastNew),
         }
     }
+}
+
+/// Documents of a second source, which come before new ones whatever those are, with the `before` of new ones: see
+/// [`ReferenceDocuments::clustered`].
+fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(DataFrame, Expr)> {
+    let documents = documents.with_column(BEFORE, lit(0_u64))?;
+    Ok((frames::keep::without_carried(documents, &job.clusters.order(), like)?, lit(1_u64)))
 }

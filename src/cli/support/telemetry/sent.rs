@@ -1,15 +1,15 @@
 //! Records what the command of this process does, and sends it when the command ends.
 
 use std::cell::RefCell;
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::apply;
 use crate::cli::support::errors::sentences;
-use crate::cli::support::{http, record};
+use crate::cli::support::{http, record, senders};
 use crate::engine::Progress;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -17,9 +17,7 @@ use crate::job::Job;
 use crate::pipeline::Outcome;
 use crate::telemetry::{Failure, Recorded, Request, Settings, Stages, of_application, of_job, of_run};
 
-/// How long a command waits at its end for what is sent.
-const END_LIMIT: Duration = Duration::from_secs(2);
-/// The time limit of a request, so that its own error comes before the end of the wait.
+/// The time limit of a request, so that its own error comes before the end of the wait for all senders.
 const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
 
 thread_local! {
@@ -84,7 +82,7 @@ pub(in crate::cli) fn measured(metrics: impl FnOnce() -> Result<Vec<MetricFamily
     }
 }
 
-/// Ends the command, and waits for at most two seconds until all is sent. The first failure is a warning.
+/// Ends the command, and starts to send all requests at once.
 pub(in crate::cli) fn end(error: Option<&Error>) {
     let Some(recorded) = CURRENT.with(RefCell::take) else { return };
     let failure = error
@@ -95,29 +93,10 @@ pub(in crate::cli) fn end(error: Option<&Error>) {
     }
 }
 
-/// Sends all requests at once.
 fn send_all(requests: Vec<Request>) -> Result<()> {
-    let (began, (done, ended)) = (Instant::now(), mpsc::channel());
-    let number = requests.len();
-    for request in requests {
-        let done = done.clone();
-        // The channel is closed when the wait is over.
-        let work = move || drop(done.send(send(&request)));
-        let thread = std::thread::Builder::new().name("telemetry".into()).spawn(work);
-        thread.map_err(|e| Error::engine("a thread cannot be started").because(e))?;
-    }
-    let mut failed = None;
-    for _ in 0..number {
-        let left = END_LIMIT.saturating_sub(began.elapsed());
-        let sent = ended.recv_timeout(left).unwrap_or_else(|_| {
-            Err(Error::input(format!(
-                "the spans and metrics of OpenTelemetry were not sent within {} seconds",
-                END_LIMIT.as_secs()
-            )))
-        });
-        failed = failed.or(sent.err());
-    }
-    failed.map_or(Ok(()), Err)
+    requests.into_iter().try_for_each(|request| {
+        senders::start("the spans and metrics of OpenTelemetry", move || send(&request))
+    })
 }
 
 fn send(request: &Request) -> Result<()> {
