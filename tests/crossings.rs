@@ -371,7 +371,7 @@ fn passages_without_compared_documents_are_marked_and_dropped() {
     let marked = rows("mark", &[]);
     let texts = |batch: &RecordBatch| strings(batch, "id").into_iter().zip(strings(batch, "text"));
     assert_eq!(texts(&marked).collect::<Vec<_>>(), scene.documents);
-    // Documents of which too few words are left go whole, and the others keep what is their own.
+    // A document that keeps too few words goes whole.
     let dropped = rows("drop", &["--min-words", "6"]);
     let words = |text: &str| text.split_whitespace().count();
     let expected: BTreeSet<String> = scene
