@@ -79,7 +79,8 @@ fn passages(
         }
         let run = at..at + length;
         at = run.end;
-        let own: BTreeSet<u64> = hashes[run.clone()].iter().copied().filter(|hash| left.remove(hash)).collect();
+        let own: BTreeSet<u64> =
+            hashes[run.clone()].iter().copied().filter(|hash| left.remove(hash)).collect();
         // A run that only repeats another one of this document.
         if own.is_empty() {
             continue;
@@ -130,7 +131,10 @@ mod tests {
 
     #[test]
     fn shingles_that_follow_each_other_are_one_text() {
-        assert_eq!(joined(&texts(&["all rights are", "rights are reserved", "are reserved by"])), "all rights are reserved by");
+        assert_eq!(
+            joined(&texts(&["all rights are", "rights are reserved", "are reserved by"])),
+            "all rights are reserved by"
+        );
         assert_eq!(joined(&texts(&["la la la", "la la la", "la la lo"])), "la la la la lo");
         assert_eq!(joined(&texts(&["né", "él"])), "nél");
         assert_eq!(joined(&[]), "");
@@ -140,11 +144,13 @@ mod tests {
     fn runs_of_frequent_shingles_are_passages() {
         let shingles = texts(&["a b", "b c", "c x", "x a", "a b", "b d"]);
         let count = |shingle: &str, documents| (xxh3_64(shingle.as_bytes()), documents);
-        let counts: Counts = [count("a b", 30), count("b c", 40), count("b d", 25), count("c x", 1)].into_iter().collect();
+        let counts: Counts =
+            [count("a b", 30), count("b c", 40), count("b d", 25), count("c x", 1)].into_iter().collect();
         let mut left: HashSet<u64> = ["a b", "b c", "b d"].map(|shingle| xxh3_64(shingle.as_bytes())).into();
         let mut found = Vec::new();
         passages(&shingles, &counts, 80, &mut left, &mut found);
-        let found: Vec<_> = found.into_iter().map(|one| (one.text, one.shingles, one.documents, one.share)).collect();
+        let found: Vec<_> =
+            found.into_iter().map(|one| (one.text, one.shingles, one.documents, one.share)).collect();
         assert_eq!(found, [("a b c".to_owned(), 2, 40, 0.5), ("a b d".to_owned(), 1, 25, 25.0 / 80.0)]);
         assert!(left.is_empty());
     }

@@ -15,8 +15,8 @@ use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef};
 use datafusion::common::cast::{as_boolean_array, as_list_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -30,16 +30,24 @@ use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 /// - `doubtful: Boolean`: true for a document with a supposed shingle whose `frequent` is false. Its set is null. The sets of others have
 ///   no supposed shingle.
 /// - `shingle`, `documents`, `missed`, `first_doc: UInt64`: behind the documents of a partition, in rows of their own. A supposed shingle
-///   that occurs has the number of its documents and the least of their keys. Another shingle has at least that number, `missed` is the
+///   that occurs has the number of its documents and the smallest of their keys. Another shingle has at least that number, `missed` is the
 ///   number that it reached at most before it was counted, and is left out where it was never counted. A row without a shingle has the
 ///   number of documents whose set is not empty, and in `missed` the number that a shingle without a row reached at most.
 ///
-/// The supposed shingles are one partition and are read whole before the first document; the documents keep their partitions.
+/// The supposed shingles are one partition and are read whole before the first document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tally {
-    /// The sum over all partitions of what a shingle without a row reaches, unless there are too many shingles for it.
-    pub missed: u64,
+pub(crate) enum Tally {
+    /// A sample, whose documents come into one partition, so that its counts are as large as they can be.
+    Sample,
+    /// All documents, which keep their partitions.
+    Documents {
+        /// The sum over all partitions of what a shingle without a row reaches, unless there are too many shingles for it.
+        missed: u64,
+    },
 }
+
+/// What a shingle of a sample reaches without a row, unless there are too many.
+const MISSED: u64 = 3;
 
 /// The further columns.
 fn further() -> [Field; 5] {
@@ -149,7 +157,7 @@ const BYTES_OF_COUNT: usize = 48;
 /// The counts of a partition.
 struct Counts {
     documents: u64,
-    /// For each supposed shingle the number of its documents, and the least of their keys.
+    /// For each supposed shingle the number of its documents, and the smallest of their keys.
     supposed: Vec<(u64, u64)>,
     /// Counters that many other shingles share.
     counters: Vec<u16>,
@@ -248,12 +256,16 @@ impl Counts {
     /// The rows behind the documents.
     fn rows(self, supposed: &Supposed, schema: &SchemaRef) -> Vec<Result<RecordBatch>> {
         let mut rows: Vec<[Option<u64>; 4]> = vec![[None, Some(self.documents), Some(self.missed), None]];
-        let counted = supposed.shingles.iter().zip(&self.supposed).filter(|(_, (documents, _))| *documents > 0);
-        rows.extend(counted.map(|(shingle, (documents, first))| {
-            [Some(*shingle), Some(*documents), None, Some(*first)]
-        }));
+        let counted =
+            supposed.shingles.iter().zip(&self.supposed).filter(|(_, (documents, _))| *documents > 0);
+        rows.extend(
+            counted
+                .map(|(shingle, (documents, first))| [Some(*shingle), Some(*documents), None, Some(*first)]),
+        );
         let others = self.others.into_values().filter(|(_, documents)| *documents > self.missed);
-        rows.extend(others.map(|(shingle, documents)| [Some(shingle), Some(documents), Some(self.missed), None]));
+        rows.extend(
+            others.map(|(shingle, documents)| [Some(shingle), Some(documents), Some(self.missed), None]),
+        );
         let of_documents = schema.fields().len() - 4;
         let batches = rows.chunks(ROWS).map(|rows| {
             let fields = schema.fields().iter().take(of_documents);
@@ -275,7 +287,10 @@ const ROWS: usize = 8_192;
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "missed={}", self.missed)
+        match self {
+            Self::Sample => f.write_str("sample"),
+            Self::Documents { missed } => write!(f, "missed={missed}"),
+        }
     }
 }
 
@@ -289,7 +304,11 @@ impl Description for Tally {
             return internal_err!("supposed shingles are counted in documents");
         };
         let columns = schema(&documents.schema());
-        let requirements = vec![Requirement::single_partition(), Requirement::none()];
+        let of_documents = match self {
+            Self::Sample => Requirement::single_partition(),
+            Self::Documents { .. } => Requirement::none(),
+        };
+        let requirements = vec![Requirement::single_partition(), of_documents];
         Ok(Shape::over(inputs, columns, requirements)?.adds_rows())
     }
 
@@ -298,14 +317,18 @@ impl Description for Tally {
             return internal_err!("supposed shingles are counted in documents");
         };
         let partitions = documents.output_partitioning().partition_count() as u64;
-        let missed = (self.missed / partitions.max(1)).max(1);
+        let missed = match *self {
+            Self::Sample => MISSED,
+            Self::Documents { missed } => (missed / partitions.max(1)).max(1),
+        };
         let (supposed, documents) = (Arc::clone(supposed), task.rows_of(1)?);
         let (shared, context, schema) = (Arc::clone(task.shared), task.context, task.schema);
         let batches = stream::once(async move {
             let read = Supposed::read(supposed, Arc::clone(&context));
             let supposed = shared.get(read).await?;
             let counts = Counts::new(&supposed, missed, &context)?;
-            let partition = Partition { documents, supposed, counts: Some(counts), rows: VecDeque::new(), schema };
+            let partition =
+                Partition { documents, supposed, counts: Some(counts), rows: VecDeque::new(), schema };
             Ok::<_, DataFusionError>(stream::try_unfold(partition, async |mut partition| {
                 Ok(partition.next().await?.map(|batch| (batch, partition)))
             }))
@@ -445,7 +468,9 @@ mod tests {
         let mut counts = Counts::new(&supposed, 1, &TaskContext::default()).unwrap();
         let often = 1 << 40;
         for round in 0..6 {
-            (0..MOST as u64 / 4).for_each(|shingle| (0..3).for_each(|_| counts.count(shingle + (round << 20), key(shingle + (round << 20)))));
+            (0..MOST as u64 / 4).for_each(|shingle| {
+                (0..3).for_each(|_| counts.count(shingle + (round << 20), key(shingle + (round << 20))))
+            });
             (0..40).for_each(|_| counts.count(often, key(often)));
             assert!(counts.others.len() <= MOST);
         }

@@ -45,8 +45,10 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
         [only] if partitions(only) == partitions(plan) && !plan.is::<RepartitionExec>() => parts(only),
         // Each row comes from rows of the same partition of the last child; the others are the same for all partitions.
         [.., last]
-            if matches!(plan.cardinality_effect(), CardinalityEffect::Equal | CardinalityEffect::GreaterEqual)
-                && partitions(last) == partitions(plan)
+            if matches!(
+                plan.cardinality_effect(),
+                CardinalityEffect::Equal | CardinalityEffect::GreaterEqual
+            ) && partitions(last) == partitions(plan)
                 && !plan.is::<InterleaveExec>() =>
         {
             parts(last)

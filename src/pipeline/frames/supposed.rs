@@ -6,7 +6,6 @@
 
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{min, sum};
-use datafusion::logical_expr::Partitioning;
 use datafusion::prelude::{DataFrame, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
@@ -26,9 +25,6 @@ const FEWEST: f64 = 24.0;
 
 /// The deviations of a count in a sample within which a shingle is in doubt.
 const DEVIATIONS: f64 = 4.0;
-
-/// The documents of the sample that a shingle without a row has, at most, unless there are too many shingles.
-const MISSED: u64 = 3;
 
 /// What is supposed by a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,14 +49,12 @@ impl Supposition {
     }
 }
 
-/// (doc, .., shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, missed: UInt64): see [`Tally`].
+/// (doc, shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, missed: UInt64): see [`Tally`].
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn sampled(sets: DataFrame, none: DataFrame) -> Result<DataFrame> {
-    // In one partition, whose counts are as large as they can be.
-    let sets = sets.select(vec![col("doc"), col("shingles")])?.repartition(Partitioning::RoundRobinBatch(1))?;
-    let rows = apply(Operator::Tally(Tally { missed: MISSED }), vec![none, sets])?;
+    let rows = apply(Operator::Tally(Tally::Sample), vec![none, sets])?;
     let columns = ["shingle", "documents", "missed"].map(col).to_vec();
     Ok(rows.filter(col("documents").is_not_null())?.select(columns)?)
 }
@@ -77,8 +71,8 @@ pub(crate) fn supposed(sampled: DataFrame, by: Supposition) -> Result<DataFrame>
 }
 
 /// (source, position, id, text, doc, reason), [`supposed`] -> the columns of [`super::shingles::measured`] without the shingles that are
-/// supposed to be frequent; and those of [`Tally`], with which other rows follow. `compared` is null but for documents that can be
-/// compared and are not in doubt.
+/// supposed to be frequent; and those of [`Tally`], with which other rows follow. `compared` is true for documents that can
+/// be compared and are not in doubt, and null in all other rows.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -92,7 +86,8 @@ pub(crate) fn measured(
     // The operator takes keys from the first column, and sets from the last.
     let columns = of_documents(&cut, [col("reason")]);
     let columns = [vec![col("doc")], columns, vec![col("shingles")]].concat();
-    let rows = apply(Operator::Tally(Tally { missed: by.missed }), vec![supposed, cut.select(columns)?])?;
+    let rows =
+        apply(Operator::Tally(Tally::Documents { missed: by.missed }), vec![supposed, cut.select(columns)?])?;
     let is_judged = col("doubtful").is_null().and(col("documents").is_null());
     let wrong_length = when(is_judged.clone(), length(shingle, "only_template")?).end()?;
     let further = ["doubtful", "shingle", "documents", "missed", "first_doc"].map(col);

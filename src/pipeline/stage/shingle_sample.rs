@@ -44,7 +44,8 @@ impl Stage for ShingleSample {
                 true => sets.limit(0, Some(0))?,
                 false => sets,
             };
-            let sampled = frames::supposed::sampled(sets.select(vec![col("doc"), col("shingles")])?, none()?)?;
+            let sampled =
+                frames::supposed::sampled(sets.select(vec![col("doc"), col("shingles")])?, none()?)?;
             cx.run(self, 0, vec![sampled]).await
         })
     }

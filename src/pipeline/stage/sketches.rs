@@ -124,6 +124,7 @@ async fn of_doubtful(stage: &Sketches, cx: &StageContext<'_>) -> Result<()> {
         let shingles = frames::shingles::that_count(texts, &cx.job.shingle, cx.frequent()?)?;
         sketches.push(with_buckets(shingles, cx.job, None));
     }
-    let sketches = frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))?;
+    let sketches =
+        frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))?;
     cx.run(stage, 0, vec![sketches]).await
 }
