@@ -11,6 +11,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::spans::spans;
 use crate::support::s3::S3;
+use crate::support::walk::least_reachable;
 use crate::support::*;
 
 /// Documents with a number and a group.
@@ -180,6 +181,142 @@ fn the_rows_that_are_left_out_are_not_evaluated() {
     assert!(found["recall"]["pairs"]["value"].as_f64().unwrap() > 0.9, "{found}");
     assert_eq!(found["recall"], expected["recall"]);
     assert_eq!(found["wrong_pairs"], expected["wrong_pairs"]);
+}
+
+/// The shingles of 3 words that are in more than this share of the documents.
+fn frequent(documents: &[Document], share: f64) -> BTreeSet<String> {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    documents
+        .iter()
+        .flat_map(|(_, text)| shingles(text, 3))
+        .for_each(|one| *times.entry(one).or_default() += 1);
+    let most = share * documents.len() as f64;
+    times.into_iter().filter(|(_, documents)| *documents as f64 > most).map(|(one, _)| one).collect()
+}
+
+/// Pages under a header that most documents have: those of two sites also share a long passage, and are a dense group each.
+fn headed_pages() -> Vec<Document> {
+    let mut random = Random(85);
+    let mut words = |n: usize| (0..n).map(|_| format!("w{}", random.below(1 << 30))).collect::<Vec<_>>();
+    let header = words(30);
+    let sites = [words(60), words(60)];
+    let mut documents = corpus(86, 420, 30);
+    for (number, (_, text)) in documents.iter_mut().enumerate() {
+        if number % 4 > 0 {
+            *text = format!("{} {text}", header.join(" "));
+        }
+    }
+    for (number, site) in sites.iter().enumerate() {
+        for page in 0..70 {
+            let text = [header.clone(), site.clone(), words(1 + page % 18)].concat().join(" ");
+            documents.push((format!("s{number}-{page:03}"), text));
+        }
+    }
+    documents
+}
+
+/// Leaders of dense groups leave pairs out, and no cluster changes: also where the header of all groups does not count.
+#[test]
+fn dense_groups_are_those_of_the_shingles_that_count() {
+    const SHARE: f64 = 0.3;
+    let scene = Scene::new(headed_pages());
+    scene.write("in.parquet", |_| true);
+    let frequent = frequent(&scene.documents, SHARE);
+    assert!(frequent.len() >= 28 && frequent.len() < 40, "{}", frequent.len());
+    let sets = scene.documents.iter().map(|(id, text)| {
+        let set = shingles(text, 3).into_iter().filter(|shingle| !frequent.contains(shingle));
+        (id, set.collect::<BTreeSet<_>>())
+    });
+    let sets: Vec<_> = sets.filter(|(_, set)| !set.is_empty()).collect();
+    let mut exact = BTreeMap::new();
+    for (at, (a, set)) in sets.iter().enumerate() {
+        for (b, other) in &sets[at + 1..] {
+            let shared = set.intersection(other).count();
+            let jaccard = shared as f64 / (set.len() + other.len() - shared) as f64;
+            if jaccard >= 0.8 {
+                exact.insert((a.to_string(), b.to_string()), jaccard);
+            }
+        }
+    }
+    let clusters = least_reachable(exact.keys().cloned());
+    for (name, method) in [
+        ("prefix", &["candidates.method=prefix"][..]),
+        ("hot", &["lsh.hot_bucket=20", "lsh.bands=64", "lsh.rows=2"]),
+    ] {
+        let sets = [&["shingle.max_frequency=0.3", "score.threshold=0.8"], method].concat();
+        scene.run("in.parquet", name, &[&sets[..], &["output.max_expand=20"]].concat());
+        let output = scene.path(name);
+        assert!(manifest(&output).stages.iter().any(|stage| stage.name == "dense_candidates"), "{name}");
+        let found = pairs(&output);
+        assert!(found.len() * 2 < exact.len(), "{name}: {} of {}", found.len(), exact.len());
+        assert!(found.iter().all(|(pair, jaccard)| exact.get(pair) == Some(jaccard)), "{name}");
+        let written = table(&output, "clusters");
+        let ids = strings(&written, "id").into_iter().zip(strings(&written, "cluster_id"));
+        assert_eq!(ids.collect::<BTreeMap<_, _>>(), clusters, "{name}");
+
+        // Stars of copies and leaders leave nothing out where all pairs are asked for.
+        let all = format!("{name} all");
+        scene.run("in.parquet", &all, &[&sets[..], &["output.max_expand=0", "output.expand=all"]].concat());
+        assert_eq!(pairs(&scene.path(&all)), exact, "{name}");
+    }
+}
+
+/// The header does not count for pairs, and is cut out of the texts: passages are those of all words.
+#[test]
+fn passages_are_cut_where_templates_do_not_count() {
+    const SHARE: f64 = 0.3;
+    let header = "This page of the shop has a header of some words";
+    let mut documents = corpus(87, 200, 25);
+    for (number, (_, text)) in documents.iter_mut().enumerate() {
+        if number % 5 > 0 {
+            *text = format!("{header}\n{text}");
+        }
+    }
+    documents[7].1 = header.to_owned();
+    let scene = Scene::new(documents);
+    scene.write("in.parquet", |_| true);
+    assert!(frequent(&scene.documents, SHARE).contains("header of some"));
+    let with = ["passages.unit=line", "passages.min_words=3", "clusters.contained=0.9"];
+    scene.run("in.parquet", "out", &[&["shingle.max_frequency=0.3"], &with[..]].concat());
+    let output = scene.path("out");
+    assert_eq!(strings(&table(&output, "rejects"), "reason"), ["only_template"]);
+    let found = spans(&output);
+    assert!(found.iter().filter(|span| span.bytes == (0, header.len() + 1)).count() > 100);
+
+    let clean = scene.path("clean");
+    let mut apply = resemblance();
+    apply.arg("apply").arg(&output).args(["--passages", "cut", "--json"]).arg("--to").arg(&clean);
+    apply.assert().success();
+    let spared: BTreeSet<String> = strings(&table(&output, "spared"), "id").into_iter().collect();
+    let clusters = table(&output, "clusters");
+    let flags = strings(&clusters, "representative");
+    let gone: BTreeSet<String> = strings(&clusters, "id")
+        .into_iter()
+        .zip(flags)
+        .filter(|(id, representative)| representative == "false" && !spared.contains(id))
+        .map(|(id, _)| id)
+        .collect();
+    let mut expected: BTreeMap<String, String> = BTreeMap::new();
+    for (id, text) in scene.documents.iter().filter(|(id, _)| !gone.contains(id)) {
+        let of_text = found.iter().filter(|span| span.id == *id && !span.kept);
+        let cut: Vec<(usize, usize)> = of_text.map(|span| span.bytes).collect();
+        let kept =
+            text.bytes().enumerate().filter(|(at, _)| !cut.iter().any(|span| (span.0..span.1).contains(at)));
+        expected.insert(id.clone(), String::from_utf8(kept.map(|(_, byte)| byte).collect()).unwrap());
+    }
+    let file = std::fs::File::open(clean.join("in.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let mut texts = BTreeMap::new();
+    for batch in reader.build().unwrap() {
+        let batch = batch.unwrap();
+        texts.extend(strings(&batch, "id").into_iter().zip(strings(&batch, "text")));
+    }
+    assert_eq!(texts, expected);
+    // The first one, and the document that is nothing else: it is rejected, and rejected documents have no part in passages.
+    let headed: Vec<&String> =
+        texts.iter().filter(|(_, text)| text.starts_with(header)).map(|(id, _)| id).collect();
+    assert_eq!(headed, ["d00001", "d00007"]);
+    assert!(!gone.is_empty() && texts.len() > 60, "{}", texts.len());
 }
 
 /// The pairs at 0.5 whose documents share `least` shingles, or all that one of them has, by comparing every two documents; `is_compared`

@@ -194,6 +194,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
             "passages.unit=line",
         ]),
         job(&["passages.unit=word", "shingle.max_frequency=0.01"]),
+        job(&["source.group=shop", "shingle.max_frequency=0.01"]),
         job(&["candidates.method=all", "against.output=earlier", "passages.unit=line"]),
         job(&["candidates.method=prefix", second, "passages.unit=word"]),
     ];

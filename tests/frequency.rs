@@ -1,10 +1,14 @@
 //! `shingle.max_frequency`: shingles that too many documents have do not count, against plain code.
 
+mod daily;
+mod sampled;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use resemblance::job::Job;
 use resemblance::pipeline::OnExisting;
 use tempfile::tempdir;
 
@@ -364,7 +368,6 @@ fn what_does_not_work_with_it_says_so() {
     let key = "shingle.max_frequency=0.01";
     assert!(refused(&[key, "shingle.hash=dictionary"]).contains("expected another hash"));
     assert!(refused(&[key, "shingle.short=empty", "score.by=signature"]).contains("keeps all documents"));
-    assert!(refused(&[key, "against.output=out"]).contains("against.source"));
     std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("swept"))).unwrap();
     let swept = resemblance()
         .args(["sweep", &path("job.toml").display().to_string(), "--set", key])

@@ -208,6 +208,76 @@ fn a_header_is_named_as_a_risk_and_so_are_short_documents() {
     assert!((120.0..280.0).contains(&rejects), "200 of 600 are too short: {forecast}");
 }
 
+/// The passages of the sample are whole, and the value that is suggested leaves their shingles out.
+#[test]
+fn passages_that_many_documents_have_are_listed() {
+    const WORDS: usize = 40;
+    let scene = Scene::generated("3000", &["--boilerplate", "0.4", "--boilerplate-words", "40"]);
+    let forecast = scene.plan(&["--sample", "2000"]);
+    assert!(assert_suggestions(&scene, &forecast).contains(&"frequent_shingles".to_owned()));
+    let templates = forecast["templates"].as_array().unwrap();
+    let header = &templates[0];
+    assert_eq!(header["text"].as_str().unwrap().split(' ').count(), WORDS, "{header}");
+    assert_eq!(header["shingles"], WORDS - 4);
+    let share = header["share"].as_f64().unwrap();
+    assert!((0.3..0.47).contains(&share), "{header}");
+    let all = templates.iter().map(|template| template["shingles"].as_u64().unwrap()).sum::<u64>();
+    assert!(all >= 36 && templates.iter().all(|template| template["documents"].as_u64() >= Some(20)));
+    let of_risk = |forecast: &Value| {
+        let risks = forecast["risks"].as_array().unwrap().clone();
+        risks.into_iter().find(|risk| risk["kind"] == "frequent_shingles")
+    };
+    let set = of_risk(&forecast).unwrap()["set"][0].as_str().unwrap().to_owned();
+    assert!(set.starts_with("shingle.max_frequency="), "{set}");
+    let shown = scene.command(&["plan", "--sample", "2000"]).assert().success();
+    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(
+        shown.contains("passages that many documents have") && shown.contains(&format!("try --set {set}")),
+        "{shown}"
+    );
+    assert!(shown.lines().all(|line| !line.starts_with('|') || line.chars().count() < 180), "{shown}");
+
+    // With that value the header is no risk, and the forecast is that of such a run.
+    let (key, value) = set.split_once('=').unwrap();
+    let set = format!("{key}={value}");
+    let forecast = scene.plan(&["--sample", "2000", "--set", &set]);
+    assert_eq!(of_risk(&forecast), None, "{forecast}");
+    let listed = forecast["templates"].as_array().unwrap();
+    assert!(listed.iter().all(|template| template["text"] != header["text"]), "{forecast}");
+    let manifest = &scene.run(&["--set", &set])["manifest"];
+    assert!(manifest["counts"]["frequent_shingles"].as_u64() >= Some(36));
+    let pairs = manifest["counts"]["pairs"].as_f64().unwrap();
+    let range = &forecast["pairs"];
+    assert!(
+        range["low"].as_f64().unwrap() <= pairs && pairs <= range["high"].as_f64().unwrap(),
+        "{range} {pairs}"
+    );
+}
+
+#[test]
+fn a_passage_cannot_act_on_the_terminal() {
+    let scene = Scene::new(
+        "format = \"jsonl\"\nid = \"id\"\ntext = \"text\"",
+        "[shingle]\nsize = 3\nwords = \"spaces\"\nshort = \"reject\"\n",
+    );
+    std::fs::create_dir(scene.path("in")).unwrap();
+    let rows: String = (0..400)
+        .map(|row| {
+            let text =
+                format!("all \u{1b}[31mrights \u{202e}reserved {} own{row} {row} a{row}", "x".repeat(3_000));
+            format!("{}\n", serde_json::json!({ "id": row, "text": text }))
+        })
+        .collect();
+    std::fs::write(scene.folder.path().join("in/rows.jsonl"), rows).unwrap();
+    let shown = scene.command(&["plan", "--sample", "300", "-q"]).assert().success();
+    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(shown.contains("rights"), "{shown}");
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
+    assert!(shown.lines().all(|line| !line.starts_with('|') || line.chars().count() < 180), "{shown}");
+    let forecast = scene.plan(&["--sample", "300"]);
+    assert!(forecast["templates"][0]["text"].as_str().unwrap().chars().count() < 500);
+}
+
 #[test]
 fn low_recall_and_too_many_pairs_are_risks() {
     let scene = Scene::generated("2000", &["--identical", "300"]);

@@ -35,9 +35,13 @@ const CLUSTER_STAGE: f64 = 0.3;
 const END: &str = "check and publish";
 
 /// Stages whose cost grows with the documents. That of others grows with candidates or pairs.
-const OF_DOCUMENTS: [&str; 19] = [
+const OF_DOCUMENTS: [&str; 23] = [
     "left_out",
     "duplicates",
+    "shingle_sample",
+    "shingle_counts",
+    "suspects",
+    "first_sketches",
     "cuts",
     "dictionary",
     "sketches",
@@ -151,6 +155,7 @@ pub(super) fn forecast(runs: &Runs<'_>) -> Forecast {
         stages,
         tables,
         risks: Vec::new(),
+        templates: Vec::new(),
         notes: runs.notes(scale),
     }
 }

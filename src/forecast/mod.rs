@@ -4,7 +4,7 @@
 //! costs, and over all of them, for what a document costs. Of a sample of one in ten documents only one in a hundred pairs has both of
 //! its documents: `pairs` estimates from that how many the whole source has, and `complete` adds copies to the sample until it has as
 //! many for each document as the source. `grow` scales the costs of that sample up, `requests` counts what an object store is asked for,
-//! `risks` looks at the texts, and `view` is the result as plain data.
+//! `risks` looks at the texts, `templates` finds passages that many of them have, and `view` is the result as plain data.
 
 mod complete;
 mod grow;
@@ -14,6 +14,7 @@ mod requests;
 mod risks;
 mod sample;
 mod sample_file;
+mod templates;
 mod view;
 
 use std::path::Path;
@@ -22,6 +23,7 @@ use std::time::Instant;
 pub use self::sample::Settings;
 pub use self::view::{
     Amount, Forecast, OnCluster, Requests, Risk, RiskKind, Sampled, Seconds, StageForecast, TableForecast,
+    Template,
 };
 
 use self::measure::Measured;
@@ -100,7 +102,7 @@ pub async fn forecast(
     forecast.sample.seed = settings.seed;
     forecast.cluster = settings.tasks.map(|tasks| grow::on_cluster(&forecast, job, tasks));
     forecast.requests = requests::of(job, &sample, &forecast);
-    forecast.risks = risks::of(job, &sample, &forecast, &folder.join(sample::ALL))?;
+    (forecast.risks, forecast.templates) = risks::of(job, &sample, &forecast, &folder.join(sample::ALL))?;
     Ok(forecast)
 }
 

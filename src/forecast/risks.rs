@@ -1,15 +1,13 @@
 //! What may cost more than it should, or give another result than was meant, with an example of the texts.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
-use datafusion::common::cast::as_string_array;
-use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::sample::Sample;
-use super::sample_file::read;
-use super::view::{Forecast, Risk, RiskKind};
+use super::sample_file::{each_text, read};
+use super::templates::{self, Counts, FEWEST};
+use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
 use crate::job::{Job, Method, Shingle, ShingleHash, Unit};
 use crate::kernel::text::cut::CutScratch;
@@ -19,9 +17,11 @@ use crate::machine;
 /// Documents whose shingles are counted, and the most bytes of one.
 const COUNTED: u64 = 5_000;
 const COUNTED_BYTES: usize = 200_000;
-/// The share of documents with one shingle above which it is frequent, and the fewest documents for that.
+/// The share of documents with one shingle above which it is frequent.
 const FREQUENT: f64 = 0.05;
-const FEWEST: u64 = 20;
+/// The part of the share of the rarest listed passage that `shingle.max_frequency` is set to, and the least value that is suggested.
+const BELOW: f64 = 0.5;
+const LEAST: f64 = 0.001;
 /// A document of fewer shingles is short, and the share of short ones above which they are a risk.
 const SHORT: usize = 4;
 const MANY_SHORT: f64 = 0.05;
@@ -38,21 +38,32 @@ const EXAMPLE: usize = 100;
 struct Texts {
     counted: u64,
     /// For each shingle its documents, by a hash of it.
-    documents: HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>,
+    documents: Counts,
     short: u64,
     short_example: Option<String>,
     largest: (usize, String),
 }
 
-/// The risks of a job.
+/// The risks of a job, and the passages that many documents of its sample have.
 ///
 /// # Errors
 /// When the sample cannot be read.
-pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast, folder: &Path) -> Result<Vec<Risk>> {
+pub(super) fn of(
+    job: &Job,
+    sample: &Sample,
+    forecast: &Forecast,
+    folder: &Path,
+) -> Result<(Vec<Risk>, Vec<Template>)> {
     let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
-    let texts = Texts::read(folder, &shingle)?;
+    let mut texts = Texts::read(folder, &shingle)?;
+    if let Some(share) = job.max_frequency {
+        // More frequent shingles do not count.
+        let most = share * texts.counted as f64;
+        texts.documents.retain(|_, documents| *documents as f64 <= most);
+    }
+    let templates = templates::of(folder, &shingle, &texts.documents, texts.counted, COUNTED_BYTES)?;
     let mut risks = Vec::new();
-    risks.extend(texts.frequent(folder, &shingle)?);
+    risks.extend(texts.frequent(folder, &shingle, &templates)?);
     risks.extend(texts.short(&shingle));
     risks.extend(large(job, sample, &texts));
     risks.extend(many_candidates(job, forecast));
@@ -60,7 +71,7 @@ pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast, folder: &Path)
     risks.extend(too_many_pairs(job, forecast));
     risks.extend(little_disk(job, forecast));
     risks.extend(little_memory(forecast));
-    Ok(risks)
+    Ok((risks, templates))
 }
 
 fn risk(kind: RiskKind, text: String, example: Option<String>, set: &[String]) -> Risk {
@@ -69,28 +80,17 @@ fn risk(kind: RiskKind, text: String, example: Option<String>, set: &[String]) -
 
 /// The beginning of a text, without ends of lines.
 fn beginning(text: &str) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.char_indices().nth(EXAMPLE) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
+    templates::beginning(text, EXAMPLE)
+}
+
+/// The next number below that is 1, 2 or 5 times a power of ten; of numbers under 1.
+fn round_down(share: f64) -> f64 {
+    let steps = [0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002];
+    steps.into_iter().find(|step| *step <= share).unwrap_or(LEAST)
 }
 
 fn percent(part: u64, of: u64) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
-}
-
-/// Calls `take` with every text of a sample, until it is false.
-fn each_text(folder: &Path, mut take: impl FnMut(&str) -> Result<bool>) -> Result<()> {
-    let (.., batches) = read(folder)?;
-    for batch in batches {
-        for text in as_string_array(batch?.column(1))?.iter().flatten() {
-            if !take(text)? {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
 }
 
 impl Texts {
@@ -123,7 +123,7 @@ impl Texts {
     }
 
     /// The shingles that many documents have, with the passage of a document that they are.
-    fn frequent(&self, folder: &Path, shingle: &Shingle) -> Result<Option<Risk>> {
+    fn frequent(&self, folder: &Path, shingle: &Shingle, templates: &[Template]) -> Result<Option<Risk>> {
         let least = FEWEST.max((FREQUENT * self.counted as f64).ceil() as u64);
         let Some(most) = self.documents.values().copied().max().filter(|most| *most >= least) else {
             return Ok(None);
@@ -146,7 +146,13 @@ impl Texts {
             percent(most, self.counted),
             100.0 * FREQUENT,
         );
-        let set = ["passages.unit=line".to_owned(), "clusters.contained=0.98".to_owned()];
+        let rarest = templates.iter().map(|template| template.share).filter(|share| *share >= FREQUENT);
+        let below = round_down(BELOW * rarest.fold(1.0, f64::min)).max(LEAST);
+        let set = [
+            format!("shingle.max_frequency={below}"),
+            "passages.unit=line".to_owned(),
+            "clusters.contained=0.98".to_owned(),
+        ];
         Ok(Some(risk(RiskKind::FrequentShingles, text, example, &set)))
     }
 

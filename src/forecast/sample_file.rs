@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::cast::as_string_array;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::{Compression, ZstdLevel};
@@ -21,6 +22,22 @@ pub(super) fn read(folder: &Path) -> Result<(SchemaRef, u64, ParquetRecordBatchR
     let builder = open(folder)?;
     let rows = builder.metadata().file_metadata().num_rows().cast_unsigned();
     Ok((Arc::clone(builder.schema()), rows, builder.with_batch_size(ROWS).build()?))
+}
+
+/// Calls `take` with every text of a sample, until it is false.
+///
+/// # Errors
+/// Those of `take`, and when the sample cannot be read.
+pub(super) fn each_text(folder: &Path, mut take: impl FnMut(&str) -> Result<bool>) -> Result<()> {
+    let (.., batches) = read(folder)?;
+    for batch in batches {
+        for text in as_string_array(batch?.column(1))?.iter().flatten() {
+            if !take(text)? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The number of row groups of a sample.

@@ -39,6 +39,9 @@ pub struct Forecast {
     pub tables: Vec<TableForecast>,
     /// What may cost more than it should, or give another result than was meant.
     pub risks: Vec<Risk>,
+    /// Passages that many documents of the sample have: its most frequent shingles, those that follow each other joined.
+    #[serde(default)]
+    pub templates: Vec<Template>,
     /// What the sample cannot tell.
     pub notes: Vec<String>,
 }
@@ -153,6 +156,19 @@ pub struct Risk {
     pub example: Option<String>,
     /// Settings that avoid it, as `KEY=VALUE` for `--set`; each is meant alone.
     pub set: Vec<String>,
+}
+
+/// A passage that many documents of the sample have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Template {
+    /// The passage as shingles have it, cut after some words.
+    pub text: String,
+    /// Its shingles.
+    pub shingles: u64,
+    /// Documents with the most frequent of them, of those whose shingles were counted.
+    pub documents: u64,
+    /// Their share.
+    pub share: f64,
 }
 
 /// What a risk is.

@@ -4,7 +4,7 @@
 //! - [`dense_pairs`]: the same for shingles that too many documents share to compare all of them. Both read rows through
 //!   `bucket_reader`.
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
-//! - `shingle_counts`, `suspects`, `without_frequent`: the shingles that too many documents have, and sets without them.
+//! - `shingle_counts`, `suspects`, `tally`, `without_frequent`: the shingles that too many documents have, and sets without them.
 //! - `first_of_each`: the first row of each key, and its values in all rows of the key.
 //! - `losses`: what is lost when the duplicates of clusters are removed.
 //! - `may_match`: the reference documents that may match new documents.
@@ -36,6 +36,7 @@ mod scorer;
 pub(crate) mod shingle_counts;
 mod sketches;
 pub(crate) mod suspects;
+pub(crate) mod tally;
 pub(crate) mod token_counts;
 pub(crate) mod without_frequent;
 

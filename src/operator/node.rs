@@ -27,6 +27,7 @@ use super::represent::Represent;
 use super::score::Scoring;
 use super::shingle_counts::CountShingles;
 use super::suspects::Suspects;
+use super::tally::Tally;
 use super::token_counts::TokenCounts;
 use super::without_frequent::WithoutFrequent;
 use crate::plan::OperatorExec;
@@ -103,6 +104,11 @@ operators! {
     /// Inputs: counters and documents. See [`super::suspects`].
     Suspects(Suspects) => |inputs| match inputs.last() {
         Some(documents) => super::suspects::schema(documents.schema().as_arrow()),
+        None => Arc::new(Schema::empty()),
+    },
+    /// Inputs: supposed shingles and documents, whose columns stay. See [`super::tally`].
+    Tally(Tally) => |inputs| match inputs.last() {
+        Some(documents) => super::tally::schema(documents.schema().as_arrow()),
         None => Arc::new(Schema::empty()),
     },
     /// Input: (key_0, key_1, order.., ..), whose columns stay. See [`super::first_of_each`].

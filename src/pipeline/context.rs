@@ -74,8 +74,12 @@ impl<'a> StageContext<'a> {
         if self.job.max_frequency.is_none() {
             return Ok(None);
         }
-        match self.input.frequent_shingles(self.session())? {
-            Some(kept) => Ok(Some(kept)),
+        let known = match self.reference_outputs() {
+            Some(outputs) => outputs.chain.frequent_shingles(self.session())?,
+            None => self.input.frequent_shingles(self.session())?,
+        };
+        match known {
+            Some(known) => Ok(Some(known)),
             None => self.table(WorkTable::FREQUENT).map(Some),
         }
     }

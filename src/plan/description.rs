@@ -131,6 +131,14 @@ impl Requirement {
     }
 }
 
+/// How many rows come out, for those of the last input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cardinality {
+    Unknown,
+    Equal,
+    GreaterEqual,
+}
+
 /// The output of an operator, and the requirements for its inputs.
 #[derive(Debug)]
 pub struct Shape {
@@ -138,14 +146,15 @@ pub struct Shape {
     pub(super) requirements: Vec<Requirement>,
     pub(super) co_partitioned: bool,
     pub(super) partitions_matter: bool,
-    pub(super) row_by_row: bool,
+    pub(super) cardinality: Cardinality,
 }
 
 impl Shape {
     /// An output with `properties`, from inputs that fulfil `requirements`.
     pub(crate) fn new(properties: Arc<PlanProperties>, requirements: Vec<Requirement>) -> Self {
-        let (co_partitioned, partitions_matter, row_by_row) = (false, false, false);
-        Self { properties, requirements, co_partitioned, partitions_matter, row_by_row }
+        let (co_partitioned, partitions_matter) = (false, false);
+        let cardinality = Cardinality::Unknown;
+        Self { properties, requirements, co_partitioned, partitions_matter, cardinality }
     }
 
     /// The columns of `schema` in `count` partitions, emitted as the rows of `input` are.
@@ -186,7 +195,12 @@ impl Shape {
 
     /// Promises one output row for each input row, in the same order.
     pub(crate) fn row_by_row(self) -> Self {
-        Self { row_by_row: true, ..self }
+        Self { cardinality: Cardinality::Equal, ..self }
+    }
+
+    /// Promises one output row for each input row of the same partition, and further rows that come from these rows.
+    pub(crate) fn adds_rows(self) -> Self {
+        Self { cardinality: Cardinality::GreaterEqual, ..self }
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,10 +43,13 @@ pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     }
     match children.as_slice() {
         [only] if partitions(only) == partitions(plan) && !plan.is::<RepartitionExec>() => parts(only),
-        // Each row comes from one of the last child; the others are the same for all partitions.
+        // Each row comes from rows of the same partition of the last child; the others are the same for all partitions.
         [.., last]
-            if matches!(plan.cardinality_effect(), CardinalityEffect::Equal)
-                && partitions(last) == partitions(plan) =>
+            if matches!(
+                plan.cardinality_effect(),
+                CardinalityEffect::Equal | CardinalityEffect::GreaterEqual
+            ) && partitions(last) == partitions(plan)
+                && !plan.is::<InterleaveExec>() =>
         {
             parts(last)
         }

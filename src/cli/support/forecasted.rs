@@ -8,13 +8,17 @@ use crate::cli::support::progress::Screen;
 use crate::cli::support::temporary;
 use crate::cli::support::work::Work;
 use crate::engine::RunControl;
+use crate::error::visible::visible;
 use crate::error::{Error, Kind, Result};
-use crate::forecast::{Amount, Forecast, Seconds, Settings, forecast};
+use crate::forecast::{Amount, Forecast, Seconds, Settings, Template, forecast};
 use crate::job::{self, Job};
 use crate::output::manifest::Run as Manifest;
 
 /// Stages that are listed, the longest ones.
 const LISTED: usize = 6;
+/// Passages that are listed, the most frequent ones, and characters of each.
+const PASSAGES: usize = 10;
+const PASSAGE: usize = 90;
 
 /// Makes a forecast, until it is done or a signal stops it. Its folder is removed in any case.
 pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> Result<Forecast> {
@@ -47,6 +51,16 @@ fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) ->
         true => [shown(value), "exact".to_owned()],
         false => [shown(value), format!("{} to {}", shown(low), shown(high))],
     }
+}
+
+/// The row of a passage: its text is cut, and shows nothing that acts on a terminal.
+fn passage(template: &Template) -> Vec<String> {
+    let shown = visible(&template.text).into_owned();
+    let shown = match shown.char_indices().nth(PASSAGE) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None => shown,
+    };
+    vec![format!("{:.1} %", 100.0 * template.share), count(template.shingles), shown]
 }
 
 /// A forecast for people.
@@ -96,10 +110,15 @@ pub(in crate::cli) fn text(forecast: &Forecast, job: &Job) -> String {
         let _ =
             writeln!(text, "\nthe job runs on {}: --tasks N estimates its seconds there", cluster.scheduler);
     }
+    if !forecast.templates.is_empty() {
+        let rows: Vec<_> = forecast.templates.iter().take(PASSAGES).map(passage).collect();
+        text.push('\n');
+        text.push_str(&print::table(&["documents", "shingles", "passages that many documents have"], &rows));
+    }
     for risk in &forecast.risks {
         let _ = writeln!(text, "\nrisk: {}", risk.text);
         if let Some(example) = &risk.example {
-            let _ = writeln!(text, "  for example: {}", crate::error::visible::visible(example));
+            let _ = writeln!(text, "  for example: {}", visible(example));
         }
         for set in &risk.set {
             let _ = writeln!(text, "  try --set {set}");

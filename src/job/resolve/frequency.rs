@@ -1,15 +1,11 @@
 //! `shingle.max_frequency`: which shingles are left out because too many documents have them.
 
-use super::super::{Against, Reference, Shingle, ShingleHash, Short};
+use super::super::{Shingle, ShingleHash, Short};
 use super::wrong::{Checked, wrong};
 
 const KEY: &str = "shingle.max_frequency";
 
-pub(super) fn frequency_of(
-    max_frequency: Option<f64>,
-    shingle: &Shingle,
-    against: Option<&Against>,
-) -> Checked<Option<f64>> {
+pub(super) fn frequency_of(max_frequency: Option<f64>, shingle: &Shingle) -> Checked<Option<f64>> {
     let Some(share) = max_frequency else { return Ok(None) };
     check_frequency(share)?;
     if shingle.hash == ShingleHash::Dictionary {
@@ -23,13 +19,6 @@ pub(super) fn frequency_of(
             KEY,
             "is set, and rejects documents without other shingles, but shingle.short = \"empty\" keeps all documents: expected \
              \"reject\" or \"whole\"",
-        );
-    }
-    if against.is_some_and(|against| matches!(against.reference, Reference::Outputs { .. })) {
-        return wrong(
-            KEY,
-            "is set, and the outputs of against.output were made without the shingles that were frequent among their own \
-             documents: remove the key, or read their files again with `against.source`",
         );
     }
     Ok(Some(share))

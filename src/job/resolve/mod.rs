@@ -106,7 +106,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     check_score(&score, candidates.method)?;
     check_short(&shingle, &score)?;
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
-    let max_frequency = frequency_of(max_frequency, &shingle, against.as_ref())?;
+    let max_frequency = frequency_of(max_frequency, &shingle)?;
     check_candidates(&candidates, &source, against.as_ref(), passages.is_some())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
     let clusters = clusters_of(clusters, &source, &score)?;

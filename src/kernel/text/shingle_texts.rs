@@ -68,6 +68,17 @@ pub(crate) fn shingles_numbered(
     Ok(wanted.iter().map(|number| texts.get(places.get(number)?).cloned()).collect())
 }
 
+/// The shingles of `text` in their order, with repeats: see [`shingle_texts`]. `by.hash` must be [`ShingleHash::Dictionary`].
+///
+/// # Errors
+/// As [`shingle_texts`].
+pub(crate) fn shingles_in_order(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    let mut each = Each(|shingle: &[u8]| texts.push(String::from_utf8_lossy(shingle).into_owned()));
+    let enough = cut(text, by, scratch, &mut each)?;
+    Ok(if enough { texts } else { Vec::new() })
+}
+
 /// Calls a function with each shingle.
 struct Each<F>(F);
 

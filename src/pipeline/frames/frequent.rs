@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{array_agg, count, min};
 use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{ExprFunctionExt, ident};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
@@ -86,6 +86,13 @@ pub(crate) fn suspects(sets: DataFrame, counts: DataFrame, bits: u32, over: u64)
     ])?)
 }
 
+/// Whether a shingle in `documents` of `of_documents` is frequent.
+pub(super) fn is_frequent(documents: Expr, of_documents: Expr, max_frequency: f64) -> Expr {
+    let of = |number: Expr| cast(number, DataType::Float64);
+    let share = of(documents.clone()).gt(lit(max_frequency) * of(of_documents));
+    share.and(documents.gt(lit(MIN_DOCUMENTS)))
+}
+
 /// [`suspects`] -> (shingle, documents, of_documents: UInt64, group: Utf8, doc: UInt64), one row for each shingle that is in more than
 /// the share `max_frequency` of the documents of a group: the group in which its share is the largest.
 ///
@@ -97,9 +104,7 @@ pub(crate) fn frequent(suspects: DataFrame, max_frequency: f64) -> Result<DataFr
         .filter(col("shingle").is_null())?
         .select(vec![col("group_key").alias("of_group"), col("documents").alias("of_documents")])?;
     let of = |name: &str| cast(col(name), DataType::Float64);
-    let is_frequent = of("documents")
-        .gt(lit(max_frequency) * of("of_documents"))
-        .and(col("documents").gt(lit(MIN_DOCUMENTS)));
+    let is_frequent = is_frequent(col("documents"), col("of_documents"), max_frequency);
     let largest = vec![
         (of("documents") / of("of_documents")).sort(false, false),
         col("documents").sort(false, false),

@@ -29,6 +29,15 @@ pub(crate) fn that_count(
         let cuts = dictionary::cuts(documents, shingle)?;
         return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?, shingle);
     }
+    if frequent.is_none() {
+        return measured(cut(documents, shingle)?, shingle);
+    }
+    with_sizes(without(cut_and_judged(documents, shingle)?, frequent)?, length(shingle, "only_template")?)
+}
+
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles): texts that are empty after
+/// normalisation have their reason.
+fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     // A rejected text is not cut: it may be anything.
     let text = when(col("reason").is_null(), col("text")).end()?;
     let set = shingles_of_text(&documents, text, shingle)?.alias("shingles");
@@ -40,15 +49,15 @@ pub(crate) fn that_count(
         Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty("shingles", shingle)?]),
     };
     let columns = of_documents(&cut, [col("doc"), reason.alias("reason"), col("shingles")]);
-    let cut = cut.select(columns)?;
-    if frequent.is_none() {
-        return measured(cut, shingle);
-    }
-    // Texts that are too short have no shingles before the frequent ones leave.
-    let judged = [col("doc"), coalesce(vec![col("reason"), length(shingle, "too_short")?]).alias("reason")];
-    let columns = of_documents(&cut, judged.into_iter().chain([col("shingles")]));
-    let counted = without(cut.select(columns)?, frequent)?;
-    with_sizes(counted, length(shingle, "only_template")?)
+    Ok(cut.select(columns)?)
+}
+
+/// The same, where texts that are too short have their reason: they have no shingles before the frequent ones leave.
+pub(super) fn cut_and_judged(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    let cut = cut(documents, shingle)?;
+    let reason = coalesce(vec![col("reason"), length(shingle, "too_short")?]).alias("reason");
+    let columns = of_documents(&cut, [col("doc"), reason, col("shingles")]);
+    Ok(cut.select(columns)?)
 }
 
 /// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
@@ -66,7 +75,7 @@ fn count() -> Expr {
 }
 
 /// Why a set of this length is not compared; `empty` is the reason for a set without shingles.
-fn length(shingle: &Shingle, empty: &str) -> Result<Expr> {
+pub(super) fn length(shingle: &Shingle, empty: &str) -> Result<Expr> {
     let too_long = count().gt(lit(MAX_SHINGLES as u64));
     Ok(match shingle.short {
         Short::Empty => when(too_long, lit("too_long")).end()?,
@@ -76,15 +85,19 @@ fn length(shingle: &Shingle, empty: &str) -> Result<Expr> {
     })
 }
 
-fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
-    let own = [
+/// The columns of a measured set; `wrong_length` is the reason for a set that is not compared.
+pub(super) fn sizes(wrong_length: Expr) -> [Expr; 6] {
+    [
         col("doc"),
         coalesce(vec![col("reason"), wrong_length]).alias("reason"),
         col("shingles"),
         count().alias("shingle_count"),
         set_hash(col("shingles"), 0).alias("set_hash_0"),
         set_hash(col("shingles"), 1).alias("set_hash_1"),
-    ];
-    let columns = of_documents(&cut, own);
+    ]
+}
+
+fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
+    let columns = of_documents(&cut, sizes(wrong_length));
     Ok(cut.select(columns)?)
 }

@@ -17,12 +17,6 @@ use crate::schema::Table;
 pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;
-    if job.max_frequency.is_some() {
-        return Err(Error::job(
-            "outputs that were made with shingle.max_frequency cannot be merged, since each has other shingles that do not count: run \
-             one job over all of their files",
-        ));
-    }
     let types = chain.types();
     for stored in chain.outputs() {
         let (made, shown) = (stored.job(), stored.layout().shown());

@@ -11,11 +11,12 @@ use datafusion::prelude::{DataFrame, SessionContext};
 pub(crate) use self::read::Read;
 use self::reused::Reused;
 use crate::error::Result;
-use crate::job::{self, InputFile, Job, fingerprint};
+use crate::job::{self, InputFile, Job, Limit, LimitSize, Source, fingerprint};
 use crate::output::Layout;
 use crate::output::manifest::{Origin, Run as Manifest};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
+use crate::pipeline::reference::same_frequent::same_frequent;
 use crate::pipeline::{frames, overlap};
 use crate::schema::Table;
 use crate::source::{self, AsRead, Listed, Request};
@@ -95,6 +96,23 @@ impl Input {
         Ok(as_read.different_content(session, &job.source).await?.is_none().then_some(fingerprint))
     }
 
+    /// Checks that an output which is used again leaves the same shingles out as the reference outputs.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if not.
+    pub(crate) async fn check_frequent(
+        &self,
+        session: &SessionContext,
+        reference: Option<&ReferenceDocuments>,
+    ) -> Result<()> {
+        match (self, reference.and_then(ReferenceDocuments::outputs)) {
+            (Input::Reuse(reused), Some(outputs)) => {
+                same_frequent(session, outputs.chain.outputs().iter().chain([&reused.stored])).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Opens it for the first stage.
     ///
     /// # Errors
@@ -110,6 +128,23 @@ impl Input {
             Input::Reuse(reused) => reused.read(session, job),
             Input::Merge(chain) => merged::read(session, chain, job),
         }
+    }
+
+    /// A random sample of the documents of the files that are read, each with the probability `share`; `None` if no file is read.
+    ///
+    /// # Errors
+    /// As [`source::read`].
+    pub(crate) async fn sample(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        share: f64,
+    ) -> Result<Option<DataFrame>> {
+        let Input::Read(listed) = self else { return Ok(None) };
+        let limit = Some(Limit { size: LimitSize::Share(share), seed: 0 });
+        let source = Source { limit, ..job.source.clone() };
+        let read = source::read(session, &source, listed, Request::all().cut(&job.shingle)).await?;
+        frames::documents::documents(read.frame).map(Some)
     }
 
     /// The files from which texts are read; `None` if no text is read.
@@ -144,11 +179,13 @@ impl Input {
         }
     }
 
-    /// The table of the shingles that did not count in an output that is used again; `None` if texts are read.
+    /// The table of the shingles that did not count in an output that is used again, or in those that are merged; `None` if texts are
+    /// read.
     pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
         match self {
             Input::Reuse(reused) => reused.stored.frequent_shingles(session),
-            Input::Read(_) | Input::Merge(_) => Ok(None),
+            Input::Merge(chain) => chain.frequent_shingles(session),
+            Input::Read(_) => Ok(None),
         }
     }
 

@@ -5,6 +5,7 @@ use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::lineage::{self, Seen};
+use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
 use crate::job::{ClusterMethod, Job, NewPairs};
 use crate::output::manifest::{KnownOutput, Origin, Run};
@@ -42,6 +43,7 @@ impl Chain {
         let opened = stream::iter(urls).map(|url| opened(session, url, job).boxed());
         let outputs: Vec<Stored> = opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
         lineage::check_order(&outputs, named_by)?;
+        same_frequent(session, outputs.iter()).await?;
         let methods = outputs.iter().map(|stored| stored.job().clusters.method).collect();
         Ok(Self { outputs, methods })
     }
@@ -71,6 +73,14 @@ impl Chain {
     /// The outputs.
     pub(crate) fn outputs(&self) -> &[Stored] {
         &self.outputs
+    }
+
+    /// The table of the shingles that do not count in any of the outputs; `None` if all of them do.
+    pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+        match self.outputs.first() {
+            Some(first) => first.frequent_shingles(session),
+            None => Ok(None),
+        }
     }
 
     /// The types that the last output has from its source.
@@ -337,6 +347,8 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
         ("shingle.min_words", a.min_words == b.min_words),
         ("shingle.short", a.short == b.short),
         ("shingle.max_frequency", made.max_frequency == job.max_frequency),
+        // The numbers of frequent shingles are those of groups.
+        ("source.group", job.max_frequency.is_none() || made.source.group == job.source.group),
         ("minhash.permutations", c.permutations == d.permutations),
         ("minhash.seed", c.seed == d.seed),
         ("minhash.family", c.family == d.family),

@@ -3,6 +3,7 @@
 pub(super) mod chain;
 mod lineage;
 pub(super) mod outputs;
+pub(super) mod same_frequent;
 pub(super) mod same_ids;
 pub(super) mod source;
 pub(super) mod texts;

@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{OneTable, Stage};
-use crate::error::{Error, Result};
+use super::supposed::{self, counts_shingles, is_sampled, is_supposed, share};
+use crate::error::Result;
 use crate::job::Job;
 use crate::operator::shingle_counts;
 use crate::pipeline::context::StageContext;
@@ -55,10 +56,6 @@ fn frequent(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-fn share(job: &Job) -> Result<f64> {
-    job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))
-}
-
 /// The sets of the documents, with all of their shingles.
 fn sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     let documents = first_of_each_id(cx, cx.documents.clone())?;
@@ -74,7 +71,7 @@ impl OneTable for ShingleCounts {
 
 impl Stage for ShingleCounts {
     fn is_in(&self, job: &Job) -> bool {
-        job.max_frequency.is_some() && job.reads_texts()
+        counts_shingles(job) && !is_sampled(job)
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
@@ -122,13 +119,22 @@ impl OneTable for Frequent {
 
 impl Stage for Frequent {
     fn is_in(&self, job: &Job) -> bool {
-        ShingleCounts.is_in(job)
+        counts_shingles(job)
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let frequent = frames::frequent::frequent(cx.table(WorkTable::SUSPECTS)?, share(cx.job)?)?;
-            cx.run(self, cx.rows(WorkTable::SUSPECTS) * BYTES_OF_SUSPECT, vec![frequent]).await
+            if cx.is_done(self).await? {
+                return cx.take_over(self).await;
+            }
+            let (frequent, rows) = match is_supposed(cx) {
+                true => (supposed::frequent(cx).await?, cx.rows(WorkTable::TALLIES)),
+                false => {
+                    let suspects = cx.table(WorkTable::SUSPECTS)?;
+                    (frames::frequent::frequent(suspects, share(cx.job)?)?, cx.rows(WorkTable::SUSPECTS))
+                }
+            };
+            cx.run(self, rows * BYTES_OF_SUSPECT, vec![frequent]).await
         })
     }
 }

@@ -4,6 +4,7 @@ use datafusion::prelude::col;
 use futures::future::BoxFuture;
 
 use super::interface::{OneTable, Stage};
+use super::supposed::counts_shingles;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::pipeline::context::StageContext;
@@ -32,7 +33,7 @@ impl OneTable for FrequentPositions {
 
 impl Stage for FrequentPositions {
     fn is_in(&self, job: &Job) -> bool {
-        job.max_frequency.is_some() && job.reads_texts()
+        counts_shingles(job)
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
@@ -60,7 +61,7 @@ impl Stage for FrequentShingles {
             if cx.is_done(self).await? {
                 return cx.take_over(self).await;
             }
-            if !cx.job.reads_texts() {
+            if !counts_shingles(cx.job) {
                 let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
                 return cx.run(self, 0, vec![kept]).await;
             }

@@ -17,6 +17,7 @@ mod cuts;
 pub(super) mod dense_candidates;
 mod dictionary;
 pub mod duplicates;
+mod first_sketches;
 mod frequencies;
 mod frequent;
 mod frequent_shingles;
@@ -40,10 +41,12 @@ pub(crate) mod removals;
 pub mod represented;
 mod sample;
 pub(crate) mod scores;
+mod shingle_sample;
 mod sketches;
 mod spans;
 pub(crate) mod spared;
 pub mod stars;
+mod supposed;
 mod texts;
 mod union_find;
 mod units;
@@ -56,6 +59,8 @@ use crate::job::Job;
 static SEARCH: &[&dyn Stage] = &[
     &left_out::LeftOutRows,
     &duplicates::Duplicates,
+    &shingle_sample::ShingleSample,
+    &first_sketches::FirstSketches,
     &frequent::ShingleCounts,
     &frequent::Suspects,
     &frequent::Frequent,

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
+use datafusion::prelude::DataFrame;
 use futures::future::BoxFuture;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{Stage, Tables, Writes, not_null, null};
-use crate::error::Result;
+use super::supposed::is_supposed;
+use crate::error::{Error, Result};
 use crate::job::{Input, Job, Method, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
@@ -81,6 +83,9 @@ impl Stage for Sketches {
             if !job.reads_texts() {
                 return cx.run(self, 0, vec![documents]).await;
             }
+            if is_supposed(cx) {
+                return of_doubtful(self, cx).await;
+            }
             let (shingles, dictionary) = match job.shingle.hash {
                 ShingleHash::Dictionary => {
                     let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
@@ -92,13 +97,34 @@ impl Stage for Sketches {
                     (frames::shingles::that_count(documents, &job.shingle, cx.frequent()?)?, None)
                 }
             };
-            let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
-            let bands = match job.candidates.method {
-                Method::None => frames::bands::no_bands(signatures)?,
-                Method::Lsh | Method::All | Method::Prefix => frames::bands::bands(signatures, &job.lsh)?,
-            };
+            let bands = with_buckets(shingles, job, dictionary)?;
             let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
             cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
         })
     }
+}
+
+/// The same rows with signatures and buckets; `dictionary` is the number of entries of the dictionary, if there is one.
+pub(super) fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
+    let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
+    match job.candidates.method {
+        Method::None => frames::bands::no_bands(signatures),
+        Method::Lsh | Method::All | Method::Prefix => frames::bands::bands(signatures, &job.lsh),
+    }
+}
+
+/// Reads the documents that the first sketches left.
+async fn of_doubtful(stage: &Sketches, cx: &StageContext<'_>) -> Result<()> {
+    if cx.is_done(stage).await? {
+        return cx.take_over(stage).await;
+    }
+    let texts = cx.own_at(WorkTable::DOUBTFUL, Some(&cx.job.shingle)).await?;
+    let mut sketches = Vec::with_capacity(texts.len());
+    for texts in texts {
+        let shingles = frames::shingles::that_count(texts, &cx.job.shingle, cx.frequent()?)?;
+        sketches.push(with_buckets(shingles, cx.job, None));
+    }
+    let sketches =
+        frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))?;
+    cx.run(stage, 0, vec![sketches]).await
 }
