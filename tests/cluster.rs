@@ -8,6 +8,7 @@ mod executors;
 pub(crate) mod faults;
 mod memory;
 mod network;
+mod progress;
 pub(crate) mod rows;
 mod setups;
 mod storage;

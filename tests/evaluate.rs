@@ -247,3 +247,58 @@ fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
     write_parquet(&input, &corpus(10, 41, 30), 20);
     refused(&whole, 3, "has changed");
 }
+
+/// Pairs that share too few shingles are none, and so none of them is missed; whatever the measure and the method.
+#[test]
+fn pairs_of_too_few_shared_shingles_are_not_missed() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    let mut documents = corpus(13, 300, 30);
+    // Short ones, of which two have a few words in common.
+    documents.extend(
+        (0..60)
+            .map(|at| (format!("short{at}"), format!("{} v{at} w{at}", ["a b c d", "e f g h i j"][at % 2]))),
+    );
+    write_parquet(&input, &documents, 50);
+    for (measure, method, bands) in
+        [("jaccard", "lsh", "6"), ("jaccard", "prefix", "6"), ("containment", "prefix", "6")]
+    {
+        for min_shared in [0_usize, 4, 12] {
+            let output = folder.path().join(format!("{measure}-{method}-{min_shared}"));
+            let sets = [
+                format!("score.measure={measure}"),
+                format!("candidates.method={method}"),
+                format!("score.min_shared={min_shared}"),
+                "minhash.permutations=64".to_owned(),
+                format!("lsh.bands={bands}"),
+                "lsh.rows=4".to_owned(),
+                "output.max_expand=0".to_owned(),
+            ];
+            run(&job(&input, &output, &sets.each_ref().map(String::as_str))).unwrap();
+            let found = pairs(&output);
+            let by_text: BTreeMap<BTreeSet<String>, &String> =
+                documents.iter().map(|(id, text)| (shingles(text, 3), id)).collect();
+            let sets: Vec<_> = by_text.into_iter().collect();
+            let (mut all, mut both) = (0, 0);
+            for (at, (a, of_a)) in sets.iter().enumerate() {
+                for (b, of_b) in &sets[at + 1..] {
+                    let (shared, smaller) = (a.intersection(b).count(), a.len().min(b.len()));
+                    let over = if measure == "jaccard" { a.len() + b.len() - shared } else { smaller };
+                    if 2 * shared >= over && shared >= smaller.min(min_shared) {
+                        all += 1;
+                        let pair = ((*of_a).min(of_b).clone(), (*of_a).max(of_b).clone());
+                        both += usize::from(found.contains_key(&pair));
+                    }
+                }
+            }
+            let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
+            let settings = Settings { sample: 10_000, seed: 1, memory: 1 << 30, truth: None };
+            let url = output.display().to_string();
+            let Evaluation { recall, wrong_pairs, .. } =
+                block_on(evaluate(&session, &url, &settings)).unwrap();
+            assert_eq!(recall.pairs.unwrap().value, share((both, all)), "{measure} {method} {min_shared}");
+            assert_eq!(wrong_pairs, 0, "{measure} {method} {min_shared}");
+            assert!(both > 0 && (method == "prefix") == (both == all), "{method}: {both} of {all}");
+        }
+    }
+}

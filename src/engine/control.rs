@@ -38,6 +38,8 @@ pub enum Unit {
     Rows,
     /// Bytes of files.
     Bytes,
+    /// Partitions of the query stages on a cluster, whose tasks say nothing of themselves before they end.
+    Partitions,
 }
 
 /// Receives the progress of a run. Called often: an implementation must not block.
@@ -51,8 +53,8 @@ pub trait Progress: Send + Sync {
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, rows_in: u64, rows_out: u64);
 
-    /// The running stage has read so much of its input. Not called where the size of the input is unknown.
-    fn stage_reaches(&self, _reached: Reached) {}
+    /// The stage `name` has read so much of its input. Not called where the size of the input is unknown.
+    fn stage_reaches(&self, _name: &str, _reached: Reached) {}
 
     /// Tasks and query stages of the running stage on a cluster: those that are done, and those that have begun.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}

@@ -63,14 +63,14 @@ impl Engine for Local {
 
     fn run<'a>(
         &'a self,
-        _stage: &'a str,
+        stage: &'a str,
         plan: Arc<dyn ExecutionPlan>,
         config: &'a SessionConfig,
         control: &'a RunControl,
     ) -> BoxFuture<'a, Result<Vec<File>>> {
         Box::pin(async move {
             let reserved = self.session.runtime_env().memory_pool.reserved();
-            let ended = self.run_to_its_end(plan, config, control).await;
+            let ended = self.run_to_its_end(stage, plan, config, control).await;
             if ended.as_ref().is_err_and(|error| error.kind() == Kind::Memory) {
                 self.reserves_at_most(reserved).await;
             }
@@ -83,6 +83,7 @@ impl Local {
     /// Runs `plan`. When this returns an error, stopped tasks may still hold memory.
     async fn run_to_its_end(
         &self,
+        stage: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
@@ -109,7 +110,7 @@ impl Local {
                     let (rows_in, rows_out) = rows_so_far(&plan);
                     control.progress.stage_advances(rows_in, rows_out);
                     if let Some(reached) = reached(&plan) {
-                        control.progress.stage_reaches(reached);
+                        control.progress.stage_reaches(stage, reached);
                     }
                 }
             }

@@ -63,11 +63,13 @@ mod tests {
         let set = |number: u64| Set {
             key: SplitMix64(number).next(),
             group: 0,
+            shingles: 90,
             documents: if number == 7 { 20_000 } else { 1 + number % 3 / 2 },
+            doc: number,
+            place: 0,
             cluster: if number.is_multiple_of(4) { 3 } else { 0 },
-            stays_at: None,
         };
-        Sets { members: Vec::new(), sets: (0..1000).map(set).collect() }
+        Sets::new(Vec::new(), (0..1000).map(set).collect())
     }
 
     #[test]

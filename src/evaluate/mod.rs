@@ -1,14 +1,16 @@
 //! What a finished output missed: measured on a sample, by an exact search.
 //!
 //! Shingle sets are drawn in strata (`draw`), and all documents are compared with them by their texts (`partners`), whatever the candidates
-//! of the run were. A pair that the search finds and the output (`found`) has not is missed. What the output has is counted; what it
+//! of the run were. Of most documents the beginning of the text says that they share too few shingles with all of them (`index`). A pair that the search finds and the output (`found`) has not is missed. What the output has is counted; what it
 //! missed is estimated from the sample, with an interval (`interval`). `truth` holds an output against known pairs or clusters.
 
 mod draw;
 mod found;
+mod index;
 pub(crate) mod interval;
 mod partners;
 mod sets;
+mod stay;
 mod summary;
 mod truth;
 
@@ -21,6 +23,7 @@ use crate::job::{Job, Method, ScoreBy};
 use crate::output::Stored;
 pub use interval::Estimate;
 use sets::Sets;
+use summary::Seen;
 pub use summary::{Bias, Evaluation, Recall, RecallAt};
 pub use truth::Agreement;
 
@@ -48,9 +51,11 @@ pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) 
     let sets = Arc::new(Sets::read(session, &stored, settings.memory).await?);
     let draw = draw::draw(&sets, settings.sample, settings.seed);
     let drawn: Vec<u32> = draw.drawn.iter().map(|drawn| drawn.set).collect();
-    let found = found::found(session, &stored, &sets, &drawn).await?;
-    let partners = partners::partners(session, &stored, &sets, &drawn).await?;
-    let evaluation = summary::summary(&stored, &sets, &draw, &partners, &found);
+    let found = found::found(session, &stored, &sets, &drawn);
+    let partners = partners::partners(session, &stored, &sets, &drawn);
+    let (found, partners) = tokio::try_join!(found, partners)?;
+    let stay = stay::stay(session, &stored, &sets, &partners).await?;
+    let evaluation = summary::summary(&stored, &sets, &draw, &Seen { partners, found, stay });
     Ok(match &settings.truth {
         Some(file) => {
             Evaluation { truth: Some(truth::agreement(session, &stored, file).await?), ..evaluation }

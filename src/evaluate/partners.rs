@@ -1,27 +1,31 @@
 //! The true partners of the sets that were drawn: a scan of all documents, which are cut from their texts again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::cast::{as_list_array, as_uint64_array};
+use datafusion::common::cast::{as_list_array, as_string_array, as_string_view_array, as_uint64_array};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 use futures::TryStreamExt;
 
-use super::sets::Sets;
+use super::index::Index;
+use super::sets::{Set, Sets, place};
 use crate::error::{Error, Result};
-use crate::job::{Job, Measure, Score, ShingleHash};
+use crate::job::{Compare, Measure, Score, Shingle, ShingleHash};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of};
+use crate::kernel::text::beginning::Beginning;
+use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::output::Stored;
-use crate::pipeline::frames;
+use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
-use crate::source::{self, Request};
+use crate::source::{self, CUT, Request, Selection};
+use crate::udf::expr_fn::document_key;
 
 /// What two sets have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +57,31 @@ impl Common {
 /// The partners of each set that was drawn, by the numbers of both.
 pub(super) type Partners = BTreeMap<u32, BTreeMap<u32, Common>>;
 
-/// (doc, shingles) of all documents of an output: from their texts, or from the output if shingles have the numbers of its dictionary.
+/// Where the shingles of documents come from.
+enum Origin {
+    /// A source, whose texts are cut by these rules.
+    Texts(Box<Shingle>),
+    /// The output: shingles have the numbers of its dictionary.
+    Output,
+}
+
+/// Documents (source: Utf8, position: UInt64, doc: UInt64), with `text`: Utf8View, `cut`: `List<UInt64>` or both.
+struct Documents {
+    frame: DataFrame,
+    origin: Origin,
+}
+
+/// The documents of an output, or those `wanted` of them, of each source. A document that was not compared may be among them.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where the source is gone or has changed.
-async fn shingled(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+/// [`Kind::Input`](crate::error::Kind::Input) where a source is gone or has changed.
+async fn documents(
+    session: &SessionContext,
+    stored: &Stored,
+    wanted: Option<&Selection>,
+) -> Result<Vec<Documents>> {
     let job = stored.job();
-    let documents = stored.table(session, Table::Documents)?;
+    let position = || cast(col("position"), DataType::UInt64).alias("position");
     if job.shingle.hash == ShingleHash::Dictionary {
         if !job.output.keep.shingles() {
             return Err(Error::job(
@@ -67,151 +89,263 @@ async fn shingled(session: &SessionContext, stored: &Stored) -> Result<DataFrame
                  \"shingles\"",
             ));
         }
-        return Ok(documents.select(vec![col("doc"), col("shingles")])?);
+        let kept = vec![utf8("source"), position(), col("doc"), col("shingles").alias(CUT)];
+        let frame = stored.table(session, Table::Documents)?.select(kept)?;
+        return Ok(vec![Documents { frame, origin: Origin::Output }]);
     }
-    let mut read = Vec::new();
+    let mut all = Vec::new();
     for (made, listed) in stored.sources(session, "the texts are read again", "").await? {
-        let request = Request::all().cut(&made.shingle);
-        let frame = source::read(session, &made.source, &listed, request).await?.frame;
-        let texts = frames::documents::documents(frame)?;
-        let shingles = frames::shingles_of_text(&texts, col("text"), &made.shingle)?;
-        let source = cast(col("source"), DataType::Utf8).alias("source");
-        read.push(Ok(texts.select(vec![source, col("position"), col("doc"), shingles.alias("shingles")])?));
+        let request = match wanted {
+            // Two sources may have a file in common.
+            Some(wanted) => Request::only(listed.take(&mut wanted.clone())),
+            None => Request::all(),
+        };
+        if request.wanted.as_ref().is_some_and(Selection::is_empty) {
+            continue;
+        }
+        let read = source::read(session, &made.source, &listed, request.cut(&made.shingle)).await?.frame;
+        let mut columns = vec![
+            utf8("source"),
+            position(),
+            document_key(col("id")).alias("doc"),
+            cast(col("text"), DataType::Utf8View).alias("text"),
+        ];
+        columns.extend(read.schema().as_arrow().column_with_name(CUT).map(|_| col(CUT)));
+        let frame = read.select(columns)?;
+        all.push(Documents { frame, origin: Origin::Texts(Box::new(made.shingle)) });
     }
-    let read = frames::union(read)?.ok_or_else(|| Error::bug("there is no source to read texts from"))?;
-    // Of documents with one id, one alone was compared.
-    let compared = documents.select(vec![
-        cast(col("source"), DataType::Utf8).alias("of_source"),
-        cast(col("position"), DataType::UInt64).alias("of_position"),
-        col("doc").alias("of_doc"),
-    ])?;
-    let read = read.with_column("position", cast(col("position"), DataType::UInt64))?;
-    let keys = (&["of_source", "of_position", "of_doc"], &["source", "position", "doc"]);
-    let read = compared.join(read, JoinType::RightSemi, keys.0, keys.1, None)?;
-    let read = read.select(vec![col("doc"), col("shingles")])?;
-    frames::frequent::without(read, stored.frequent_shingles(session)?)
-}
-
-/// The drawn sets by their shingles.
-struct Index {
-    /// For each shingle, the places of the drawn sets that have it.
-    places: HashMap<u64, Vec<u32>>,
-    /// The numbers and sizes of the drawn sets, by their places.
-    drawn: Vec<(u32, u64)>,
-}
-
-/// What decides whether two sets are partners.
-#[derive(Clone, Copy)]
-struct Rule {
-    score: Score,
-    compare: crate::job::Compare,
-}
-
-impl Rule {
-    fn of(job: &Job) -> Self {
-        Self { score: job.score, compare: job.candidates.compare }
-    }
+    Ok(all)
 }
 
 /// The true partners of the sets `drawn`, by the exact definition.
 ///
 /// # Errors
-/// As [`shingled`]; when a document of the output is not in its source.
+/// As [`documents`]; when a document that was drawn is not in its source.
 pub(super) async fn partners(
     session: &SessionContext,
     stored: &Stored,
     sets: &Arc<Sets>,
     drawn: &[u32],
 ) -> Result<Partners> {
-    let frame = shingled(session, stored).await?;
-    let index = Arc::new(index(session, frame.clone(), sets, drawn).await?);
-    let rule = Rule::of(stored.job());
-    let plan = frame.create_physical_plan().await?;
-    let streams = execute_stream_partitioned(plan, session.task_ctx())?;
-    let scans: Vec<_> = streams
-        .into_iter()
-        .map(|stream| SpawnedTask::spawn(scan(stream, Arc::clone(&index), Arc::clone(sets), rule)))
-        .collect();
+    let job = stored.job();
+    let mut search = Search {
+        index: Index::new(session, job.score),
+        sets: Arc::clone(sets),
+        frequent: frequent(session, stored).await?,
+        score: job.score,
+        compare: job.candidates.compare,
+    };
+    search.index = index(session, stored, &search, drawn).await?;
+    let search = Arc::new(search);
     let mut partners: Partners = drawn.iter().map(|&set| (set, BTreeMap::new())).collect();
-    for scan in scans {
-        let found = scan.join().await.map_err(|e| Error::bug("a scan did not end").because(e))??;
-        for (set, other, common) in found {
-            partners.entry(set).or_default().insert(other, common);
+    for Documents { frame, origin } in documents(session, stored, None).await? {
+        let (origin, plan) = (Arc::new(origin), frame.create_physical_plan().await?);
+        let streams = execute_stream_partitioned(plan, session.task_ctx())?;
+        let scan = |stream| SpawnedTask::spawn(scan(stream, Arc::clone(&search), Arc::clone(&origin)));
+        let scans: Vec<_> = streams.into_iter().map(scan).collect();
+        for scan in scans {
+            let found = scan.join().await.map_err(|e| Error::bug("a scan did not end").because(e))??;
+            for (set, other, common) in found {
+                partners.entry(set).or_default().insert(other, common);
+            }
         }
     }
     Ok(partners)
 }
 
-/// Reads the shingles of one document of each drawn set.
-async fn index(session: &SessionContext, frame: DataFrame, sets: &Sets, drawn: &[u32]) -> Result<Index> {
-    let mut wanted: BTreeMap<u32, u64> = BTreeMap::new();
-    let is_drawn: std::collections::BTreeSet<u32> = drawn.iter().copied().collect();
-    for member in sets.members.iter().filter(|member| is_drawn.contains(&member.set)) {
-        wanted.entry(member.set).or_insert(member.doc);
+/// The shingles that do not count.
+async fn frequent(session: &SessionContext, stored: &Stored) -> Result<HashSet<u64>> {
+    let mut frequent = HashSet::new();
+    if let Some(rows) = stored.frequent_shingles(session)? {
+        for batch in rows.select(vec![col("shingle")])?.collect().await? {
+            frequent.extend(as_uint64_array(batch.column(0))?.values().iter());
+        }
     }
-    let docs = arrow::array::UInt64Array::from_iter_values(wanted.values().copied());
-    let docs: arrow::array::ArrayRef = Arc::new(docs);
+    Ok(frequent)
+}
+
+/// Reads the shingles of one document of each drawn set.
+async fn index(session: &SessionContext, stored: &Stored, search: &Search, drawn: &[u32]) -> Result<Index> {
+    let mut missing: BTreeSet<u32> = drawn.iter().copied().collect();
+    let docs = missing.iter().map(|&set| search.sets.sets[set as usize].doc);
+    let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
     let docs = session.read_batch(RecordBatch::try_from_iter([("wanted", docs)])?)?;
-    let frame = docs.join(frame, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let mut index = Index { places: HashMap::new(), drawn: Vec::new() };
-    for batch in frame.collect().await? {
-        for (doc, shingles) in rows(&batch)? {
-            let Some(set) = sets.of(doc) else { continue };
-            let place = index.drawn.len() as u32;
-            index.drawn.push((set, shingles.len() as u64));
-            for &shingle in shingles.iter() {
-                index.places.entry(shingle).or_default().push(place);
+    let places = stored.table(session, Table::Documents)?.select(vec![
+        col("source"),
+        cast(col("position"), DataType::UInt64).alias("position"),
+        col("doc"),
+    ])?;
+    let places = docs.join(places, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
+    let wanted = Selection::of_rows(places).await?;
+    let mut index = Index::new(session, search.score);
+    let mut cutter = Cutter::default();
+    for Documents { frame, origin } in documents(session, stored, Some(&wanted)).await? {
+        let mut batches = frame.execute_stream().await?;
+        while let Some(batch) = batches.try_next().await? {
+            let rows = Rows::of(&batch)?;
+            for row in 0..batch.num_rows() {
+                let Some((number, set)) = search.set_of(&rows, row) else { continue };
+                if !missing.contains(&number) || !rows.is_at(row, set.place) {
+                    continue;
+                }
+                if let Some(shingles) = cutter.whole(&rows, row, &origin, &search.frequent)? {
+                    index.add(number, shingles)?;
+                    missing.remove(&number);
+                }
             }
         }
     }
-    match index.drawn.len() == wanted.len() {
-        true => Ok(index),
-        false => Err(Error::input(format!(
+    if !missing.is_empty() {
+        return Err(Error::input(format!(
             "{} of {} documents that were drawn are not in the source any more: run the job again with --overwrite",
-            wanted.len() - index.drawn.len(),
-            wanted.len()
-        ))),
+            missing.len(),
+            drawn.len()
+        )));
+    }
+    index.finish();
+    Ok(index)
+}
+
+/// What a scan needs to know.
+struct Search {
+    index: Index,
+    sets: Arc<Sets>,
+    frequent: HashSet<u64>,
+    score: Score,
+    compare: Compare,
+}
+
+impl Search {
+    /// The shingle set of a document and its number, if the document is read for all that have this set.
+    fn set_of(&self, rows: &Rows<'_>, row: usize) -> Option<(u32, &Set)> {
+        let doc = rows.docs.is_valid(row).then(|| rows.docs.value(row))?;
+        let number = self.sets.of(doc)?;
+        let set = &self.sets.sets[number as usize];
+        (set.doc == doc).then_some((number, set))
+    }
+
+    fn are_similar(&self, common: Common) -> bool {
+        common.similarity(self.score.measure) >= self.score.threshold
+            && self.score.has_min_shared(common.shared, common.of)
     }
 }
 
-/// The documents of a batch (doc, shingles), each with its sorted shingles.
-fn rows(batch: &RecordBatch) -> Result<Vec<(u64, std::borrow::Cow<'_, [u64]>)>> {
-    let (docs, lists) = (as_uint64_array(batch.column(0))?, as_list_array(batch.column(1))?);
-    let (values, offsets) = (as_uint64_array(lists.values())?.values(), lists.value_offsets());
-    let of = |row: usize| as_set(&values[offsets[row] as usize..offsets[row + 1] as usize]);
-    Ok(docs.values().iter().enumerate().map(|(row, &doc)| (doc, of(row))).collect())
+/// The columns of a batch of [`Documents`].
+struct Rows<'a> {
+    sources: &'a arrow::array::StringArray,
+    positions: &'a UInt64Array,
+    docs: &'a UInt64Array,
+    texts: Option<&'a arrow::array::StringViewArray>,
+    cuts: Option<&'a arrow::array::ListArray>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(batch: &'a RecordBatch) -> Result<Self> {
+        let column = |name: &str| batch.column_by_name(name);
+        Ok(Self {
+            sources: as_string_array(batch.column(0))?,
+            positions: as_uint64_array(batch.column(1))?,
+            docs: as_uint64_array(batch.column(2))?,
+            texts: column("text").map(|texts| as_string_view_array(texts)).transpose()?,
+            cuts: column(CUT).map(|cuts| as_list_array(cuts)).transpose()?,
+        })
+    }
+
+    /// Whether a document is at this place.
+    fn is_at(&self, row: usize, at: u64) -> bool {
+        self.sources.is_valid(row) && place(self.sources.value(row), self.positions.value(row)) == at
+    }
+
+    /// The text of a document that was not cut while it was read.
+    fn text(&self, row: usize) -> Option<&'a str> {
+        let is_cut = self.cuts.is_some_and(|cuts| cuts.is_valid(row));
+        let texts = self.texts.filter(|texts| !is_cut && texts.is_valid(row))?;
+        Some(texts.value(row))
+    }
+}
+
+/// Buffers for shingles, which are reused from document to document.
+#[derive(Default)]
+struct Cutter {
+    beginning: Beginning,
+    scratch: Scratch,
+    set: Vec<u64>,
+}
+
+impl Cutter {
+    /// The distinct shingles of a document that count; `None` if there is no text.
+    fn whole(
+        &mut self,
+        rows: &Rows<'_>,
+        row: usize,
+        origin: &Origin,
+        frequent: &HashSet<u64>,
+    ) -> Result<Option<&[u64]>> {
+        let Self { scratch, set, .. } = self;
+        set.clear();
+        match (rows.text(row), origin, rows.cuts) {
+            (Some(text), Origin::Texts(by), _) => shingles(text, by, scratch, set)?,
+            (None, _, Some(cuts)) if cuts.is_valid(row) => {
+                let values = cuts.value(row);
+                set.extend_from_slice(&as_set(as_uint64_array(&values)?.values()));
+            }
+            _ => return Ok(None),
+        }
+        if !frequent.is_empty() {
+            set.retain(|shingle| !frequent.contains(shingle));
+        }
+        Ok(Some(set.as_slice()))
+    }
+
+    /// Whether the beginning of a text says that its document, which has `all` shingles, is not similar to a drawn set: so many of them are
+    /// in none of these that fewer than `least` are left.
+    fn is_other(&mut self, text: &str, by: &Shingle, search: &Search, least: u64, all: u64) -> Result<bool> {
+        let needed = all.saturating_sub(least) as usize + 1;
+        let Some(some) = self.beginning.shingles(text, by, needed, all as usize)? else { return Ok(false) };
+        let counting = || some.iter().filter(|shingle| !search.frequent.contains(shingle));
+        let others = counting().filter(|shingle| search.index.places(**shingle).next().is_none()).count();
+        Ok(others >= needed)
+    }
 }
 
 /// (drawn set, other set, what they share) of the partners among the documents of a stream.
 async fn scan(
     mut stream: SendableRecordBatchStream,
-    index: Arc<Index>,
-    sets: Arc<Sets>,
-    rule: Rule,
+    search: Arc<Search>,
+    origin: Arc<Origin>,
 ) -> Result<Vec<(u32, u32, Common)>> {
+    let index = &search.index;
     let mut found = Vec::new();
+    let mut cutter = Cutter::default();
     let mut shared = vec![0_u64; index.drawn.len()];
     let mut touched: Vec<u32> = Vec::new();
     while let Some(batch) = stream.try_next().await? {
-        for (doc, shingles) in rows(&batch)? {
-            let Some(other) = sets.of(doc) else { continue };
-            for shingle in shingles.iter() {
-                for &place in index.places.get(shingle).into_iter().flatten() {
-                    let count = &mut shared[place as usize];
-                    if *count == 0 {
-                        touched.push(place);
-                    }
-                    *count += 1;
+        let rows = Rows::of(&batch)?;
+        for row in 0..batch.num_rows() {
+            let Some((other, set)) = search.set_of(&rows, row) else { continue };
+            let Some(least) = index.least(set.shingles) else { continue };
+            if let (Some(text), Origin::Texts(by)) = (rows.text(row), &*origin)
+                && cutter.is_other(text, by, &search, least, set.shingles)?
+            {
+                continue;
+            }
+            if !rows.is_at(row, set.place) {
+                continue;
+            }
+            let Some(shingles) = cutter.whole(&rows, row, &origin, &search.frequent)? else { continue };
+            for place in shingles.iter().flat_map(|&shingle| index.places(shingle)) {
+                let count = &mut shared[place as usize];
+                if *count == 0 {
+                    touched.push(place);
                 }
+                *count += 1;
             }
             for place in touched.drain(..) {
-                let (set, size) = index.drawn[place as usize];
+                let drawn = index.drawn[place as usize];
                 let shared = std::mem::take(&mut shared[place as usize]);
-                let common = Common { shared, of: [size, shingles.len() as u64] };
-                let similar = common.similarity(rule.score.measure) >= rule.score.threshold
-                    && rule.score.has_min_shared(common.shared, common.of);
-                if similar && sets.are_compared(set, other, rule.compare) {
-                    found.push((set, other, common));
+                let common = Common { shared, of: [drawn.shingles, shingles.len() as u64] };
+                if search.are_similar(common) && search.sets.are_compared(drawn.set, other, search.compare) {
+                    found.push((drawn.set, other, common));
                 }
             }
         }

@@ -1,23 +1,26 @@
-//! The shingle sets of an output, in memory: which documents have each, and which of these stay.
+//! The shingle sets of an output, in memory: which documents have each.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use datafusion::common::JoinType;
-use datafusion::common::cast::{as_boolean_array, as_uint64_array};
-use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{Expr, ExprFunctionExt};
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use arrow::datatypes::DataType;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use futures::TryStreamExt;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Result};
 use crate::job::Compare;
 use crate::output::Stored;
-use crate::pipeline::frames::{by_group, keep, merged};
+use crate::pipeline::frames::{by_group, merged};
+use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
+use crate::udf::expr_fn::document_key;
 
 /// Bytes that a document takes, at most: its row, and while they are read an entry of the table of sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
+/// Members between two neighbours of the table of their keys, on average.
+const STEP: usize = 4;
 
 /// A document.
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +29,6 @@ pub(super) struct Member {
     pub(super) doc: u64,
     /// The number of its shingle set.
     pub(super) set: u32,
-    /// Its place in the order of `clusters.keep`; `None` if it is removed.
-    pub(super) stays_at: Option<u64>,
 }
 
 /// A shingle set, of one group where the job compares by groups.
@@ -37,12 +38,16 @@ pub(super) struct Set {
     pub(super) key: u64,
     /// Its group.
     pub(super) group: u64,
+    /// Its shingles.
+    pub(super) shingles: u64,
     /// The documents that have it.
     pub(super) documents: u64,
-    /// The size of their cluster; 0 if they are not in a cluster.
+    /// The one of these with the least key, whose text is read for all of them.
+    pub(super) doc: u64,
+    /// The [`place`] of that document.
+    pub(super) place: u64,
+    /// The size of the cluster of the documents; 0 if they are not in a cluster.
     pub(super) cluster: u64,
-    /// The least place of a document that stays.
-    pub(super) stays_at: Option<u64>,
 }
 
 /// All documents and shingle sets of an output.
@@ -51,9 +56,33 @@ pub(super) struct Sets {
     /// By their keys.
     pub(super) members: Vec<Member>,
     pub(super) sets: Vec<Set>,
+    /// Where the members begin whose keys have the same leading bits.
+    starts: Vec<u32>,
+    /// The number of the other bits.
+    shift: u32,
+}
+
+/// A hash of the place of a document: its file and its number there. Of several documents with one id, one was compared.
+pub(super) fn place(source: &str, position: u64) -> u64 {
+    xxh3_64_with_seed(source.as_bytes(), position)
 }
 
 impl Sets {
+    /// The sets with their documents.
+    pub(super) fn new(mut members: Vec<Member>, sets: Vec<Set>) -> Self {
+        members.sort_unstable_by_key(|member| member.doc);
+        let bits = (members.len() / STEP).max(1).ilog2() + 1;
+        let shift = u64::BITS - bits;
+        let mut starts = vec![0; (1 << bits) + 1];
+        for member in &members {
+            starts[(member.doc >> shift) as usize + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        Self { members, sets, starts, shift }
+    }
+
     /// Reads those of an output.
     ///
     /// # Errors
@@ -69,38 +98,56 @@ impl Sets {
                 ((2 * needed) >> 20) + 1
             )));
         }
-        let mut numbers: HashMap<[u64; 3], u32> = HashMap::new();
-        let mut found = Self::default();
-        let mut batches = rows(session, stored)?.execute_stream().await?;
+        let mut numbers: HashMap<[u64; 3], u32> = HashMap::with_capacity(documents as usize);
+        let (mut members, mut sets) = (Vec::with_capacity(documents as usize), Vec::<Set>::new());
+        let mut batches = documents_of(session, stored)?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let number = |at: usize| as_uint64_array(batch.column(at));
             let (docs, hashes, groups) = (number(0)?, [number(1)?, number(2)?], number(3)?);
-            let (ranks, sizes, removed) = (number(4)?, number(5)?, as_boolean_array(batch.column(6))?);
+            let (sizes, positions, sources) = (number(4)?, number(5)?, as_string_array(batch.column(6))?);
             for row in 0..batch.num_rows() {
                 let key = [hashes[0].value(row), hashes[1].value(row), groups.value(row)];
-                let next = found.sets.len() as u32;
-                let set = *numbers.entry(key).or_insert(next);
-                if set == next {
-                    let key = key[0] ^ key[1].rotate_left(17) ^ key[2].rotate_left(41);
-                    let group = groups.value(row);
-                    found.sets.push(Set { key, group, documents: 0, cluster: 0, stays_at: None });
-                }
-                let stays_at = (!removed.value(row)).then(|| ranks.value(row));
-                let of = &mut found.sets[set as usize];
+                let (doc, place) = (docs.value(row), place(sources.value(row), positions.value(row)));
+                let set = match numbers.entry(key) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(new) => {
+                        let (group, shingles) = (groups.value(row), sizes.value(row));
+                        let key = key[0] ^ key[1].rotate_left(17) ^ key[2].rotate_left(41);
+                        sets.push(Set { key, group, shingles, documents: 0, doc, place, cluster: 0 });
+                        *new.insert(sets.len() as u32 - 1)
+                    }
+                };
+                let of = &mut sets[set as usize];
                 of.documents += 1;
-                of.cluster = of.cluster.max(sizes.value(row));
-                of.stays_at = [of.stays_at, stays_at].into_iter().flatten().min();
-                found.members.push(Member { doc: docs.value(row), set, stays_at });
+                if doc < of.doc {
+                    (of.doc, of.place) = (doc, place);
+                }
+                members.push(Member { doc, set });
             }
         }
-        found.members.sort_unstable_by_key(|member| member.doc);
+        drop(numbers);
+        let mut found = Self::new(members, sets);
+        let mut batches = clusters(session, stored)?
+            .select(vec![document_key(col("id")), col("size")])?
+            .execute_stream()
+            .await?;
+        while let Some(batch) = batches.try_next().await? {
+            let (docs, sizes) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+            for (&doc, &size) in docs.values().iter().zip(sizes.values()) {
+                if let Some(set) = found.of(doc) {
+                    let of = &mut found.sets[set as usize];
+                    of.cluster = of.cluster.max(size);
+                }
+            }
+        }
         Ok(found)
     }
 
     /// The shingle set of a document.
     pub(super) fn of(&self, doc: u64) -> Option<u32> {
-        let at = self.members.binary_search_by_key(&doc, |member| member.doc).ok()?;
-        self.members.get(at).map(|member| member.set)
+        let at = (doc >> self.shift) as usize;
+        let near = self.members.get(*self.starts.get(at)? as usize..*self.starts.get(at + 1)? as usize)?;
+        near.iter().find(|member| member.doc == doc).map(|member| member.set)
     }
 
     /// Whether two sets are compared.
@@ -115,39 +162,54 @@ impl Sets {
     }
 }
 
-/// (doc, set_hash_0, set_hash_1, group_key, rank, size: UInt64, removed: Boolean) of all documents. `rank` is their place in the order of
-/// `clusters.keep`, and `size` that of their cluster, or 0.
-fn rows(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+/// (doc, set_hash_0, set_hash_1, group_key, shingle_count, position: UInt64, source: Utf8) of all documents.
+fn documents_of(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
     let job = stored.job();
-    let (order, group) = (job.clusters.order(), job.source.group.as_deref());
     let key = match job.candidates.compare {
         Compare::All => lit(0_u64).alias("group_key"),
-        Compare::Within | Compare::Across => by_group::key(by_group::group(group).unalias()),
+        Compare::Within | Compare::Across => {
+            by_group::key(by_group::group(job.source.group.as_deref()).unalias())
+        }
     };
-    let mut columns = ["id", "doc", "shingle_count", "set_hash_0", "set_hash_1"].map(col).to_vec();
-    columns.push(key);
-    columns.extend(keep::columns(&order, group)?);
-    let documents = stored.table(session, Table::Documents)?.select(columns)?;
-    let rank = row_number().order_by(keep::sorted(&order)).build()?;
-    let documents = documents.window(vec![rank.alias("rank")])?;
+    let number = |name: &str| cast(col(name), DataType::UInt64).alias(name);
+    let documents = stored.table(session, Table::Documents)?;
+    Ok(documents.select(vec![
+        col("doc"),
+        col("set_hash_0"),
+        col("set_hash_1"),
+        key,
+        number("shingle_count"),
+        number("position"),
+        utf8("source"),
+    ])?)
+}
+
+/// (id, size: UInt64, representative: Boolean) of the documents in clusters. All that stay are representatives.
+pub(super) fn clusters(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
     let mut clusters = stored.table(session, Table::Clusters)?;
-    if job.clusters.contained.is_some() {
+    if stored.job().clusters.contained.is_some() {
         clusters = merged::with_spared(clusters, stored.table(session, Table::Spared)?)?;
     }
-    let clusters = clusters.filter(!col("reference"))?.select(vec![
-        col("id").alias("member"),
-        col("size"),
-        (!col("representative")).alias("removed"),
-    ])?;
-    let all = clusters.join(documents, JoinType::Right, &["member"], &["id"], None)?;
-    let numbers: Vec<Expr> = ["doc", "set_hash_0", "set_hash_1", "group_key", "rank"].map(col).to_vec();
-    Ok(all.select(
-        numbers
-            .into_iter()
-            .chain([
-                coalesce(vec![col("size"), lit(0_u64)]).alias("size"),
-                coalesce(vec![col("removed"), lit(false)]).alias("removed"),
-            ])
-            .collect::<Vec<_>>(),
-    )?)
+    let size = cast(col("size"), DataType::UInt64).alias("size");
+    Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::random::SplitMix64;
+
+    #[test]
+    fn each_document_is_found_by_its_key() {
+        for count in [0_u32, 1, 3, 1_000] {
+            let key = |number: u32| SplitMix64(number.into()).next();
+            let member = |set| Member { doc: key(set), set };
+            let mut members: Vec<Member> = (0..count).map(member).collect();
+            members.push(Member { doc: u64::MAX, set: count });
+            let sets = Sets::new(members, Vec::new());
+            assert!((0..count).all(|set| sets.of(key(set)) == Some(set)));
+            assert_eq!((sets.of(u64::MAX), sets.of(u64::MAX - 1)), (Some(count), None));
+            assert_eq!(sets.of(key(count)), None);
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! The numbers of an evaluation.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::draw::{Draw, Drawn};
@@ -9,6 +7,7 @@ use super::found::{Found, FoundPair};
 use super::interval::{Estimate, Stratum, recall, share, total};
 use super::partners::{Common, Partners};
 use super::sets::Sets;
+use super::stay::Stay;
 use super::truth::Agreement;
 use crate::job::{Job, Method, curve};
 use crate::output::Stored;
@@ -88,22 +87,20 @@ struct Pair {
     is_found: bool,
 }
 
+/// What is known of the sets that were drawn.
+pub(super) struct Seen {
+    /// Their true partners.
+    pub(super) partners: Partners,
+    /// What the output has of them.
+    pub(super) found: Found,
+    /// Which documents stay, of those that have partners and of these.
+    pub(super) stay: Stay,
+}
+
 /// The numbers that follow from the sample.
-pub(super) fn summary(
-    stored: &Stored,
-    sets: &Sets,
-    draw: &Draw,
-    partners: &Partners,
-    found: &Found,
-) -> Evaluation {
-    let (job, counts) = (stored.job(), &stored.manifest().counts);
-    let mut stay: BTreeMap<u32, Vec<u64>> = partners.keys().map(|&set| (set, Vec::new())).collect();
-    for member in &sets.members {
-        if let (Some(places), Some(at)) = (stay.get_mut(&member.set), member.stays_at) {
-            places.push(at);
-        }
-    }
-    let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, partners, found, stay: &stay };
+pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) -> Evaluation {
+    let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
+    let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, seen };
     let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
         let mut strata: Vec<Stratum> =
             draw.sizes.iter().map(|&size| Stratum { size, drawn: Vec::new() }).collect();
@@ -143,19 +140,16 @@ struct Unit<'a> {
     sets: &'a Sets,
     job: &'a Job,
     drawn: Drawn,
-    partners: &'a Partners,
-    found: &'a Found,
-    /// The places of the documents of drawn sets that stay.
-    stay: &'a BTreeMap<u32, Vec<u64>>,
+    seen: &'a Seen,
 }
 
 impl Unit<'_> {
     fn partners(&self) -> impl Iterator<Item = (u32, Common)> {
-        self.partners.get(&self.drawn.set).into_iter().flatten().map(|(set, common)| (*set, *common))
+        self.seen.partners.get(&self.drawn.set).into_iter().flatten().map(|(set, common)| (*set, *common))
     }
 
     fn found(&self, other: u32) -> Option<FoundPair> {
-        self.found.get(&self.drawn.set)?.get(&other).copied()
+        self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
     /// The partners that the output does not have as pairs.
@@ -176,21 +170,25 @@ impl Unit<'_> {
         let before = self
             .partners()
             .filter(|(_, common)| contains(common))
-            .filter_map(|(other, _)| self.sets.sets[other as usize].stays_at)
+            .flat_map(|(other, _)| self.stay(other))
             .min();
         let Some(before) = before else { return 0.0 };
-        let own = self.stay.get(&self.drawn.set).into_iter().flatten();
-        own.filter(|&&at| at > before).count() as f64
+        self.stay(self.drawn.set).filter(|&at| at > before).count() as f64
+    }
+
+    /// The places of the documents of a set that stay.
+    fn stay(&self, set: u32) -> impl Iterator<Item = u64> {
+        self.seen.stay.get(&set).into_iter().flatten().copied()
     }
 
     fn wrong_pairs(&self) -> u64 {
-        let partners = self.partners.get(&self.drawn.set);
+        let partners = self.seen.partners.get(&self.drawn.set);
         let is_right = |other: &u32, pair: &FoundPair| {
             partners
                 .and_then(|partners| partners.get(other))
                 .is_some_and(|common| common.jaccard() == pair.jaccard)
         };
-        let found = self.found.get(&self.drawn.set).into_iter().flatten();
+        let found = self.seen.found.get(&self.drawn.set).into_iter().flatten();
         found.filter(|(other, pair)| !is_right(other, pair)).count() as u64
     }
 
@@ -274,11 +272,11 @@ mod tests {
     fn scene() -> (Job, Sets) {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
-        let set = |key, cluster, stays_at| Set { key, group: 0, documents: 1, cluster, stays_at };
-        let sets = vec![set(0, 2, Some(1)), set(1, 2, None), set(2, 0, Some(3))];
-        let member = |(set, stays_at): (u32, Option<u64>)| Member { doc: set.into(), set, stays_at };
-        let members = [(0, Some(1)), (1, None), (2, Some(3))].map(member).to_vec();
-        (job, Sets { members, sets })
+        let set =
+            |doc, cluster| Set { key: doc, group: 0, shingles: 10, documents: 1, doc, place: 0, cluster };
+        let sets = vec![set(0, 2), set(1, 2), set(2, 0)];
+        let members = [0, 1, 2].map(|set| Member { doc: set.into(), set }).to_vec();
+        (job, Sets::new(members, sets))
     }
 
     #[test]
@@ -288,12 +286,15 @@ mod tests {
         let partners: Partners =
             [(1, [(0, common(8))].into()), (2, [(0, common(7)), (1, common(9))].into())].into();
         let right = FoundPair { jaccard: 8.0 / 12.0, estimate: 0.7 };
-        let stay = [(1, Vec::new()), (2, vec![3])].into();
-        let unit = |set, found| {
-            let drawn = Drawn { set, stratum: 0, weight: 1.0 };
-            Unit { sets: &sets, job: &job, drawn, partners: &partners, found, stay: &stay }
+        let seen = |found: Found| {
+            let stay = [(0, vec![1]), (1, Vec::new()), (2, vec![3])].into();
+            Seen { partners: partners.clone(), found, stay }
         };
-        let found: Found = [(1, [(0, right)].into()), (2, Default::default())].into();
+        let unit = |set, seen| {
+            let drawn = Drawn { set, stratum: 0, weight: 1.0 };
+            Unit { sets: &sets, job: &job, drawn, seen }
+        };
+        let found = seen([(1, [(0, right)].into()), (2, Default::default())].into());
         let one = unit(1, &found);
         assert_eq!((one.missed().count(), one.missed_documents(), one.missed_removals()), (0, 0.0, 0.0));
         // 2 is in no pair, and stays although 0 stays too, which comes before it.
@@ -302,7 +303,7 @@ mod tests {
         assert_eq!(one.wrong_pairs() + two.wrong_pairs(), 0);
         // Another similarity than the exact one, and a pair that is not similar.
         let wrong = FoundPair { jaccard: 0.66, ..right };
-        let found: Found = [(1, [(0, wrong), (2, right)].into())].into();
+        let found = seen([(1, [(0, wrong), (2, right)].into())].into());
         assert_eq!(unit(1, &found).wrong_pairs(), 2);
     }
 

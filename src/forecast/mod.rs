@@ -76,7 +76,7 @@ pub async fn forecast(
         ..job.clone()
     };
     complete::few(&folder.join(sample::ALL), &folder.join("few"), FEWER)?;
-    let few = steps.step(1, few_documents(&over, control)).await?;
+    let few = steps.step(1, measure::quickest(&over("few"), control)).await?;
     let (plain, alone) = steps.step(2, all_documents(&over, control)).await?;
     let own = alone.as_ref().unwrap_or(&plain);
     let expected = Expected::of(own, sample.share());
@@ -95,7 +95,7 @@ pub async fn forecast(
                 &job.shingle,
                 settings.seed,
             )?;
-            steps.step(3, measure::run(&over("full"), control)).await?
+            steps.step(3, measure::quickest(&over("full"), control)).await?
         }
     };
     let mut forecast = grow::forecast(&grow::Runs { job, sample: &sample, few, plain, full, expected });
@@ -106,16 +106,6 @@ pub async fn forecast(
     Ok(forecast)
 }
 
-/// Runs a few documents twice: the first run also does what a process does only once.
-async fn few_documents(over: &impl Fn(&str) -> Job, control: &RunControl) -> Result<Measured> {
-    let first = measure::run(&over("few"), control).await?;
-    let again = Job {
-        output: Output { url: format!("{}-again", over("few").output.url), ..over("few").output },
-        ..over("few")
-    };
-    Ok(measure::run(&again, control).await?.quicker_of(&first))
-}
-
 /// Runs the whole sample. If there are reference documents, runs it without them too, to distinguish the pairs with them, whose number
 /// grows as the documents, from those of two new documents.
 async fn all_documents(
@@ -123,7 +113,7 @@ async fn all_documents(
     control: &RunControl,
 ) -> Result<(Measured, Option<Measured>)> {
     let job = over(sample::ALL);
-    let plain = measure::run(&job, control).await?;
+    let plain = measure::quickest(&job, control).await?;
     let Some(pairs) = job.new_pairs() else { return Ok((plain, None)) };
     let url = format!("{}-alone", job.output.url);
     let output = Output { url, ..job.output.clone() };

@@ -124,7 +124,7 @@ impl Generate {
         let advanced = |more| {
             let done = rows.fetch_add(more, Ordering::Relaxed) + more;
             progress.stage_advances(0, done);
-            progress.stage_reaches(Reached { done: done.min(all), all, unit: Unit::Rows });
+            progress.stage_reaches("documents", Reached { done: done.min(all), all, unit: Unit::Rows });
         };
         let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
         let written =

@@ -35,7 +35,7 @@ impl Verify {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let (progress, began) = (screen.progress(), Instant::now());
         progress.stage_begins("verify", 1, 1);
-        let seen = |done, all| progress.stage_reaches(Reached { done, all, unit: Unit::Bytes });
+        let seen = |done, all| progress.stage_reaches("verify", Reached { done, all, unit: Unit::Bytes });
         let verified = on_session(MANIFEST_MEMORY, async |session, _| {
             let output = Layout::open(session, &self.output)?;
             if let Some(applied) = Applied::find(session, &self.output).await? {

@@ -136,6 +136,9 @@ const ROWS: &str =
     "{spinner} {prefix} {percent}% of {human_len} rows, {per_sec}, {eta} left, {msg} ({elapsed})";
 const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg} ({elapsed})";
 
+const PARTITIONS: &str =
+    "{spinner} {prefix} {percent}% of {human_len} partitions, {eta} left, {msg} ({elapsed})";
+
 /// The target of the log lines that say how far a stage is; no filter has them by default.
 const TARGET: &str = "resemblance::progress";
 
@@ -233,16 +236,21 @@ impl Progress for Bar {
         self.bar.set_message(format!("{}{rows}", stage.tasks));
     }
 
-    fn stage_reaches(&self, Reached { done, all, unit }: Reached) {
-        let left_seconds = self.left(|run| run.reaches(done as f64 / all.max(1) as f64));
+    fn stage_reaches(&self, name: &str, Reached { done, all, unit }: Reached) {
+        let left_seconds = self.left(|run| run.reaches(name, done as f64 / all.max(1) as f64));
         let mut stage = self.stage();
         self.show(&stage, left_seconds);
+        // Of stages that run at the same time, the bar has the one that began last.
+        if stage.name != name {
+            return;
+        }
         if stage.unit != Some(unit) {
             stage.unit = Some(unit);
             self.bar.set_length(all);
             self.set_style(match unit {
                 Unit::Rows => ROWS,
                 Unit::Bytes => BYTES,
+                Unit::Partitions => PARTITIONS,
             });
             self.bar.reset_eta();
         }
@@ -254,6 +262,7 @@ impl Progress for Bar {
             let unit = match unit {
                 Unit::Rows => "rows",
                 Unit::Bytes => "bytes",
+                Unit::Partitions => "partitions",
             };
             tracing::debug!(target: TARGET, stage = name, number, stages, done, all, unit, left_seconds, "reached");
         }

@@ -63,8 +63,8 @@ impl Progress for Recorder {
         self.shown.stage_advances(rows_in, rows_out);
     }
 
-    fn stage_reaches(&self, reached: Reached) {
-        self.shown.stage_reaches(reached);
+    fn stage_reaches(&self, name: &str, reached: Reached) {
+        self.shown.stage_reaches(name, reached);
     }
 
     fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {

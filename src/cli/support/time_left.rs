@@ -113,9 +113,9 @@ impl TimeLeft {
         self.running.push((name.to_owned(), cost, 0.0));
     }
 
-    /// The stage that began last has read this share of its input.
-    pub(in crate::cli) fn reaches(&mut self, share: f64) {
-        if let Some((_, _, reached)) = self.running.last_mut() {
+    /// A stage has read this share of its input.
+    pub(in crate::cli) fn reaches(&mut self, name: &str, share: f64) {
+        if let Some((_, _, reached)) = self.running.iter_mut().find(|(running, ..)| running == name) {
             *reached = share.clamp(0.0, 1.0);
         }
     }
@@ -165,9 +165,9 @@ mod tests {
         let mut run = TimeLeft::of(costs(false), &names(&["a", "b", "c"]));
         assert_eq!(run.seconds(1.0), None, "nothing was read yet");
         run.begins("a");
-        run.reaches(0.01);
+        run.reaches("a", 0.01);
         assert_eq!(run.seconds(1.0), None, "0.6 % of the run is too little");
-        run.reaches(0.5);
+        run.reaches("a", 0.5);
         // 30 of 100 took 6 seconds.
         assert_eq!(run.seconds(6.0), Some(14.0));
         run.ends("a", false);
@@ -175,7 +175,7 @@ mod tests {
         // Two at once, and one that was not expected.
         run.begins("b");
         run.begins("new");
-        run.reaches(1.0);
+        run.reaches("new", 1.0);
         assert_eq!(run.seconds(13.0), Some(40.0 * 13.0 / 65.0));
         run.ends("new", false);
         run.ends("b", false);
@@ -191,7 +191,7 @@ mod tests {
         let mut run = TimeLeft::of(costs(true), &names(&["a", "b", "c"]));
         assert_eq!(run.seconds(0.0), Some(100.0));
         run.begins("a");
-        run.reaches(0.5);
+        run.reaches("a", 0.5);
         // 30 seconds were expected and took 70: the rest is slower too, though the forecast still counts as a tenth of the run.
         assert_eq!(run.seconds(70.0), Some(70.0 * 80.0 / 40.0));
     }
@@ -211,7 +211,7 @@ mod tests {
         run.ends("a", true);
         assert_eq!(run.seconds(0.1), None);
         run.begins("b");
-        run.reaches(0.5);
+        run.reaches("b", 0.5);
         assert_eq!(run.seconds(3.0), Some(5.0));
     }
 

@@ -25,8 +25,8 @@ use super::endpoints::{scheme, with_endpoints};
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
 use super::tls::Trust;
-use super::{Codec, settings};
-use crate::engine::control::RunControl;
+use super::{Codec, partitions, settings};
+use crate::engine::control::{Reached, RunControl, Unit};
 use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
 use crate::error::{Error, Kind, Result};
@@ -119,7 +119,7 @@ impl Cluster {
             );
             batches.await?.try_collect().await
         };
-        let mut seen = Seen::default();
+        let mut seen = Seen { partitions: partitions::of_query_stages(plan), ..Seen::default() };
         let _watched = Watched::begin(&self.jobs, &name);
         let failure = tokio::select! {
             biased;
@@ -127,20 +127,20 @@ impl Cluster {
             batches = submit => match batches {
                 Ok(batches) => {
                     // Work that was lost and repeated since the last poll counts too.
-                    self.look(&name, &mut seen, control).await;
+                    self.look(&name, stage, &mut seen, control).await;
                     return Ok(batches);
                 }
                 // The job has ended: there is nothing to cancel.
                 Err(error) => return Err(failure::read(&error)),
             },
-            why = self.watch_over(&name, &mut seen, control) => Failure::Lost(Error::engine(why)),
+            why = self.watch_over(&name, stage, &mut seen, control) => Failure::Lost(Error::engine(why)),
         };
         self.cancel(&name).await;
         Err(failure)
     }
 
     /// Polls a job once. Returns whether anything has changed since the last time.
-    async fn look(&self, name: &str, seen: &mut Seen, control: &RunControl) -> bool {
+    async fn look(&self, name: &str, stage: &str, seen: &mut Seen, control: &RunControl) -> bool {
         if seen.job.is_none() {
             seen.job = self.rest.job_id(name).await.unwrap_or(None);
         }
@@ -155,18 +155,21 @@ impl Cluster {
         }
         control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
         control.progress.stage_advances(now.rows_in, now.rows_out);
+        let all = seen.partitions.max(1);
+        let reached = Reached { done: now.partitions_done.min(all), all, unit: Unit::Partitions };
+        control.progress.stage_reaches(stage, reached);
         true
     }
 
     /// Polls a job until it stalls or exceeds its deadline, and returns the reason.
-    async fn watch_over(&self, name: &str, seen: &mut Seen, control: &RunControl) -> String {
+    async fn watch_over(&self, name: &str, stage: &str, seen: &mut Seen, control: &RunControl) -> String {
         let began = Instant::now();
         // Since when the cluster has no executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
-            if self.look(name, seen, control).await {
+            if self.look(name, stage, seen, control).await {
                 self.jobs.lock().moved(name, seen.advance.running);
                 alone = None;
             } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
@@ -252,6 +255,8 @@ struct Seen {
     /// Its id, once it is known.
     job: Option<String>,
     advance: Advance,
+    /// The partitions of its query stages, about.
+    partitions: u64,
 }
 
 impl Engine for Cluster {

@@ -32,6 +32,7 @@ mod finished_jobs;
 mod listen;
 pub(crate) mod member;
 mod own_stores;
+mod partitions;
 mod refused;
 mod rerun_guard;
 mod rest;

@@ -44,6 +44,8 @@ pub(super) struct Advance {
     pub tasks: usize,
     pub running: usize,
     pub done: usize,
+    /// Partitions of the tasks that are done.
+    pub partitions_done: u64,
     /// Tasks that failed or were lost with their executor.
     pub lost: usize,
     pub rows_in: u64,
@@ -90,6 +92,9 @@ struct QueryStage {
 struct TaskState {
     /// A word, or an object for a task that failed.
     status: serde_json::Value,
+    /// The partitions that it works on.
+    #[serde(default)]
+    partition_id: Vec<u32>,
 }
 
 impl Rest {
@@ -163,13 +168,15 @@ impl Rest {
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
         let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
-        let of = |word: &str| tasks().filter(|task| task.status == word).count();
+        let all_of = |word: &'static str| tasks().filter(move |task| task.status == word);
+        let of = |word| all_of(word).count();
         Ok(Advance {
             query_stages: stages.len(),
             query_stages_done: stages.iter().filter(|stage| stage.stage_status == "Successful").count(),
             tasks: tasks().count(),
             running: of("Running"),
             done: of("Successful"),
+            partitions_done: all_of("Successful").map(|task| task.partition_id.len().max(1) as u64).sum(),
             lost: tasks().filter(|task| task.status.is_object()).count(),
             rows_in: stages.iter().map(|stage| stage.input_rows).max().unwrap_or(0),
             rows_out: stages.iter().map(|stage| stage.output_rows).max().unwrap_or(0),

@@ -1,5 +1,6 @@
 //! From a text to the set of its shingles: normalised, cut into words or characters, and hashed.
 
+pub(crate) mod beginning;
 pub(crate) mod cut;
 mod dictionary_words;
 pub(crate) mod long_text;

@@ -1,0 +1,67 @@
+//! Which documents of some shingle sets stay, in the order of `clusters.keep`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::common::JoinType;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::ExprFunctionExt;
+use datafusion::prelude::{DataFrame, SessionContext, col};
+use futures::TryStreamExt;
+
+use super::partners::Partners;
+use super::sets::{Sets, clusters};
+use crate::error::Result;
+use crate::output::Stored;
+use crate::pipeline::frames::keep;
+use crate::schema::Table;
+
+/// The places of the documents of sets that stay, by the numbers of the sets.
+pub(super) type Stay = BTreeMap<u32, Vec<u64>>;
+
+/// The places of those documents that stay of the drawn sets that have partners, and of these partners.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn stay(
+    session: &SessionContext,
+    stored: &Stored,
+    sets: &Sets,
+    partners: &Partners,
+) -> Result<Stay> {
+    let paired = partners.iter().filter(|(_, partners)| !partners.is_empty());
+    let wanted: BTreeSet<u32> =
+        paired.flat_map(|(set, partners)| std::iter::once(*set).chain(partners.keys().copied())).collect();
+    let mut stay: Stay = wanted.iter().map(|&set| (set, Vec::new())).collect();
+    let docs = docs(session, sets, &wanted)?;
+    let job = stored.job();
+    let (order, group) = (job.clusters.order(), job.source.group.as_deref());
+    let mut columns = ["id", "doc", "shingle_count"].map(col).to_vec();
+    columns.extend(keep::columns(&order, group)?);
+    let documents = stored.table(session, Table::Documents)?.select(columns)?;
+    let documents = docs.join(documents, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
+    let removed = clusters(session, stored)?.filter(!col("representative"))?;
+    let removed = removed.select(vec![col("id").alias("removed")])?;
+    let documents = removed.join(documents, JoinType::RightAnti, &["removed"], &["id"], None)?;
+    let rank = row_number().order_by(keep::sorted(&order)).build()?;
+    let documents = documents.window(vec![rank.alias("rank")])?.select(vec![col("doc"), col("rank")])?;
+    let mut batches = documents.execute_stream().await?;
+    while let Some(batch) = batches.try_next().await? {
+        let (docs, ranks) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        for (&doc, &rank) in docs.values().iter().zip(ranks.values()) {
+            if let Some(places) = sets.of(doc).and_then(|set| stay.get_mut(&set)) {
+                places.push(rank);
+            }
+        }
+    }
+    Ok(stay)
+}
+
+/// (wanted: UInt64), the keys of the documents of these sets.
+fn docs(session: &SessionContext, sets: &Sets, wanted: &BTreeSet<u32>) -> Result<DataFrame> {
+    let docs = sets.members.iter().filter(|member| wanted.contains(&member.set)).map(|member| member.doc);
+    let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
+    Ok(session.read_batch(RecordBatch::try_from_iter([("wanted", docs)])?)?)
+}
