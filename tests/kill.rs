@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use resemblance::output::manifest::Run;
 use tempfile::tempdir;
 
 use crate::support::process::killed_at;
@@ -99,24 +100,48 @@ fn a_run_against_known_documents_is_taken_up_after_each_stage() {
     let job = folder.path().join("job.toml");
     let text = job_text(folder.path().join("day1.parquet"), SET_BY_THE_TEST);
     std::fs::write(&job, format!("{text}[against]\noutput = {known:?}\n")).unwrap();
-    let undisturbed = folder.path().join("undisturbed");
-    assert!(spawn(&job, &undisturbed).wait().unwrap().success());
-    let (expected, before) = (tables(&undisturbed), tables(&known));
-    let stages: Vec<String> = manifest(&undisturbed).stages.into_iter().map(|stage| stage.name).collect();
-    assert!(
-        stages.len() >= 11 && manifest(&undisturbed).counts.compared_reference_documents.unwrap() > 100,
-        "{stages:?}"
+    let before = tables(&known);
+    let undisturbed = taken_up_after_each_stage(folder.path(), &job, 11);
+    assert!(undisturbed.counts.compared_reference_documents.unwrap() > 100);
+    assert_eq!(tables(&known), before);
+}
+
+/// The same of a run that finds what known documents have too.
+#[test]
+fn a_run_that_finds_passages_of_known_documents_is_taken_up_after_each_stage() {
+    let folder = tempdir().unwrap();
+    let documents = crate::word_runs::texts(&mut Random(13), 240, 1_000);
+    let [new, known] = ["new", "known"].map(|name| folder.path().join(format!("{name}.parquet")));
+    write_parquet(&new, &documents[..120], 30);
+    write_parquet(&known, &documents[120..], 30);
+    let job = folder.path().join("job.toml");
+    let text = job_text(new, SET_BY_THE_TEST);
+    let sections = format!(
+        "[passages]\nunit = \"word\"\nlength = 6\n\
+         [against]\nsource = {{ format = \"parquet\", url = {known:?}, id = \"id\", text = \"text\" }}\n"
     );
+    std::fs::write(&job, format!("{text}{sections}")).unwrap();
+    let undisturbed = taken_up_after_each_stage(folder.path(), &job, 20);
+    assert!(undisturbed.tables["spans"].rows > 100 && undisturbed.tables["passages"].rows > 20);
+}
+
+/// Kills a run after each of its stages, at least so many, runs it again and compares the rows: the manifest of a run that was not killed.
+fn taken_up_after_each_stage(folder: &Path, job: &Path, least: usize) -> Run {
+    let undisturbed = folder.join("undisturbed");
+    assert!(spawn(job, &undisturbed).wait().unwrap().success());
+    let (expected, undisturbed) = (tables(&undisturbed), manifest(&undisturbed));
+    let stages: Vec<&str> = undisturbed.stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert!(stages.len() >= least, "{stages:?}");
     let mut killed = 0;
     for stage in &stages {
-        let output = folder.path().join(format!("killed after {stage}"));
-        killed += usize::from(killed_after(&job, &output, stage, &[]));
-        again(&job, &output, &[]);
+        let output = folder.join(format!("killed after {stage}"));
+        killed += usize::from(killed_after(job, &output, stage, &[]));
+        again(job, &output, &[]);
         assert_eq!(tables(&output), expected, "{stage}");
         assert!(!output.join("_work").exists(), "{stage}");
     }
     assert!(killed + 2 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
-    assert_eq!(tables(&known), before);
+    undisturbed
 }
 
 /// Runs again, to the end: the record.

@@ -89,6 +89,7 @@ mod spans;
 mod spills;
 mod sql;
 mod stages;
+mod suffix_array;
 mod support;
 mod sweep;
 mod systems;

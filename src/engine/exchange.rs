@@ -25,6 +25,7 @@ use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 
 use super::repeated_keys::repeated_keys;
 use crate::operator::bucket_pairs::PairRule;
+use crate::operator::may_repeat::MayRepeat;
 use crate::operator::score::Scoring;
 use crate::plan::{
     Batches, Description, Gathered, OperatorExec, PartitionStore, Reads, Requirement, Shape, Task, only_input,
@@ -51,6 +52,15 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
             .is_some_and(|rule| matches!(rule, PairRule::All { .. }))
         {
             return self_joined(node, tasks);
+        }
+        if OperatorExec::<MayRepeat>::described(node.as_ref()).is_some() {
+            let below: Vec<_> = node.children().into_iter().cloned().collect();
+            let rows = Arc::clone(only_input(MayRepeat::NAME, &below)?);
+            // Rows that are exchanged can be read once only.
+            return Ok(Transformed::yes(match rows.exists(|node| Ok(is_exchange(node)))? {
+                true => rows,
+                false => repeated_keys(rows, tasks)?,
+            }));
         }
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {

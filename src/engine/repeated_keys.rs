@@ -19,7 +19,12 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, reset_plan_states};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -35,7 +40,8 @@ const KEYS_AT_ONCE: usize = 64;
 /// The rows of `input` whose first column, a UInt64, is also in another row, and few others. `tasks` partitions are read
 /// at once. `input` is read twice, so it must not have an exchange.
 pub(super) fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
-    OperatorExec::plan(RepeatedKeys { keys: most_keys(&input), tasks }, vec![input])
+    let keys = most_rows(&input).unwrap_or_else(|| most_keys(&input));
+    OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])
 }
 
 /// Drops rows whose key no other row has.
@@ -88,7 +94,7 @@ impl RepeatedKeys {
         context: &Arc<TaskContext>,
     ) -> Result<Option<SeenTwice>> {
         let Some(seen) = SeenTwice::for_keys(self.keys, context) else { return Ok(None) };
-        let (seen, input) = (Arc::new(seen), reset_plan_states(Arc::clone(input))?);
+        let (seen, input) = (Arc::new(seen), keys_of(reset_plan_states(Arc::clone(input))?, context)?);
         let partitions = stream::iter(0..input.output_partitioning().partition_count());
         let read = partitions.map(|partition| {
             let (rows, seen) = (input.execute(partition, Arc::clone(context)), Arc::clone(&seen));
@@ -106,6 +112,29 @@ async fn add_keys(mut rows: SendableRecordBatchStream, seen: &SeenTwice) -> Resu
         tokio::task::consume_budget().await;
     }
     Ok(())
+}
+
+/// The first column of `input`, so that only that one is read where the files have it.
+fn keys_of(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+    let name = input.schema().field(0).name().clone();
+    let key = vec![(Arc::new(Column::new(&name, 0)) as Arc<dyn PhysicalExpr>, name)];
+    let keys = Arc::new(ProjectionExec::try_new(key, input)?);
+    ProjectionPushdown::new().optimize(keys, context.session_config().options())
+}
+
+/// The rows of the files of `plan`; `None` if it may have more rows than those.
+fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    if let Some(scan) = file_scan(plan) {
+        let files = scan.file_groups.iter().flat_map(|group| group.iter());
+        let rows = files.map(|file| file.statistics.as_ref()?.num_rows.get_value().copied());
+        return Some(rows.sum::<Option<usize>>()? as u64);
+    }
+    match plan.cardinality_effect() {
+        CardinalityEffect::Equal | CardinalityEffect::LowerEqual if !plan.children().is_empty() => {
+            plan.children().into_iter().map(most_rows).sum()
+        }
+        _ => None,
+    }
 }
 
 /// The most keys that the files of `plan` can have: a key is a hash of 8 bytes, which does not compress.

@@ -2,6 +2,7 @@
 
 mod finished;
 mod id;
+mod known_places;
 pub mod neighbors;
 pub mod not_found;
 pub mod passage;

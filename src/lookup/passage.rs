@@ -4,9 +4,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::string::expr_fn::starts_with;
-use datafusion::prelude::{cast, col, lit};
+use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 
-use super::Finished;
+use super::known_places::known_places;
+use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::schema::Table;
 
@@ -23,20 +24,41 @@ pub struct Passage {
     pub documents: u64,
     /// Its beginning, as it is written in one place.
     pub sample: String,
-    /// The first of its places, the one that stays before the others: (id, source, char_start, char_end, kept).
-    pub places: Vec<RecordBatch>,
-    /// The number of all places.
+    /// Its places in the documents of the output, the one that stays before the others.
+    pub places: Places,
+    /// Its places in reference documents, by id; `None` if the output has none.
+    pub known: Option<Places>,
+}
+
+/// Places of a passage.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The first of them, with the columns of [`Passage::columns`].
+    pub first: Vec<RecordBatch>,
+    /// The number of all.
     pub all: u64,
 }
 
-/// The columns of [`Passage::places`].
-pub const PLACE: [&str; 5] = ["id", "source", "char_start", "char_end", "kept"];
+impl Passage {
+    /// The columns of its places: whether the document is a reference document is among them if the output has any.
+    pub fn columns(&self) -> &'static [&'static str] {
+        const COLUMNS: [&str; 6] = ["id", "source", "char_start", "char_end", "kept", "reference"];
+        if self.known.is_some() { &COLUMNS } else { &COLUMNS[..5] }
+    }
 
-/// The passage whose id begins with `id`, and `most` of its places.
+    /// The rows of its places, those in reference documents last.
+    pub fn rows(&self) -> Vec<RecordBatch> {
+        self.places.first.iter().chain(self.known.iter().flat_map(|known| &known.first)).cloned().collect()
+    }
+}
+
+/// The passage whose id begins with `id`, and `most` of its places, in the output's own documents and in reference documents. The texts
+/// of those are read if one of them has the passage.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if no passage has such an id, or several have;
-/// [`Kind::Input`](crate::error::Kind::Input) if the output has no passages.
+/// [`Kind::Input`](crate::error::Kind::Input) if the output has no passages, or the sources of reference documents are gone or have
+/// changed.
 pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passage> {
     if finished.job().passages.is_none() {
         return Err(Error::input(
@@ -45,29 +67,36 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     }
     let passages = finished.table(Table::Passages).await?;
     let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
-    let columns =
-        vec![text("passage_id"), text("sample"), col("words"), col("occurrences"), col("documents")];
+    let columns = vec![
+        text("passage_id"),
+        text("sample"),
+        col("words"),
+        col("occurrences"),
+        col("documents"),
+        col("reference_documents"),
+    ];
     let named = passages.filter(starts_with(col("passage_id"), lit(id)))?.select(columns)?;
     let batches = named.limit(0, Some(2))?.collect().await?;
     let mut found = Vec::new();
     for batch in &batches {
         let (ids, samples) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
-        let numbers = [2, 3, 4].map(|column| as_uint64_array(batch.column(column)));
-        let [words, occurrences, documents] = numbers;
-        let (words, occurrences, documents) = (words?, occurrences?, documents?);
+        let numbers = [2, 3, 4, 5].map(|column| as_uint64_array(batch.column(column)));
+        let [words, occurrences, documents, known] = numbers;
+        let (words, occurrences, documents, known) = (words?, occurrences?, documents?, known?);
         for row in 0..batch.num_rows() {
-            found.push(Passage {
+            let passage = Passage {
                 id: ids.value(row).to_owned(),
                 words: words.value(row),
                 occurrences: occurrences.value(row),
                 documents: documents.value(row),
                 sample: samples.value(row).to_owned(),
-                places: Vec::new(),
-                all: 0,
-            });
+                places: Places::default(),
+                known: finished.job().against.is_some().then(Places::default),
+            };
+            found.push((passage, known.value(row)));
         }
     }
-    let passage = match <[Passage; 1]>::try_from(found) {
+    let (mut passage, known) = match <[_; 1]>::try_from(found) {
         Ok([passage]) => passage,
         Err(found) if found.is_empty() => {
             return Err(Error::job(format!(
@@ -88,6 +117,31 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         col("id").sort(true, false),
         col("char_start").sort(true, false),
     ];
-    let places = places.sort(order)?.limit(0, Some(most))?.select(PLACE.map(col).to_vec())?.collect().await?;
-    Ok(Passage { places, all, ..passage })
+    let stays = places.clone().filter(col("kept_reference"))?;
+    let columns: Vec<Expr> = passage
+        .columns()
+        .iter()
+        .map(|&name| match name {
+            "reference" => lit(false).alias(name),
+            _ => col(name),
+        })
+        .collect();
+    let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
+    passage.places = Places { first, all };
+    if known > 0 {
+        let kept = kept_at(finished, stays).await?;
+        passage.known = Some(known_places(finished, (&passage.id, passage.words), &kept, most).await?);
+    }
+    Ok(passage)
+}
+
+/// The reference documents in which passages stay that spans have, and the first characters there.
+async fn kept_at(finished: &Finished, spans: DataFrame) -> Result<Vec<(Id, u64)>> {
+    let columns = vec![id::column_named("kept_id", finished.manifest().source.id), col("kept_char_start")];
+    let mut kept = Vec::new();
+    for batch in spans.select(columns)?.distinct()?.collect().await? {
+        let starts = as_uint64_array(batch.column(1))?.values().to_vec();
+        kept.extend(id::ids(batch.column(0))?.into_iter().zip(starts));
+    }
+    Ok(kept)
 }

@@ -55,19 +55,30 @@ impl<'a> Reread<'a> {
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
-        let mut wanted = Selection::of_rows(documents).await?;
         let mut texts = BTreeMap::new();
+        for read in self.documents(documents).await? {
+            texts.extend(texts_by_id(self.finished, read).await?);
+        }
+        Ok(texts)
+    }
+
+    /// (source, position) of documents -> their rows (source, position, id, text, ..), lazily, in a frame for each source that has some.
+    ///
+    /// # Errors
+    /// When no source has a document.
+    pub(super) async fn documents(&self, documents: DataFrame) -> Result<Vec<DataFrame>> {
+        let mut wanted = Selection::of_rows(documents).await?;
+        let mut all = Vec::new();
         for (Job { source, .. }, listed) in &self.sources {
             let of_source = listed.take(&mut wanted);
             if of_source.is_empty() {
                 continue;
             }
             let request = Request::only(of_source);
-            let read = source::read(self.finished.session(), source, listed, request).await?.frame;
-            texts.extend(texts_by_id(self.finished, read).await?);
+            all.push(source::read(self.finished.session(), source, listed, request).await?.frame);
         }
         wanted.all_taken()?;
-        Ok(texts)
+        Ok(all)
     }
 
     /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), whose numbers can be compared with those
@@ -100,8 +111,18 @@ impl<'a> Reread<'a> {
 /// The texts of the documents `ids` of the second source. Reads all of that source.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if that source is gone or has changed.
+/// As [`known_source`].
 pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
+    let wanted = ids.iter().map(Id::literal).collect();
+    let read = known_source(finished).await?.filter(col("id").in_list(wanted, false))?;
+    texts_by_id(finished, read).await
+}
+
+/// The documents (source, position, id, text, ..) of the second source that were compared. Lazy.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if that source is gone or has changed.
+pub(super) async fn known_source(finished: &Finished) -> Result<DataFrame> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
@@ -120,14 +141,13 @@ pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Re
         return changed(&how);
     }
     let read = source::read(finished.session(), source, &listed, Request::all()).await?.frame;
-    let wanted = ids.iter().map(Id::literal).collect();
-    let read = read.filter(col("id").in_list(wanted, false))?.with_column("source", utf8("source"))?;
+    let read = read.with_column("source", utf8("source"))?;
     // Of several documents with one id, only one was compared.
     let rejects = finished.table(Table::ReferenceRejects).await?;
     let rejects = rejects
         .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
     let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
-    texts_by_id(finished, rejects.join(read, JoinType::RightAnti, left, right, None)?).await
+    Ok(rejects.join(read, JoinType::RightAnti, left, right, None)?)
 }
 
 /// The texts of documents (id, text, ..), by id.

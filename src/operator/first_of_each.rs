@@ -6,10 +6,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
-use arrow::compute::{SortOptions, concat_batches, take};
-use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef};
-use datafusion::common::cast::as_uint64_array;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow::compute::{SortOptions, concat, interleave, partition, take};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortRequirement};
@@ -17,12 +16,15 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
+use super::with_flag;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-/// Rows (key_0, key_1: UInt64, order.., .., of_first..) -> all of them with a last column `is_first: Boolean`, which is true for the
-/// first row of each key (key_0, key_1) in the order of the columns behind it. The columns `of_first` have the values of that row.
+/// Rows (key.., order.., .., of_first..) -> all of them with a last column `is_first: Boolean`, which is true for the first row of each
+/// key in the order of the columns behind it. The columns `of_first` have the values of that row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirstOfEach {
+    /// The number of columns of the key, at least one.
+    pub key: usize,
     /// How each of the columns is ordered that follow the key.
     pub order: Vec<Order>,
     /// The number of columns at the end that get the values of the first row.
@@ -36,51 +38,57 @@ pub(crate) struct Order {
     pub nulls_first: bool,
 }
 
-/// The columns of the key.
-const KEY: usize = 2;
-
 /// The columns of the rows, and `is_first`.
 pub(crate) fn marked(rows: &Schema) -> SchemaRef {
-    let mut fields = SchemaBuilder::from(&rows.fields);
-    fields.push(Field::new("is_first", DataType::Boolean, false));
-    Arc::new(fields.finish().with_metadata(rows.metadata.clone()))
+    with_flag(rows, "is_first")
 }
 
-/// The first row of the key that was read last; `None` before the first batch.
-type First = Option<RecordBatch>;
+/// The first row of the key that was read last, by its columns of the key and those `of_first`; `None` before the first batch.
+type First = Option<Vec<ArrayRef>>;
 
 impl FirstOfEach {
     /// Marks the rows of a batch, which follow `first` and rows of its key.
     fn mark(&self, batch: &RecordBatch, first: &mut First) -> Result<RecordBatch> {
-        // The row before the batch has the values of a key that continues in it.
-        let before = usize::from(first.is_some());
-        let rows = match first {
-            Some(first) => concat_batches(&batch.schema(), [&*first, batch])?,
-            None => batch.clone(),
+        let rows = batch.num_rows();
+        let own = batch.num_columns().saturating_sub(self.of_first);
+        // Only these columns are looked at; all others stay as they are.
+        let (keys, of_first) = (&batch.columns()[..self.key], &batch.columns()[own..]);
+        let runs = if rows > 0 { partition(keys)?.ranges() } else { Vec::new() };
+        // The key of the batch before may continue in this one.
+        let before = match first.as_ref() {
+            Some(first) if rows > 0 && continues(first, keys)? => Some(&first[self.key..]),
+            _ => None,
         };
-        let (high, low) =
-            (as_uint64_array(rows.column(0))?.values(), as_uint64_array(rows.column(1))?.values());
-        let mut firsts: Vec<u32> = Vec::with_capacity(rows.num_rows());
-        for row in 0..rows.num_rows() {
-            let same = row.checked_sub(1).filter(|&last| high[last] == high[row] && low[last] == low[row]);
-            // A batch has fewer than 2^32 rows.
-            firsts.push(same.map_or(row as u32, |last| firsts[last]));
+        // Of each row, the first one of its key: in this batch, or the one before it.
+        let mut firsts = Vec::with_capacity(rows);
+        for run in &runs {
+            let is_before = run.start == 0 && before.is_some();
+            let place = if is_before { (0, 0) } else { (1, run.start) };
+            firsts.extend(std::iter::repeat_n(place, run.len()));
         }
-        if let Some(&last) = firsts.last() {
-            // A copy, so that the batch is not held.
-            *first = Some(concat_batches(&batch.schema(), [&rows.slice(last as usize, 1)])?);
-        }
-        let own = (before..).zip(&firsts[before..]);
-        let is_first: BooleanArray = own.map(|(row, &first)| Some(first as usize == row)).collect();
-        let of_first = UInt32Array::from_iter_values(firsts[before..].iter().copied());
-        let mut columns = batch.columns().to_vec();
-        let copied = columns.len().saturating_sub(self.of_first);
-        for (at, column) in columns.iter_mut().enumerate().skip(copied) {
-            *column = take(rows.column(at), &of_first, None)?;
+        let is_first: BooleanArray =
+            (0..).zip(&firsts).map(|(row, &first)| Some(first == (1, row))).collect();
+        let mut columns = batch.columns()[..own].to_vec();
+        for (at, column) in of_first.iter().enumerate() {
+            let before = before.map_or(column, |before| &before[at]);
+            columns.push(interleave(&[before.as_ref(), column.as_ref()], &firsts)?);
         }
         columns.push(Arc::new(is_first));
+        if let Some(&(1, row)) = firsts.last() {
+            // Copies, so that the batch is not held.
+            let row = UInt32Array::from(vec![row as u32]);
+            let copied = keys.iter().chain(of_first).map(|column| take(column, &row, None));
+            *first = Some(copied.collect::<std::result::Result<_, _>>()?);
+        }
         Ok(RecordBatch::try_new(marked(&batch.schema()), columns)?)
     }
+}
+
+/// Whether the first row of `keys` has the key of `first`.
+fn continues(first: &[ArrayRef], keys: &[ArrayRef]) -> Result<bool> {
+    let both = first.iter().zip(keys).map(|(first, key)| concat(&[first.as_ref(), key.slice(0, 1).as_ref()]));
+    let both = both.collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(partition(&both)?.len() == 1)
 }
 
 impl fmt::Display for FirstOfEach {
@@ -96,22 +104,18 @@ impl Description for FirstOfEach {
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let columns = only_input(Self::NAME, inputs)?.schema();
-        let key: Vec<_> = columns.fields().iter().take(KEY).map(|field| field.data_type()).collect();
-        if key != [&DataType::UInt64; KEY] || columns.fields().len() < KEY + self.order.len() + self.of_first
-        {
-            return plan_err!(
-                "a first row is found by two numbers and {} columns, not by {columns}",
-                self.order.len()
-            );
+        let (key, order) = (self.key, self.order.len());
+        if key == 0 || columns.fields().len() < key + order + self.of_first {
+            return plan_err!("a first row is found by {key} and {order} columns, not by {columns}");
         }
         let column =
             |at: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(columns.field(at).name(), at)) };
-        let low = PhysicalSortRequirement::new(column(1), Some(SortOptions::default()));
-        let further = (KEY..).zip(&self.order).map(|(at, order)| {
+        let low = (1..key).map(|at| PhysicalSortRequirement::new(column(at), Some(SortOptions::default())));
+        let further = (key..).zip(&self.order).map(|(at, order)| {
             let Order { descending, nulls_first } = *order;
             PhysicalSortRequirement::new(column(at), Some(SortOptions { descending, nulls_first }))
         });
-        let sorted = Requirement::sorted_further(column(0), std::iter::once(low).chain(further));
+        let sorted = Requirement::sorted_further(column(0), low.chain(further));
         Shape::over(inputs, marked(&columns), vec![sorted])
     }
 
@@ -149,7 +153,7 @@ mod tests {
             for row in &rows {
                 firsts.entry([row[0], row[1]]).or_insert(*row);
             }
-            let operator = FirstOfEach { order: vec![Order { descending: false, nulls_first: false }], of_first: 1 };
+            let operator = FirstOfEach { key: 2, order: vec![Order { descending: false, nulls_first: false }], of_first: 1 };
             let (mut first, mut rest, mut sizes) = (None, &rows[..], sizes.into_iter().cycle());
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));

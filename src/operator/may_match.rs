@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef, UInt64Type};
+use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{CountedTokens, HeldTokens};
+use super::token_counts::{CountedTokens, Held};
+use super::with_flag;
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
@@ -43,7 +44,7 @@ pub(crate) enum MatchRule {
 }
 
 impl MayMatch {
-    fn mark(&self, batch: &RecordBatch, held: &HeldTokens) -> Result<RecordBatch> {
+    fn mark(&self, batch: &RecordBatch, held: &Held<CountedTokens>) -> Result<RecordBatch> {
         let Some(tokens) = batch.columns().last() else { return internal_err!("documents have tokens") };
         let tokens = tokens.as_list::<i32>();
         let (ends, values) = (tokens.offsets(), tokens.values().as_primitive::<UInt64Type>().values());
@@ -52,7 +53,7 @@ impl MayMatch {
                 true => ends[row] as usize..ends[row + 1] as usize,
                 false => 0..0,
             };
-            let mut rules = self.rules.iter().zip(&held.tokens);
+            let mut rules = self.rules.iter().zip(&held.of_plans);
             rules.any(|(rule, counted)| rule.keeps(&values[of_row.clone()], counted, self.probes))
         });
         let mut columns = batch.columns().to_vec();
@@ -63,9 +64,7 @@ impl MayMatch {
 
 /// The columns of the documents, and `may_match`.
 pub(crate) fn marked(documents: &Schema) -> SchemaRef {
-    let mut fields = SchemaBuilder::from(&documents.fields);
-    fields.push(Field::new("may_match", DataType::Boolean, false));
-    Arc::new(fields.finish().with_metadata(documents.metadata.clone()))
+    with_flag(documents, "may_match")
 }
 
 impl MatchRule {
@@ -97,7 +96,7 @@ impl fmt::Display for MayMatch {
 impl Description for MayMatch {
     const NAME: &'static str = "MayMatchExec";
 
-    type Shared = SharedValue<HeldTokens>;
+    type Shared = SharedValue<Held<CountedTokens>>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let Some((documents, counters)) = inputs.split_last() else {
@@ -118,7 +117,7 @@ impl Description for MayMatch {
         let documents = task.rows_of(counters.len())?;
         let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
         let batches = futures::stream::once(async move {
-            let held = shared.get(HeldTokens::read("MayMatch", self.bits, counters, task.context)).await?;
+            let held = shared.get(Held::read("MayMatch", self.bits, counters, task.context)).await?;
             Ok::<_, DataFusionError>(documents.map(move |batch| self.mark(&batch?, &held)))
         });
         Ok(batches.try_flatten().boxed())

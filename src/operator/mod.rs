@@ -6,6 +6,8 @@
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
 //! - `shingle_counts`, `suspects`, `tally`, `without_frequent`: the shingles that too many documents have, and sets without them.
 //! - `first_of_each`: the first row of each key, and its values in all rows of the key.
+//! - `lists`: the values of each key as a list.
+//! - `may_repeat`: the rows whose key another row may have.
 //! - `losses`: what is lost when the duplicates of clusters are removed.
 //! - `may_match`: the reference documents that may match new documents.
 //! - `represent`: the representative of each document of a component.
@@ -23,8 +25,10 @@ pub mod dense_pairs;
 pub(crate) mod first_of_each;
 #[cfg(test)]
 mod fixtures;
+pub(crate) mod lists;
 pub(crate) mod losses;
 pub(crate) mod may_match;
+pub(crate) mod may_repeat;
 mod node;
 mod pair_builder;
 pub(crate) mod prefixes;
@@ -40,4 +44,15 @@ pub(crate) mod tally;
 pub(crate) mod token_counts;
 pub(crate) mod without_frequent;
 
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef};
+
 pub(crate) use node::{Operator, OperatorPlanner, apply};
+
+/// The columns of `rows`, and a last one `name: Boolean` without nulls.
+fn with_flag(rows: &Schema, name: &str) -> SchemaRef {
+    let mut fields = SchemaBuilder::from(&rows.fields);
+    fields.push(Field::new(name, DataType::Boolean, false));
+    Arc::new(fields.finish().with_metadata(rows.metadata.clone()))
+}

@@ -20,8 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::bucket_pairs::PairRule;
 use super::dense_pairs::Pass;
 use super::first_of_each::FirstOfEach;
+use super::lists::Lists;
 use super::losses::CountLosses;
 use super::may_match::MayMatch;
+use super::may_repeat::MayRepeat;
 use super::prefixes::Prefixes;
 use super::represent::Represent;
 use super::score::Scoring;
@@ -111,7 +113,17 @@ operators! {
         Some(documents) => super::tally::schema(documents.schema().as_arrow()),
         None => Arc::new(Schema::empty()),
     },
-    /// Input: (key_0, key_1, order.., ..), whose columns stay. See [`super::first_of_each`].
+    /// Input: (key: UInt64, value). See [`super::lists`].
+    Lists(Lists) => |inputs| match inputs.last() {
+        Some(rows) => super::lists::schema(rows.schema().as_arrow()),
+        None => Arc::new(Schema::empty()),
+    },
+    /// Input: (key: UInt64, ..), whose columns stay. See [`super::may_repeat`].
+    MayRepeat(MayRepeat) => |inputs| match inputs.last() {
+        Some(rows) => Arc::new(rows.schema().as_arrow().clone()),
+        None => Arc::new(Schema::empty()),
+    },
+    /// Input: (key.., order.., ..), whose columns stay. See [`super::first_of_each`].
     FirstOfEach(FirstOfEach) => |inputs| match inputs.last() {
         Some(rows) => super::first_of_each::marked(rows.schema().as_arrow()),
         None => Arc::new(Schema::empty()),

@@ -21,7 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{Counts, HeldCounts};
+use super::token_counts::{Counts, Held};
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
@@ -86,7 +86,7 @@ impl fmt::Display for Prefixes {
 impl Description for Prefixes {
     const NAME: &'static str = "PrefixesExec";
 
-    type Shared = SharedValue<HeldCounts>;
+    type Shared = SharedValue<Held<Counts>>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         // The documents come last: the output has their partitions.
@@ -106,7 +106,7 @@ impl Description for Prefixes {
         let documents = task.rows_of(counters.len())?;
         let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
         let batches = futures::stream::once(async move {
-            let held = shared.get(HeldCounts::read("Prefixes", self.bits, counters, task.context)).await?;
+            let held = shared.get(Held::read("Prefixes", self.bits, counters, task.context)).await?;
             let mut room = Vec::new();
             let prefixes = documents.map(move |batch| self.tokens_of(&batch?, &held, &mut room));
             Ok::<_, DataFusionError>(prefixes)
@@ -119,13 +119,13 @@ impl Prefixes {
     fn tokens_of(
         &self,
         batch: &RecordBatch,
-        held: &HeldCounts,
+        held: &Held<Counts>,
         room: &mut Vec<(u8, u64)>,
     ) -> Result<RecordBatch> {
         let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());
         let (mut sizes, mut positions) = (UInt32Builder::new(), UInt32Builder::new());
         let keys = as_uint64_array(batch.column(0))?;
-        let [counts, of_prefixes @ ..] = &held.counts[..] else {
+        let [counts, of_prefixes @ ..] = &held.of_plans[..] else {
             return internal_err!("prefixes have no counters");
         };
         for (&doc, set) in keys.values().iter().zip(batch.column(1).as_list::<i32>().iter()) {

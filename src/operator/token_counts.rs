@@ -34,7 +34,7 @@ pub(crate) fn schema() -> SchemaRef {
 
 /// Counters; their number is a power of two.
 #[derive(Debug)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     bits: u32,
     counts: Vec<u8>,
 }
@@ -105,15 +105,24 @@ impl Counts {
     }
 }
 
-/// The counters of several plans, and the memory that is reserved for them.
+/// What is looked up in the counters of several plans, and the memory that is reserved for it.
 #[derive(Debug)]
-pub(crate) struct HeldCounts {
-    pub(super) counts: Vec<Counts>,
+pub(crate) struct Held<T> {
+    pub(super) of_plans: Vec<T>,
     _held: MemoryReservation,
 }
 
-impl HeldCounts {
-    /// Reads `2^bits` counters of each plan, which are reserved in the memory pool as `consumer`.
+/// What is kept of counters.
+pub(crate) trait OfCounts {
+    /// Takes it from all counters of a plan.
+    fn of(counts: Counts) -> Self;
+
+    /// Bytes that it takes.
+    fn bytes(&self) -> usize;
+}
+
+impl<T: OfCounts> Held<T> {
+    /// Reads `2^bits` counters of each plan, and reserves them in the memory pool as `consumer`.
     pub(super) async fn read(
         consumer: &str,
         bits: u32,
@@ -121,59 +130,53 @@ impl HeldCounts {
         context: Arc<TaskContext>,
     ) -> Result<Self> {
         let held = MemoryConsumer::new(consumer).register(context.memory_pool());
-        held.try_grow(plans.len() << bits)?;
-        let mut counts = Vec::with_capacity(plans.len());
+        let mut of_plans: Vec<T> = Vec::with_capacity(plans.len());
         for plan in plans {
-            counts.push(Counts::read(bits, plan, &context).await?);
+            held.try_grow(1 << bits)?;
+            of_plans.push(T::of(Counts::read(bits, plan, &context).await?));
+            held.resize(of_plans.iter().map(T::bytes).sum());
         }
-        Ok(Self { counts, _held: held })
+        Ok(Self { of_plans, _held: held })
+    }
+}
+
+impl OfCounts for Counts {
+    fn of(counts: Counts) -> Self {
+        counts
+    }
+
+    fn bytes(&self) -> usize {
+        self.counts.len()
     }
 }
 
 /// The tokens that were counted: one bit for each counter, so that the processor's cache holds them.
 #[derive(Debug)]
-pub(super) struct CountedTokens {
+pub(crate) struct CountedTokens {
     bits: u32,
     counted: Vec<u64>,
 }
 
-impl CountedTokens {
-    fn of(counts: &Counts) -> Self {
+impl OfCounts for CountedTokens {
+    fn of(counts: Counts) -> Self {
         let counted = counts.counts.chunks(u64::BITS as usize).map(|counts| {
             counts.iter().enumerate().fold(0, |word, (at, &count)| word | u64::from(count > 0) << at)
         });
         Self { bits: counts.bits, counted: counted.collect() }
     }
 
+    fn bytes(&self) -> usize {
+        self.counted.len() * size_of::<u64>()
+    }
+}
+
+impl CountedTokens {
     /// Whether the token was counted, by `probes` counters of its own.
     pub(super) fn has(&self, token: u64, probes: u32) -> bool {
         (0..probes).all(|probe| {
             let at = place(probed(token, probe), self.bits);
             self.counted[at / u64::BITS as usize] >> (at % u64::BITS as usize) & 1 == 1
         })
-    }
-}
-
-/// The tokens of several plans that were counted, and the memory that is reserved for them.
-#[derive(Debug)]
-pub(crate) struct HeldTokens {
-    pub(super) tokens: Vec<CountedTokens>,
-    _held: MemoryReservation,
-}
-
-impl HeldTokens {
-    /// Reads `2^bits` counters of each plan, which are reserved in the memory pool as `consumer`.
-    pub(super) async fn read(
-        consumer: &str,
-        bits: u32,
-        plans: Vec<Arc<dyn ExecutionPlan>>,
-        context: Arc<TaskContext>,
-    ) -> Result<Self> {
-        let HeldCounts { counts, _held: held } = HeldCounts::read(consumer, bits, plans, context).await?;
-        let tokens: Vec<_> = counts.iter().map(CountedTokens::of).collect();
-        drop(counts);
-        held.resize(tokens.iter().map(|tokens| tokens.counted.len() * size_of::<u64>()).sum());
-        Ok(Self { tokens, _held: held })
     }
 }
 

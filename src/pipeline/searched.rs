@@ -27,7 +27,16 @@ impl StageContext<'_> {
         };
         let read = source::read(self.session(), &self.job.source, listed, Request::all()).await?;
         let documents = frames::documents::documents(read.frame)?;
-        frames::spans::compared(documents, self.table(Table::Rejects)?)
+        self.compared(documents, Table::Rejects)
+    }
+
+    /// The texts (doc, text) of `documents` that are not among the `rejects`.
+    fn compared(&self, documents: DataFrame, rejects: Table) -> Result<DataFrame> {
+        match self.rows(rejects) {
+            // Every document is compared, so no join and no look at the texts is needed.
+            0 => Ok(documents.select(vec![col("doc"), col("text")])?),
+            _ => frames::spans::compared(documents, self.table(rejects)?),
+        }
     }
 
     /// The texts (doc, text) of all reference documents that can be compared, without those that this run replaces.
@@ -38,7 +47,7 @@ impl StageContext<'_> {
                 let read = source::read(self.session(), of, listed, Request::all()).await?;
                 let documents = frames::documents::documents(read.frame)?;
                 let documents = frames::reference::with_second_source_keys(documents)?;
-                frames::spans::compared(documents, self.table(Table::ReferenceRejects)?)
+                self.compared(documents, Table::ReferenceRejects)
             }
             Some(ReferenceDocuments::Outputs(outputs)) => {
                 let places = self.places_in_outputs(outputs)?;
@@ -111,9 +120,19 @@ impl StageContext<'_> {
 
     /// All documents with the columns that order them, see [`frames::spans::in_turn`].
     pub(super) fn in_turn(&self) -> Result<DataFrame> {
+        self.in_turn_among(Ok)
+    }
+
+    /// The same of those documents only that have a row in `table` (doc, ..).
+    pub(super) fn in_turn_of(&self, table: WorkTable) -> Result<DataFrame> {
+        let needed = self.table(table)?.select(vec![col("doc").alias("needed")])?.distinct()?;
+        self.in_turn_among(|documents| frames::sketches::among(documents, needed.clone()))
+    }
+
+    fn in_turn_among(&self, among: impl Fn(DataFrame) -> Result<DataFrame>) -> Result<DataFrame> {
         let mut columns = by_group::ordered(self.job)?;
         columns.extend(["source", "position"].map(col));
-        let documents = self.table(Table::Documents)?.select(columns)?;
+        let documents = among(self.table(Table::Documents)?.select(columns)?)?;
         let clusters = self.table(Table::Clusters)?;
         let spared = match Spared.is_in(self.job) {
             true => Some(self.table(Table::Spared)?),
@@ -126,7 +145,7 @@ impl StageContext<'_> {
         let nowhere = [lit(ScalarValue::Utf8(None)), lit(ScalarValue::UInt64(None))];
         let [source, position] = nowhere;
         // Only spans of new documents are written.
-        let known = known.with_column("source", source)?.with_column("position", position)?;
+        let known = among(known)?.with_column("source", source)?.with_column("position", position)?;
         frames::spans::in_turn(documents, clusters, spared, Some((known, of_new)))
     }
 }

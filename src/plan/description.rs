@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
 };
@@ -186,6 +187,21 @@ impl Shape {
         let properties = properties(schema, input.output_partitioning().clone(), input)
             .with_scheduling_type(input.properties().scheduling_type);
         Self { partitions_matter: true, ..Self::new(Arc::new(properties), vec![Requirement::none()]) }
+    }
+
+    /// Promises that the rows of a key are in the partition in which those of `input` are, if `input` is partitioned by its first
+    /// column, which is also the first one of the output.
+    pub(crate) fn partitioned_as(self, input: &Arc<dyn ExecutionPlan>) -> Self {
+        let is_first = |key: &Arc<dyn PhysicalExpr>| {
+            key.downcast_ref::<Column>().is_some_and(|column| column.index() == 0)
+        };
+        match input.output_partitioning() {
+            by @ Partitioning::Hash(key, _) if matches!(key.as_slice(), [only] if is_first(only)) => {
+                let properties = self.properties.as_ref().clone().with_partitioning(by.clone());
+                Self { properties: Arc::new(properties), ..self }
+            }
+            _ => self,
+        }
     }
 
     /// Requires that partitions with the same number have the same keys in all inputs.

@@ -8,7 +8,7 @@ use super::arguments::{self, Lists};
 use super::row_function::RowFunction;
 use super::shingles::{settings, text_and_settings};
 use crate::job::Shingle;
-use crate::kernel::text::winnow::{run_of, winnow};
+use crate::kernel::text::winnow::{hash_runs, run_of, winnow};
 use crate::kernel::text::written_words::WrittenWords;
 
 /// The winnowed hashes of a text, at least one for every window of `length` words: `fingerprints(text, length, ..)`, with the settings
@@ -48,8 +48,8 @@ impl RowFunction for Fingerprints {
                 lists.push_null();
                 continue;
             };
-            words.cut(text);
-            words.hashes_of_runs(run, &mut hashes);
+            words.hashes_of(text, &mut hashes);
+            hash_runs(&mut hashes, run);
             winnow(&hashes, length - run + 1, |at| lists.values.push(hashes[at]));
             lists.end_row()?;
         }

@@ -1,5 +1,5 @@
-//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function` and
-//! `pair_function` are what they have in common.
+//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function`,
+//! `list_function` and `pair_function` are what they have in common.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -20,6 +20,7 @@ mod containment;
 mod document_key;
 mod fingerprints;
 mod jaccard;
+mod list_function;
 mod lsh_bands;
 mod minhash;
 mod minhash_similarity;
@@ -51,6 +52,7 @@ use containment::Containment;
 use document_key::DocumentKey;
 use fingerprints::Fingerprints;
 use jaccard::Jaccard;
+use list_function::ListUdf;
 use lsh_bands::LshBands;
 use minhash::Minhash;
 use minhash_similarity::MinhashSimilarity;
@@ -91,12 +93,12 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         shared(RowUdf::<DocumentKey>::default()),
         shared(RowUdf::<ShingleTexts>::default()),
-        shared(ShingleSamples::default()),
+        shared(ListUdf::<ShingleSamples>::default()),
         shared(Passages::default()),
         shared(RowUdf::<Units>::default()),
         shared(RowUdf::<Fingerprints>::default()),
-        shared(Windows::default()),
-        shared(WordRuns::default()),
+        shared(ListUdf::<Windows>::default()),
+        shared(ListUdf::<WordRuns>::default()),
         shared(RowUdf::<WordCount>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
@@ -134,7 +136,7 @@ pub mod expr_fn {
     use datafusion::prelude::lit;
 
     use super::{
-        Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
+        Containment, DocumentKey, Fingerprints, Jaccard, ListUdf, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
         ShingleTexts, Shingles, SignatureSet, Units, UnsignedBits, Windows, WordCount, WordRuns,
     };
@@ -159,7 +161,7 @@ pub mod expr_fn {
     pub(crate) fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
         let mut arguments = cut_arguments(text, by);
         arguments.insert(1, numbers);
-        call(ShingleSamples::default(), arguments)
+        call(ListUdf::<ShingleSamples>::default(), arguments)
     }
 
     /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the rules of
@@ -180,13 +182,13 @@ pub mod expr_fn {
     /// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
     pub(crate) fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
         let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
-        call(Windows::default(), arguments)
+        call(ListUdf::<Windows>::default(), arguments)
     }
 
     /// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
     pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
         let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
-        call(WordRuns::default(), arguments)
+        call(ListUdf::<WordRuns>::default(), arguments)
     }
 
     /// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.

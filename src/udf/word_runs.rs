@@ -2,23 +2,20 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType, UInt64Type};
-use datafusion::common::{Result, internal_datafusion_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
 
 use super::arguments;
 use super::fingerprints::Fingerprints;
+use super::list_function::ListFunction;
 use super::row_function::RowFunction;
 use super::struct_lists::{StructLists, type_of};
-use super::windows::text_list_and_settings;
 use crate::kernel::text::runs::{RepeatedWindow, runs};
 use crate::kernel::text::written_words::WrittenWords;
 
 /// The runs of words of a text that are in repeated windows: `word_runs(text, windows, gap, length, ..)`, with the settings of
 /// `shingles` behind the length.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct WordRuns {
-    signature: Signature,
-}
+#[derive(Debug)]
+pub(crate) enum WordRuns {}
 
 /// The columns of a repeated window: its first word, whether it is its first occurrence, how often it occurs, how many reference
 /// documents have it, and the document and the character in which its first occurrence begins.
@@ -41,41 +38,24 @@ pub(crate) const RUN: [&str; 12] = [
     "kept_char_start",
 ];
 
-impl Default for WordRuns {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
-    }
-}
+impl ListFunction for WordRuns {
+    const NAME: &'static str = "word_runs";
 
-impl ScalarUDFImpl for WordRuns {
-    fn name(&self) -> &str {
-        "word_runs"
+    fn list(given: &DataType) -> DataType {
+        given.clone()
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn result() -> DataType {
+        type_of(RUN)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(type_of(RUN))
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let windows = given.get(1).cloned().unwrap_or(DataType::Null);
-        text_list_and_settings(self.name(), given, windows)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let literals = arguments::scalars(args.args.get(2..).unwrap_or_default());
-        let gap = arguments::integer(self.name(), "gap", literals.first().copied(), 0, None)? as usize;
-        let (length, by) = Fingerprints::settings(literals.get(1..).unwrap_or_default())?;
-        let arrays = ColumnarValue::values_to_arrays(args.args.get(..2).unwrap_or_default())?;
-        let [texts, lists] = <[ArrayRef; 2]>::try_from(arrays)
-            .map_err(|_| internal_datafusion_err!("word_runs takes a text and a list"))?;
-        let lists: &ListArray = arguments::downcast(&lists)?;
+    fn rows(texts: &ArrayRef, lists: &ArrayRef, settings: &[Option<&ScalarValue>]) -> Result<ArrayRef> {
+        let gap = arguments::integer(Self::NAME, "gap", settings.first().copied(), 0, None)? as usize;
+        let (length, by) = Fingerprints::settings(settings.get(1..).unwrap_or_default())?;
+        let lists: &ListArray = arguments::downcast(lists)?;
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let mut found = StructLists::with_capacity(texts.len());
-        for (row, text) in arguments::texts(self.name(), &texts)?.enumerate() {
+        for (row, text) in arguments::texts(Self::NAME, texts)?.enumerate() {
             let Some(text) = text.filter(|_| lists.is_valid(row)) else {
                 found.push_null();
                 continue;
@@ -104,7 +84,7 @@ impl ScalarUDFImpl for WordRuns {
             }
             found.end_row()?;
         }
-        found.finish(RUN).map(ColumnarValue::Array)
+        found.finish(RUN)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::cli::support::{arguments, print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::lookup::passage::{self, PLACE};
+use crate::lookup::passage;
 use crate::lookup::rows::{self, Csv, Field};
 use crate::lookup::show::{self, First, Pair, Texts};
 use crate::lookup::side_by_side::{Common, Extent, common};
@@ -141,9 +141,9 @@ impl Show {
             passage::passage(&finished, id, self.top.get()).await
         })?;
         match (self.json, self.csv.kind()) {
-            (true, _) => print::result(&rows::json_lines(&passage.places)?),
+            (true, _) => print::result(&rows::json_lines(&passage.rows())?),
             (false, Some(kind)) => {
-                print::result(&CsvArguments::for_output(rows::csv(&PLACE, &passage.places, kind)?))
+                print::result(&CsvArguments::for_output(rows::csv(passage.columns(), &passage.rows(), kind)?))
             }
             (false, None) => print::result(&passage_text(&passage)?),
         }

@@ -5,15 +5,16 @@ use arrow::array::RecordBatch;
 use super::{print, side_by_side};
 use crate::error::Result;
 use crate::error::visible::visible;
-use crate::lookup::passage::{PLACE, Passage};
+use crate::lookup::passage::{Passage, Places};
 use crate::lookup::rows;
 
-/// The passage with its counts, a sample, and a table of its places.
+/// The passage with its counts, a sample, and a table of its places, and another of those in reference documents.
 ///
 /// # Errors
 /// When Arrow cannot format a type.
 pub(in crate::cli) fn passage_text(passage: &Passage) -> Result<String> {
-    let Passage { id, words, occurrences, documents, sample, places, all } = passage;
+    let Passage { id, words, occurrences, documents, sample, places, known } = passage;
+    let all = &places.all;
     let (words, documents) = (print::counted(*words, "word"), print::counted(*documents, "document"));
     let mut text = format!("passage {id}: {words}, occurs {} in {documents}", print::counted(*all, "time"));
     if occurrences > all {
@@ -21,7 +22,17 @@ pub(in crate::cli) fn passage_text(passage: &Passage) -> Result<String> {
     }
     text.push_str("\n\n");
     sample.lines().for_each(|line| text += &format!("    {}\n", visible(line)));
-    text += &format!("\n{}", print::table(&PLACE, &rows::cells(places)?));
-    let shown: usize = places.iter().map(RecordBatch::num_rows).sum();
-    Ok(text + &side_by_side::left_out(*all, shown, "place", "--top"))
+    text += &table(passage.columns(), places)?;
+    if let Some(known) = known.as_ref().filter(|known| known.all > 0) {
+        text += &format!("\nin reference documents it occurs {}\n", print::counted(known.all, "time"));
+        text += &table(passage.columns(), known)?;
+    }
+    Ok(text)
+}
+
+/// A table of places, and how many are left out.
+fn table(columns: &[&str], places: &Places) -> Result<String> {
+    let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
+    let table = print::table(columns, &rows::cells(&places.first)?);
+    Ok(format!("\n{table}{}", side_by_side::left_out(places.all, shown, "place", "--top")))
 }

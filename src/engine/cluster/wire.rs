@@ -195,7 +195,9 @@ mod tests {
     use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense_pairs::{DensePairs, Pass};
     use crate::operator::first_of_each::{FirstOfEach, Order};
+    use crate::operator::lists::Lists;
     use crate::operator::may_match::{MatchRule, MayMatch};
+    use crate::operator::may_repeat::MayRepeat;
     use crate::operator::prefixes::{Prefixes, Tokens};
     use crate::operator::represent::Represent;
     use crate::operator::score::{Probe, Scoring};
@@ -234,7 +236,7 @@ mod tests {
                 min_shared: 3,
             };
             let probe = Probe::All { left, right: left, segments };
-            let first = FirstOfEach { order: vec![Order { descending: true, nulls_first: false }], of_first: 1 };
+            let first = FirstOfEach { key: 2, order: vec![Order { descending: true, nulls_first: false }], of_first: 1 };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
             let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
@@ -255,6 +257,8 @@ mod tests {
                 (Operator::Represent(Represent(Division::Whole(ClusterMethod::Representative))), one(&[UInt64, UInt64, UInt64, Float64])),
                 (Operator::Represent(Represent(Division::Part(ClusterMethod::Components))), one(&[UInt64, UInt64, UInt64, Float64])),
                 (Operator::FirstOfEach(first), one(&[UInt64, UInt64, Float64, Boolean])),
+                (Operator::Lists(Lists), one(&[UInt64, Float64])),
+                (Operator::MayRepeat(MayRepeat), one(&[UInt64, Float64])),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
                 let plan = operator.over(inputs.clone()).unwrap();

@@ -28,11 +28,11 @@ pub(crate) fn units(
     words: &mut WrittenWords,
     mut found: impl FnMut(Unit),
 ) {
-    let mut chars = 0;
+    let (mut chars, is_ascii) = (0, text.is_ascii());
     each_unit(text, unit, |bytes| {
         let written = &text[bytes.clone()];
         let start = chars;
-        chars += written.chars().count();
+        chars += if is_ascii { written.len() } else { written.chars().count() };
         words.cut(written);
         if words.len() >= min_words.max(1) {
             let (words, hash) = (words.len(), words.hash(0..words.len()));

@@ -1,7 +1,6 @@
 //! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003): few of the hashes
 //! of a text, chosen so that two texts with the same run of hashes have chosen the same one in it.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Words in each hashed run for windows of `length` words: half of them, so that a text keeps about four hashes for each `length`
@@ -10,26 +9,68 @@ pub(crate) fn run_of(length: usize) -> usize {
     length.div_ceil(2)
 }
 
+/// Replaces the hashes of words by the hash of each run of `size` of them, in order: equal for equal runs. Fewer words than `size` have none.
+///
+/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development 31, 1987):
+/// a run of any size costs as much as one word. Runs are chosen by it, and never compared by it alone.
+pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
+    let runs = (words.len() + 1).saturating_sub(size);
+    if runs == 0 || size == 0 {
+        words.clear();
+        return;
+    }
+    let append = |run: u64, word: u64| run.wrapping_mul(BASE).wrapping_add(word);
+    // What the first word of a run has become when the next one is appended.
+    let gone = (0..size).fold(1_u64, |power, _| power.wrapping_mul(BASE));
+    let mut run = words[..size].iter().fold(0, |run, &word| append(run, word));
+    for at in 0..runs {
+        let first = std::mem::replace(&mut words[at], spread(run));
+        if let Some(&next) = words.get(at + size) {
+            run = append(run, next).wrapping_sub(first.wrapping_mul(gone));
+        }
+    }
+    words.truncate(runs);
+}
+
+/// The base of [`hash_runs`]: odd, so that no word vanishes from a run however long it is.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Spreads what two hashes differ in over all their bits, for the least of them is chosen.
+fn spread(hash: u64) -> u64 {
+    let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    hash ^ hash >> 32
+}
+
 /// Calls `found` with the place of each chosen hash, in order: of every `window` consecutive hashes the least one, and the last of them
 /// if it occurs several times. Fewer hashes than `window` have none.
 pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)) {
-    // Places whose hashes grow, from the least one in the window.
-    let mut rising: VecDeque<usize> = VecDeque::new();
-    let mut last = None;
-    for (at, hash) in hashes.iter().enumerate() {
-        while rising.back().is_some_and(|&back| hashes[back] >= *hash) {
-            rising.pop_back();
+    let Some(first) = hashes.get(..window) else { return };
+    let Some(mut least) = last_least(first) else { return };
+    found(least);
+    for (at, hash) in hashes.iter().enumerate().skip(window) {
+        if *hash <= hashes[least] {
+            least = at;
+        } else if least + window <= at {
+            let start = at + 1 - window;
+            // The window has a hash.
+            least = start + last_least(&hashes[start..=at]).unwrap_or_default();
+        } else {
+            continue;
         }
-        rising.push_back(at);
-        while rising.front().is_some_and(|&front| front + window <= at) {
-            rising.pop_front();
-        }
-        let least = rising.front().copied();
-        if at + 1 >= window && least != last {
-            last = least;
-            least.into_iter().for_each(&mut found);
+        found(least);
+    }
+}
+
+/// The place of the least of `hashes`, and the last one if it occurs several times.
+fn last_least(hashes: &[u64]) -> Option<usize> {
+    let (mut least, mut rest) = (0, hashes.iter().enumerate());
+    let (_, mut hash) = rest.next()?;
+    for (at, next) in rest {
+        if next <= hash {
+            (least, hash) = (at, next);
         }
     }
+    Some(least)
 }
 
 /// The starts of the windows of `length` words in which one of `runs` lies whole, joined where they touch. `runs` are the first words of
@@ -73,6 +114,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn equal_runs_have_equal_hashes(words in prop::collection::vec(0_u64..3, 0..60), size in 1_usize..9) {
+            let mut hashes = words.clone();
+            hash_runs(&mut hashes, size);
+            let runs: Vec<&[u64]> = words.windows(size).collect();
+            prop_assert_eq!(hashes.len(), runs.len());
+            for (at, run) in runs.iter().enumerate() {
+                for (other, hash) in runs.iter().zip(&hashes) {
+                    prop_assert_eq!(run == other, hashes[at] == *hash);
+                }
+            }
+        }
+
         #[test]
         fn each_window_has_its_last_least_hash(hashes in prop::collection::vec(0_u64..20, 0..60), window in 1_usize..9) {
             let all = chosen(&hashes, window);

@@ -50,6 +50,48 @@ impl AsciiCase {
     }
 }
 
+/// ASCII words with one space between two of them, which are copied together.
+#[derive(Debug, Default)]
+struct Run {
+    /// The place in the text.
+    start: usize,
+    end: usize,
+    /// The place among the normalised words to which it is copied.
+    to: usize,
+}
+
+impl Run {
+    /// Whether the word at `place` follows behind one space.
+    fn continues(&self, text: &str, place: &Range<usize>) -> bool {
+        self.start < self.end && self.end + 1 == place.start && text.as_bytes()[self.end] == b' '
+    }
+
+    /// Appends the words to those that are normalised.
+    fn flush(&self, text: &str, case: AsciiCase, normalized: &mut String) {
+        if self.start < self.end {
+            append(&text[self.start..self.end], normalized);
+            if case == AsciiCase::Lower
+                && let Some(words) = normalized.get_mut(self.to..)
+            {
+                words.make_ascii_lowercase();
+            }
+        }
+    }
+}
+
+/// Where the next word will start among `normalized` words.
+fn start_of_next(normalized: &str) -> usize {
+    normalized.len() + usize::from(!normalized.is_empty())
+}
+
+/// Appends words behind a space.
+fn append(words: &str, normalized: &mut String) {
+    if !normalized.is_empty() {
+        normalized.push(' ');
+    }
+    normalized.push_str(words);
+}
+
 impl WrittenWords {
     /// No words yet. Texts are cut by `words`, and each word goes through `steps`.
     ///
@@ -67,29 +109,34 @@ impl WrittenWords {
         places.clear();
         normalized.clear();
         parts.clear();
+        let is_ascii = text.is_ascii();
+        let mut run = Run::default();
         each_word(text, *words, |place| {
-            let written = &text[place.clone()];
-            let (word, lower) = match ascii {
-                Some(case) if written.is_ascii() => (written, *case == AsciiCase::Lower),
+            match ascii {
+                Some(case) if is_ascii || text[place.clone()].is_ascii() => {
+                    if !run.continues(text, &place) {
+                        run.flush(text, *case, normalized);
+                        run = Run { start: place.start, end: place.start, to: start_of_next(normalized) };
+                    }
+                    run.end = place.end;
+                    parts.push(run.to + place.start - run.start..run.to + place.end - run.start);
+                }
                 _ => {
                     normalizer.begin();
-                    (normalizer.piece(written).trim(), false)
+                    let word = normalizer.piece(&text[place.clone()]).trim();
+                    if word.is_empty() {
+                        return;
+                    }
+                    run.flush(text, ascii.unwrap_or(AsciiCase::AsWritten), normalized);
+                    run = Run::default();
+                    let start = start_of_next(normalized);
+                    append(word, normalized);
+                    parts.push(start..normalized.len());
                 }
-            };
-            if word.is_empty() {
-                return;
             }
-            if !normalized.is_empty() {
-                normalized.push(' ');
-            }
-            let start = normalized.len();
-            normalized.push_str(word);
-            if lower && let Some(word) = normalized.get_mut(start..) {
-                word.make_ascii_lowercase();
-            }
-            parts.push(start..normalized.len());
             places.push(place);
         });
+        run.flush(text, ascii.unwrap_or(AsciiCase::AsWritten), normalized);
     }
 
     /// The number of words.
@@ -102,11 +149,29 @@ impl WrittenWords {
         xxh3_128(self.joined(words).as_bytes())
     }
 
-    /// Replaces `hashes` by the XXH3-64 of each run of `size` words.
-    pub(crate) fn hashes_of_runs(&self, size: usize, hashes: &mut Vec<u64>) {
+    /// Replaces `hashes` by the XXH3-64 of each normalised word.
+    pub(crate) fn hashes(&self, hashes: &mut Vec<u64>) {
         hashes.clear();
-        let runs = (self.len() + 1).saturating_sub(size);
-        hashes.extend((0..runs).map(|at| xxh3_64(self.joined(at..at + size).as_bytes())));
+        hashes.extend(self.parts.iter().map(|part| xxh3_64(self.normalized[part.clone()].as_bytes())));
+    }
+
+    /// The same of `text` instead of the words that were cut last, which are then gone.
+    pub(crate) fn hashes_of(&mut self, text: &str, hashes: &mut Vec<u64>) {
+        let Some(case) = self.ascii.filter(|_| text.is_ascii()) else {
+            self.cut(text);
+            return self.hashes(hashes);
+        };
+        // A letter stays a letter, so that words begin and end where they do in the text.
+        let Self { words, places, normalized, parts, .. } = self;
+        places.clear();
+        parts.clear();
+        normalized.clear();
+        normalized.push_str(text);
+        if case == AsciiCase::Lower {
+            normalized.make_ascii_lowercase();
+        }
+        hashes.clear();
+        each_word(normalized, *words, |word| hashes.push(xxh3_64(&normalized.as_bytes()[word])));
     }
 
     /// The places of words in `text`, from which they were cut.
@@ -181,10 +246,8 @@ mod tests {
         assert_eq!(words.hash(0..1), words.hash(2..3));
         assert_eq!(words.hash(1..1), xxh3_128(b""));
         let mut hashes = vec![7];
-        words.hashes_of_runs(2, &mut hashes);
-        assert_eq!(hashes, [xxh3_64("über house".as_bytes()), xxh3_64("house über".as_bytes())]);
-        words.hashes_of_runs(4, &mut hashes);
-        assert!(hashes.is_empty());
+        words.hashes(&mut hashes);
+        assert_eq!(hashes, ["über", "house", "über"].map(|word| xxh3_64(word.as_bytes())));
         let mut places = words.places("Über the House,\n über");
         assert_eq!(places.of(1..3), Place { bytes: 10..23, chars: 9..21 });
         assert_eq!(places.of(0..2), Place { bytes: 0..15, chars: 0..14 });
@@ -210,6 +273,11 @@ mod tests {
             let (places, all): (Vec<_>, Vec<_>) = all.into_iter().unzip();
             prop_assert_eq!(&written.places, &places);
             prop_assert_eq!(written.joined(0..written.len()), all.join(" "));
+            let (mut hashes, mut of_text) = (Vec::new(), vec![7]);
+            written.hashes(&mut hashes);
+            written.hashes_of(&text, &mut of_text);
+            prop_assert_eq!(&hashes, &of_text);
+            prop_assert_eq!(hashes, all.iter().map(|word| xxh3_64(word.as_bytes())).collect::<Vec<_>>());
         }
     }
 }

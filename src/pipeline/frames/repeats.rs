@@ -8,6 +8,8 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use crate::error::Result;
 use crate::job::NewPairs;
+use crate::operator::may_repeat::MayRepeat;
+use crate::operator::{Operator, apply};
 
 /// Rows (doc, ..) by which passages are found: those of new documents, and those of reference documents if there are any.
 pub(crate) struct Rows {
@@ -21,6 +23,19 @@ impl Rows {
         Self { new, reference: None }
     }
 
+    /// The same without most of the rows whose number `key` no other row has.
+    ///
+    /// With reference documents these rows stay: one of those may have the key.
+    fn that_may_repeat(self, key: &str) -> Result<Self> {
+        if self.reference.is_some() {
+            return Ok(self);
+        }
+        let columns = self.new.schema().columns().into_iter().filter(|column| column.name != key);
+        let columns = std::iter::once(col(key)).chain(columns.map(|column| ident(column.name)));
+        let rows = self.new.clone().select(columns.collect::<Vec<_>>())?;
+        Ok(Self::of_new(apply(Operator::MayRepeat(MayRepeat), vec![rows])?))
+    }
+
     /// The rows of both. `pairs` says whether what only new documents have counts too.
     pub(crate) fn with_reference(new: DataFrame, reference: DataFrame, pairs: NewPairs) -> Self {
         Self { new, reference: Some((reference, pairs)) }
@@ -30,7 +45,11 @@ impl Rows {
     /// document: with the columns `occurrences: UInt64`, how often it occurs in all documents, `reference_documents: UInt64`, how many
     /// reference documents have it, and `reference: Boolean`, whether the row is one of those.
     pub(crate) fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
-        let columns = self.new.schema().columns().into_iter().map(|column| ident(column.name));
+        let this = match key.first() {
+            Some(first) => self.that_may_repeat(first)?,
+            None => self,
+        };
+        let columns = this.new.schema().columns().into_iter().map(|column| ident(column.name));
         let mut columns: Vec<Expr> = columns.collect();
         columns.extend(["occurrences", "reference_documents", "reference"].map(col));
         let names = key.map(|name| format!("repeated_{name}"));
@@ -40,10 +59,10 @@ impl Rows {
             ["occurrences", "reference_documents"]
                 .map(|count| cast(col(count), DataType::UInt64).alias(count)),
         );
-        let repeated = self.counted(key)?.select(counted)?;
+        let repeated = this.counted(key)?.select(counted)?;
         let marked = |rows: DataFrame, is: bool| rows.with_column("reference", lit(is));
-        let mut rows = marked(self.new, false)?;
-        if let Some((reference, _)) = self.reference {
+        let mut rows = marked(this.new, false)?;
+        if let Some((reference, _)) = this.reference {
             rows = rows.union(marked(reference, true)?)?;
         }
         let left = names.each_ref().map(String::as_str);

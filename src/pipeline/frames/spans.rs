@@ -8,8 +8,7 @@ use datafusion::functions::core::expr_fn::{get_field, least};
 use datafusion::functions::string::expr_fn::{concat, to_hex};
 use datafusion::functions::unicode::expr_fn::{lpad, substring};
 use datafusion::functions_aggregate::expr_fn::{count, max};
-use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr, ident};
+use datafusion::logical_expr::{Expr, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
@@ -25,6 +24,9 @@ use crate::udf::expr_fn::units as cut_units;
 
 /// The most characters of a sample.
 const SAMPLE: i64 = 200;
+
+/// The columns of the hash of a passage or window.
+pub(super) const HASH: [&str; 2] = ["hash_0", "hash_1"];
 
 /// The columns of spans that are not about the passage that stays.
 pub(super) const SPAN: [&str; 10] = [
@@ -121,18 +123,19 @@ pub(super) fn with_order(
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
 }
 
-/// Rows (hash_0, hash_1, ..) with what they are `sorted` by -> their hash, their `columns`, `is_first: Boolean` for the first row of each
-/// hash, and the columns `of_first` of that row by other names.
+/// Rows with a `key` and what they are `sorted` by -> the key, their `columns`, `is_first: Boolean` for the first row of each key, and the
+/// columns `of_first` of that row by other names.
 pub(super) fn with_first(
     rows: DataFrame,
+    key: &[&str],
     sorted: &[SortExpr],
     columns: &[&str],
     of_first: &[(&str, &str)],
 ) -> Result<DataFrame> {
     let order = sorted.iter().map(|by| Order { descending: !by.asc, nulls_first: by.nulls_first });
-    let first = FirstOfEach { order: order.collect(), of_first: of_first.len() };
+    let first = FirstOfEach { key: key.len(), order: order.collect(), of_first: of_first.len() };
     let named = |name: &str, alias: &str| col(name).alias(alias);
-    let mut all = ["hash_0", "hash_1"].map(|name| named(name, name)).to_vec();
+    let mut all: Vec<Expr> = key.iter().map(|name| named(name, name)).collect();
     all.extend(sorted.iter().enumerate().map(|(at, by)| by.expr.clone().alias(format!("order_{at}"))));
     all.extend(columns.iter().map(|name| named(name, name)));
     all.extend(of_first.iter().map(|(name, alias)| named(name, alias)));
@@ -152,11 +155,16 @@ pub(super) fn passage_id() -> Expr {
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
-    let units = units.repeated(["hash_0", "hash_1"])?;
+    let units = units.repeated(HASH)?;
     let units = with_order(units, documents, &["source", "position"], order)?;
     let of_first = [("id", "kept_id"), ("reference", "kept_reference"), ("char_start", "kept_char_start")];
-    let ranked =
-        with_first(units, &sorted(order, "char_start"), &[&SPAN[..], &["reference"]].concat(), &of_first)?;
+    let ranked = with_first(
+        units,
+        &HASH,
+        &sorted(order, "char_start"),
+        &[&SPAN[..], &["reference"]].concat(),
+        &of_first,
+    )?;
     let own = vec![passage_id(), col("is_first").alias("kept")];
     let columns = [SPAN.map(col).to_vec(), own, of_first.map(|(_, name)| col(name)).to_vec()].concat();
     Ok(ranked.filter(!col("reference"))?.select(columns)?)
@@ -170,9 +178,9 @@ pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
         col("id").sort(true, false),
         col("char_start").sort(true, false),
     ];
-    let place = row_number().partition_by(vec![col("passage_id")]).order_by(sorted).build()?.alias("place");
-    let first = spans.window(vec![place])?.filter(col("place").eq(lit(1_u64)))?;
-    Ok(first.select(["passage_id", "source", "position", "char_start", "char_end"].map(col).to_vec())?)
+    let place = ["source", "position", "char_start", "char_end"];
+    let first = with_first(spans, &["passage_id"], &sorted, &place, &[])?.filter(col("is_first"))?;
+    Ok(first.select(std::iter::once("passage_id").chain(place).map(col).collect::<Vec<_>>())?)
 }
 
 /// [`samples`] -> (source, position, origin) of their documents.

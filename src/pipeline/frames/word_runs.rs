@@ -6,14 +6,15 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::core::expr_fn::{get_field, named_struct};
-use datafusion::functions_aggregate::expr_fn::array_agg;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::repeats::Rows;
-use super::spans::{SPAN, passage_id, sorted, with_first, with_order};
+use super::spans::{HASH, SPAN, passage_id, sorted, with_first, with_order};
 use crate::error::Result;
 use crate::job::{Preference, Shingle};
+use crate::operator::lists::Lists;
+use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{fingerprints as winnowed, windows as cut_windows, word_runs};
 use crate::udf::{REPEATED, RUN, WINDOW};
 
@@ -23,6 +24,11 @@ fn unnested<const N: usize>(frame: DataFrame, list: Expr, columns: [&str; N]) ->
     let columns = columns.map(|name| get_field(col("element"), name).alias(name));
     let columns: Vec<Expr> = std::iter::once(col("doc")).chain(columns).collect();
     Ok(rows.filter(col("element").is_not_null())?.select(columns)?)
+}
+
+/// (key: UInt64, value) -> (key, value: `List`), one row for each key.
+fn lists(rows: DataFrame) -> Result<DataFrame> {
+    apply(Operator::Lists(Lists), vec![rows])
 }
 
 /// (doc, text) -> (doc, fingerprint: UInt64), one row for each fingerprint of each text for windows of `length` words.
@@ -47,9 +53,7 @@ pub(crate) fn windows(
     shingle: &Shingle,
     of_reference: bool,
 ) -> Result<DataFrame> {
-    let hits = hits
-        .select(vec![col("doc").alias("hit_doc"), col("fingerprint")])?
-        .aggregate(vec![col("hit_doc")], vec![array_agg(col("fingerprint")).alias("hits")])?;
+    let hits = lists(hits.select(vec![col("doc").alias("hit_doc"), col("fingerprint").alias("hits")])?)?;
     let texts = texts.select(vec![col("doc"), col("text")])?;
     let texts = hits.join(texts, JoinType::Inner, &["hit_doc"], &["doc"], None)?;
     let windows = unnested(texts, cut_windows(col("text"), col("hits"), length, shingle), WINDOW)?;
@@ -60,10 +64,10 @@ pub(crate) fn windows(
 /// occurrences, reference_documents, kept_doc, kept_char_start: UInt64) of the windows of new documents that are repeated: `is_first` is
 /// 1 for the first occurrence, in the order of documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
 pub(crate) fn ranked(windows: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
-    let windows = with_order(windows.repeated(["hash_0", "hash_1"])?, documents, &[], order)?;
+    let windows = with_order(windows.repeated(HASH)?, documents, &[], order)?;
     let columns = ["doc", "at", "occurrences", "reference_documents", "reference"];
     let of_first = [("doc", "kept_doc"), ("char_start", "kept_char_start")];
-    let ranked = with_first(windows, &sorted(order, "at"), &columns, &of_first)?;
+    let ranked = with_first(windows, &HASH, &sorted(order, "at"), &columns, &of_first)?;
     Ok(ranked.filter(!col("reference"))?.select(vec![
         col("doc"),
         col("at"),
@@ -84,9 +88,9 @@ pub(crate) fn spans(
     shingle: &Shingle,
 ) -> Result<DataFrame> {
     let fields = REPEATED.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
-    let ranked = ranked
-        .select(vec![col("doc").alias("ranked_doc"), named_struct(fields).alias("window")])?
-        .aggregate(vec![col("ranked_doc")], vec![array_agg(col("window")).alias("windows")])?;
+    let ranked =
+        ranked.select(vec![col("doc").alias("ranked_doc"), named_struct(fields).alias("windows")])?;
+    let ranked = lists(ranked)?;
     let texts = texts.select(vec![col("doc"), col("text")])?;
     let texts = ranked.join(texts, JoinType::Inner, &["ranked_doc"], &["doc"], None)?;
     let runs = unnested(texts, word_runs(col("text"), col("windows"), length, gap, shingle), RUN)?;

@@ -1,4 +1,4 @@
-//! reference_units, reference_fingerprints: what passages of reference documents are found by.
+//! reference_units, reference_run_fingerprints: what passages of reference documents are found by.
 //!
 //! Only rows that new documents may have are kept, so that a large reference is read and not written.
 
@@ -24,7 +24,7 @@ impl WorkTable {
     pub(crate) const REFERENCE_UNITS: Self = Self::new("reference_units", units::columns);
     /// The fingerprints of reference documents that new documents may have.
     pub(crate) const REFERENCE_FINGERPRINTS: Self =
-        Self::new("reference_fingerprints", word_runs::fingerprint_columns);
+        Self::new("reference_run_fingerprints", word_runs::fingerprint_columns);
 }
 
 impl OneTable for ReferenceUnits {

@@ -1,4 +1,4 @@
-//! fingerprints, fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than once.
+//! run_fingerprints, run_fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than once.
 
 use arrow::datatypes::Field;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -31,9 +31,9 @@ pub(crate) struct RepeatedWindows;
 
 impl WorkTable {
     /// The fingerprints of all documents.
-    pub(crate) const FINGERPRINTS: Self = Self::new("fingerprints", fingerprint_columns);
+    pub(crate) const FINGERPRINTS: Self = Self::new("run_fingerprints", fingerprint_columns);
     /// Those that occur more than once.
-    pub(crate) const FINGERPRINT_HITS: Self = Self::new("fingerprint_hits", fingerprint_columns);
+    pub(crate) const FINGERPRINT_HITS: Self = Self::new("run_fingerprint_hits", fingerprint_columns);
     /// The positions of the texts with such fingerprints.
     pub(crate) const HIT_POSITIONS: Self = Self::new("hit_positions", position_columns);
     /// The windows around such fingerprints: their hashes and places.
@@ -73,7 +73,8 @@ pub(super) fn length_of(cx: &StageContext<'_>) -> Result<usize> {
 pub(super) async fn spans(cx: &StageContext<'_>, length: usize, gap: usize) -> Result<DataFrame> {
     let texts = cx.own_texts_at(WorkTable::HIT_POSITIONS).await?;
     let repeated = cx.table(WorkTable::REPEATED_WINDOWS)?;
-    frames::word_runs::spans(texts, repeated, cx.in_turn()?, (length, gap), &cx.job.shingle)
+    let documents = cx.in_turn_of(WorkTable::FINGERPRINT_HITS)?;
+    frames::word_runs::spans(texts, repeated, documents, (length, gap), &cx.job.shingle)
 }
 
 impl OneTable for Fingerprints {
@@ -188,7 +189,8 @@ impl Stage for RepeatedWindows {
                     Rows::with_reference(windows.filter(!is_of_reference())?, reference, pairs)
                 }
             };
-            let ranked = frames::word_runs::ranked(rows, cx.in_turn()?, &order)?;
+            let ranked =
+                frames::word_runs::ranked(rows, cx.in_turn_of(WorkTable::FINGERPRINT_HITS)?, &order)?;
             cx.run(self, cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]).await
         })
     }
