@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, UInt64Type};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-use super::arguments::{self, Rows, list_of};
+use super::arguments::{self, Column, Rows, list_of};
 use super::shingles::settings;
 use super::windows::text_list_and_settings;
 use crate::kernel::text::cut::CutScratch;

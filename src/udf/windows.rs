@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-use super::arguments::{self, Rows, list_of};
+use super::arguments::{self, Column, Rows, list_of};
 use super::fingerprints::Fingerprints;
 use super::row_function::RowFunction;
 use super::struct_lists::{StructLists, type_of};
