@@ -410,6 +410,7 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     };
     refused(&["shingle.size=4"], Kind::Job, "`shingle.size`");
     refused(&["minhash.seed=9"], Kind::Job, "`minhash.seed`");
+    refused(&["minhash.bits=32"], Kind::Job, "`minhash.bits`");
     refused(&["candidates.method=prefix"], Kind::Job, "keeps no shingles");
     let against = |outputs: &[PathBuf]| format!("against.output={outputs:?}");
     let one = |outputs: &[PathBuf], kind: Kind, said: &str| {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::datatypes::Int64Type;
 use resemblance::error::{Kind, Result};
 use resemblance::job::Job;
 use resemblance::pipeline::Outcome;
@@ -20,7 +20,9 @@ use resemblance::pipeline::Outcome;
 use self::answer::{Answer, Cluster, Pair, Reject};
 use self::settings::Settings;
 use crate::support::roads::{Roads, run_on};
-use crate::support::{Random, floats, job, manifest, numbers, run, seeds, strings, table, write_batch};
+use crate::support::{
+    Random, floats, job, manifest, numbers, run, seeds, signature_values, strings, table, write_batch,
+};
 
 /// A document as it is in its file.
 #[derive(Debug, Clone)]
@@ -202,11 +204,11 @@ fn compare(output: &Path, answer: &Answer, what: &str) {
     let list = |column: &str, row: usize| {
         documents.column_by_name(column).map(|lists| lists.as_list::<i32>().value(row))
     };
+    let signatures = documents.column_by_name("signature").map(signature_values);
     for (id, (signature, set)) in &answer.documents {
         let row = *row.get(id).unwrap_or_else(|| panic!("document {id}: {what}"));
-        if let Some(found) = list("signature", row) {
-            let found = found.as_primitive::<Int32Type>().values().iter().map(|v| v.cast_unsigned());
-            assert_eq!(found.collect::<Vec<_>>(), *signature, "signature of {id}: {what}");
+        if let Some(found) = signatures.as_ref().map(|signatures| &signatures[row]) {
+            assert_eq!(found, signature, "signature of {id}: {what}");
         }
         if let Some(found) = list("shingles", row) {
             let found = found.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned());

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use resemblance::error::{Error, Kind};
-use resemblance::job::{Choice, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, file, resolve};
+use resemblance::job::{
+    Bits, Choice, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, file, resolve,
+};
 
 /// A job with only what is required.
 const LEAST: &str = "\
@@ -46,6 +48,37 @@ fn a_job_names_its_hash_family() {
         let job = load(LEAST, &[&format!("minhash.family={name}")]).unwrap();
         assert_eq!(job.minhash.family, family);
     }
+}
+
+/// 16 bits where they are enough, unless the job says otherwise.
+#[test]
+fn values_have_16_bits_unless_they_need_32() {
+    for (sets, bits) in [
+        (&[][..], Bits::Of16),
+        (&["minhash.bits=32"], Bits::Of32),
+        (&["minhash.family=one-permutation"], Bits::Of16),
+        (&["minhash.family=linear"], Bits::Of32),
+        (&["lsh.bucket_hash=crc32"], Bits::Of32),
+        (&["lsh.table_size=1000"], Bits::Of32),
+        (&["lsh.bands=42", "lsh.rows=3"], Bits::Of16),
+        (&["lsh.bands=64", "lsh.rows=2"], Bits::Of32),
+        (&["lsh.bands=64", "lsh.rows=2", "minhash.bits=16"], Bits::Of16),
+        (&["lsh.bucket_hash=crc32", "minhash.bits=16"], Bits::Of16),
+    ] {
+        let job = load(LEAST, sets).unwrap();
+        assert_eq!(job.minhash.bits, bits, "{sets:?}");
+        job.check().unwrap();
+    }
+    for (sets, hint) in [
+        (&["minhash.bits=8"][..], "16 or 32"),
+        (&["minhash.bits=16", "minhash.family=linear"], "minhash.family"),
+    ] {
+        let error = message(load(LEAST, sets));
+        assert!(error.contains("`minhash.bits`") && error.contains(hint), "{error}");
+    }
+    let mut job = load(LEAST, &["minhash.family=linear"]).unwrap();
+    job.minhash.bits = Bits::Of16;
+    assert!(job.check().unwrap_err().to_string().contains("`minhash.bits`"));
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use arrow::array::{Array, AsArray, ListArray, RecordBatch};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::datatypes::Int64Type;
 use predicates::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{Engine, Job};
+use resemblance::job::{Bits, Engine, Job};
 use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
 use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
@@ -25,6 +25,8 @@ type Meet<'a> = &'a dyn Fn(&[u32], &[u32]) -> bool;
 
 /// Documents as the ranking by plain loops needs them.
 struct Plain<T> {
+    /// The probability that different values are equal by chance.
+    chance: f64,
     ids: Vec<String>,
     signatures: Vec<Vec<u32>>,
     sets: Vec<BTreeSet<T>>,
@@ -44,7 +46,7 @@ impl<T: Ord> Plain<T> {
             let union = self.sets[of].len() + self.sets[other].len() - shared;
             found.push((
                 self.ids[other].clone(),
-                equal as f64 / a.len() as f64,
+                ((equal as f64 / a.len() as f64 - self.chance) / (1.0 - self.chance)).max(0.0),
                 shared as f64 / union as f64,
             ));
         }
@@ -65,12 +67,7 @@ fn lists(batch: &RecordBatch, column: &str) -> ListArray {
 }
 
 fn signatures(batch: &RecordBatch) -> Vec<Vec<u32>> {
-    let rows = lists(batch, "signature");
-    let row = |i| {
-        let row = rows.value(i);
-        row.as_primitive::<Int32Type>().values().iter().map(|v| v.cast_unsigned()).collect()
-    };
-    (0..rows.len()).map(row).collect()
+    signature_values(batch.column_by_name("signature").unwrap())
 }
 
 fn stored_sets(batch: &RecordBatch) -> Vec<BTreeSet<u64>> {
@@ -80,6 +77,14 @@ fn stored_sets(batch: &RecordBatch) -> Vec<BTreeSet<u64>> {
         row.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned()).collect()
     };
     (0..rows.len()).map(row).collect()
+}
+
+/// The probability that different values of a job's signatures are equal.
+fn chance(job: &Job) -> f64 {
+    match job.minhash.bits {
+        Bits::Of16 => 0.5_f64.powi(16),
+        Bits::Of32 => 0.0,
+    }
 }
 
 /// Whether two signatures share a bucket under a job's rules.
@@ -191,7 +196,7 @@ fn neighbors_are_those_that_plain_loops_find() {
         let ids = strings(&table, "id");
         let text = |id: &String| &documents.iter().find(|document| document.0 == *id).unwrap().1;
         let sets = ids.iter().map(|id| shingles(text(id), 3)).collect();
-        let plain = Plain { signatures: signatures(&table), sets, ids };
+        let plain = Plain { chance: chance(&job), signatures: signatures(&table), sets, ids };
         equals_plain_loops(&output, &plain, &|a, b| meet(a, b, &job));
 
         // A text is sketched as the run sketched it, and finds itself.
@@ -221,8 +226,12 @@ fn reuters_has_the_neighbors_that_plain_loops_find() {
     let job = Job::load(repository("jobs/recipes/reuters.toml"), &sets).unwrap();
     run(&job).unwrap();
     let table = table(&output, "documents");
-    let plain =
-        Plain { ids: strings(&table, "id"), signatures: signatures(&table), sets: stored_sets(&table) };
+    let plain = Plain {
+        chance: chance(&job),
+        ids: strings(&table, "id"),
+        signatures: signatures(&table),
+        sets: stored_sets(&table),
+    };
     equals_plain_loops(&output, &plain, &|a, b| equal_band(a, b, &job));
 }
 

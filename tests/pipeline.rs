@@ -317,6 +317,43 @@ fn a_finished_output_is_left_alone_and_another_job_is_refused() {
     assert_eq!(run(&job(&source, &output, &[])).unwrap_err().kind(), Kind::Job, "the input changed");
 }
 
+/// Values of 16 bits agree wherever those of 32 do, so they lose no candidate, and they add very few.
+#[test]
+fn half_of_the_bits_find_the_same_pairs() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    let documents = [corpus(11, 600, 30), boilerplate(400, 60, 40)].concat();
+    write_parquet(&source, &documents, 200);
+    let mut candidates = [0, 0];
+    for sets in [
+        ["candidates.method=lsh", "minhash.seed=1"],
+        ["candidates.method=lsh", "minhash.seed=2"],
+        ["candidates.method=lsh", "minhash.family=one-permutation"],
+        ["candidates.method=prefix", "minhash.seed=1"],
+        ["candidates.method=all", "minhash.seed=1"],
+    ] {
+        let [short, whole] = [16, 32].map(|bits| {
+            let output = folder.path().join(format!("{}{}{bits}", sets[0], sets[1]));
+            run(&job(&source, &output, &[&sets[..], &[&format!("minhash.bits={bits}")]].concat())).unwrap();
+            output
+        });
+        for (sum, output) in candidates.iter_mut().zip([&short, &whole]) {
+            *sum += manifest(output).counts.candidates.unwrap_or_default();
+        }
+        assert!(pairs(&short).len() > 100);
+        assert_eq!(pairs(&short), pairs(&whole), "{sets:?}");
+        let chance = 0.5_f64.powi(16);
+        let (corrected, plain) = (table(&short, "pairs"), table(&whole, "pairs"));
+        for (corrected, plain) in floats(&corrected, "estimate").into_iter().zip(floats(&plain, "estimate")) {
+            // One more value in 128 may be equal by chance.
+            let by_chance = (plain - chance) / (1.0 - chance);
+            assert!((0.0..0.009).contains(&(corrected - by_chance.max(0.0))), "{corrected} {plain}");
+        }
+    }
+    let [short, whole] = candidates;
+    assert!(whole > 1_000 && short >= whole && short - whole <= whole / 1_000, "{short} {whole}");
+}
+
 #[test]
 fn scoring_by_signature_keeps_what_the_signatures_say() {
     let folder = tempdir().unwrap();

@@ -31,11 +31,11 @@ types = dict(zip(*[iter(x for c in db.execute(f"DESCRIBE SELECT * FROM '{out}/do
 assert types == {
     "id": "BIGINT", "source": "VARCHAR", "position": "BIGINT", "doc": "BIGINT", "shingle_count": "BIGINT",
     "set_hash_0": "BIGINT", "set_hash_1": "BIGINT",
-    "signature": "INTEGER[]", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
+    "signature": "BLOB", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
 }, types
 assert ds.dataset(os.path.join(out, "pairs")).schema.field("shared_bands").type == pa.int32()
-signature = db.execute(f"SELECT len(signature), len(shingles) = shingle_count FROM '{out}/documents/*.parquet'").fetchone()
-assert signature == (128, True), signature
+signature = db.execute(f"SELECT octet_length(signature), len(shingles) = shingle_count FROM '{out}/documents/*.parquet'").fetchone()
+assert signature == (256, True), signature
 best = db.execute(f"SELECT max(jaccard) FROM '{out}/pairs/*.parquet'").fetchone()[0]
 assert best == 1.0, best
 # The score of a stored pair, from the bits that are stored.

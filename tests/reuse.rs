@@ -88,11 +88,13 @@ fn result(output: &Path) -> (Vec<arrow::array::RecordBatch>, std::collections::B
 #[test]
 fn other_settings_give_the_rows_of_a_run_over_the_texts() {
     let kept = ["output.keep=shingles"];
-    let cases: [(&[&str], &[&str]); 11] = [
+    let cases: [(&[&str], &[&str]); 13] = [
         (&[], &[]),
         (&[], &["score.threshold=0.8"]),
         (&[], &["score.threshold=0.3", "engine.threads=3"]),
         (&[], &["lsh.bands=48", "lsh.rows=2"]),
+        (&[], &["lsh.bands=24", "lsh.rows=4"]),
+        (&[], &["lsh.bands=24", "lsh.rows=4", "score.by=signature"]),
         (&[], &["lsh.hot_bucket=3", "output.max_expand=4"]),
         (&[], &["output.expand=star", "output.keep=none"]),
         (&[], &["score.by=signature", "lsh.choose=recall"]),
@@ -101,13 +103,16 @@ fn other_settings_give_the_rows_of_a_run_over_the_texts() {
         (&kept, &["candidates.method=prefix", "score.by=signature", "score.threshold=0.7"]),
         (&kept, &["lsh.bands=32", "lsh.rows=3", "lsh.hot_bucket=4"]),
     ];
-    let (bare, full) = (First::run(&[]), First::run(&kept));
+    let (bare, full) =
+        (First::run(&["minhash.bits=16"]), First::run(&[&kept[..], &["minhash.bits=32"]].concat()));
     for (at, (first, sets)) in cases.iter().enumerate() {
         let first = if first.is_empty() { &bare } else { &full };
         let (reused, whole) = (format!("reused{at}"), format!("whole{at}"));
         let job = first.reuse("first", &reused, sets).unwrap();
         assert_eq!(job.minhash.permutations, 96);
-        run(&first.over_texts(&whole, sets)).unwrap();
+        // Other bands may have another default.
+        let bits = format!("minhash.bits={}", u32::from(job.minhash.bits));
+        run(&first.over_texts(&whole, &[sets, &[bits.as_str()][..]].concat())).unwrap();
         assert_eq!(result(&first.path(&reused)), result(&first.path(&whole)), "{sets:?}");
         let (reused, whole) = (manifest(&first.path(&reused)), manifest(&first.path(&whole)));
         assert!(reused.counts.pairs > 10, "{sets:?}: {:?}", reused.counts);

@@ -39,7 +39,8 @@ async fn rows_that_break_a_rule_are_counted() {
             "9::bigint",
             "coalesce(array_length(shingles), 0) = shingle_count",
         ),
-        (Table::Documents, "signature", "NULL::int[]", "signature IS NOT NULL"),
+        (Table::Documents, "signature", "arrow_cast(NULL, 'Binary')", "signature IS NOT NULL"),
+        (Table::Documents, "signature", "arrow_cast('a', 'Binary')", "octet_length(signature) >= 2"),
         (Table::Pairs, "shared_bands", "-1::int", "shared_bands >= 0"),
         (Table::Documents, "position", "-1::bigint", "position >= 0"),
         (Table::Rejects, "reason", "'boring'", "reason IN ("),
@@ -137,12 +138,13 @@ async fn example(contract: &Contract) -> DataFrame {
 fn cell(column: &Column, value: Option<&toml::Value>) -> String {
     let value = match value {
         None => "NULL".into(),
+        // In hexadecimal.
+        Some(toml::Value::String(bytes)) if column.kind == Type::Signature => format!("X'{bytes}'"),
         Some(toml::Value::String(text)) => format!("'{text}'"),
         Some(toml::Value::Float(number)) => format!("{number:?}"),
         Some(other) => other.to_string(),
     };
     let kind = match column.kind {
-        Type::ListInt32 => "List(Int32)".into(),
         Type::ListInt64 => "List(Int64)".into(),
         ref plain => plain.arrow().to_string(),
     };

@@ -10,7 +10,8 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use proptest::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{BucketHash, Engine, Score, curve};
+use resemblance::job::{Bits, BucketHash, Engine, Score, curve};
+use resemblance::kernel::signature::Values;
 use resemblance::kernel::{lsh_bands, minhash};
 use resemblance::pipeline::{frames, stage};
 
@@ -258,7 +259,13 @@ fn the_curve_is_what_happens() {
     const PAIRS: usize = 2_000;
     let mut random = Random(99);
     let permutations = minhash::Permutations::new(128, 42);
-    for (bands, rows) in [(16, 6), (32, 4), (9, 13)] {
+    for (bands, rows, bits) in [
+        (16, 6, Bits::Of16),
+        (32, 4, Bits::Of16),
+        (42, 3, Bits::Of16),
+        (9, 13, Bits::Of16),
+        (16, 6, Bits::Of32),
+    ] {
         for (shared, only) in [(90, 55), (120, 40), (160, 20), (180, 10)] {
             let similarity = shared as f64 / (shared + 2 * only) as f64;
             let mut met = 0;
@@ -271,7 +278,8 @@ fn the_curve_is_what_happens() {
                     minhash::minhash(&set, &permutations, &mut signature);
                     let (hash, table_size) = (BucketHash::Xxh3, None);
                     let by = lsh_bands::Buckets { bands, rows, hash, table_size };
-                    lsh_bands::lsh_bands(&signature, by, &mut buckets).unwrap();
+                    let signature = Values::new(signature, bits);
+                    lsh_bands::lsh_bands(signature.signature(), by, &mut buckets).unwrap();
                     buckets
                 });
                 met += usize::from(buckets[0].iter().zip(&buckets[1]).any(|(a, b)| a == b));
@@ -281,7 +289,7 @@ fn the_curve_is_what_happens() {
             let measured = met as f64 / PAIRS as f64;
             assert!(
                 (measured - expected).abs() <= 5.0 * deviation,
-                "{bands} x {rows} at {similarity}: {measured}, not {expected}"
+                "{bands} x {rows} {bits:?} at {similarity}: {measured}, not {expected}"
             );
         }
     }

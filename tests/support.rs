@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt64Type};
 use assert_cmd::Command;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -234,6 +234,26 @@ pub fn strings(batch: &RecordBatch, column: &str) -> Vec<String> {
     let array = cast(batch.column_by_name(column).unwrap(), &DataType::Utf8).unwrap();
     let array = array.as_any().downcast_ref::<StringArray>().unwrap();
     array.iter().map(|s| s.unwrap_or("<null>").to_owned()).collect()
+}
+
+/// The values of signatures: binaries of two bytes for each, or lists of the bits of unsigned numbers.
+pub fn signature_values(column: &ArrayRef) -> Vec<Vec<u32>> {
+    match column.as_binary_opt::<i32>() {
+        Some(binaries) => {
+            let values = |bytes: &[u8]| {
+                assert!(bytes.len().is_multiple_of(2));
+                bytes.chunks(2).map(|pair| u32::from(pair[0]) + 256 * u32::from(pair[1])).collect()
+            };
+            binaries.iter().map(|bytes| values(bytes.unwrap())).collect()
+        }
+        None => {
+            let lists = column.as_list::<i32>().iter();
+            let values = |list: ArrayRef| {
+                list.as_primitive::<Int32Type>().values().iter().map(|value| value.cast_unsigned()).collect()
+            };
+            lists.map(|list| values(list.unwrap())).collect()
+        }
+    }
 }
 
 /// A column of floats.

@@ -144,13 +144,7 @@ fn assert_stands_in(job: &Job, output: &Path, system: &System, keep: impl Fn(f64
 }
 
 fn signatures_of(documents: &RecordBatch) -> Vec<Vec<u32>> {
-    let lists = documents.column_by_name("signature").unwrap().as_list::<i32>();
-    lists
-        .iter()
-        .map(|list| {
-            list.unwrap().as_primitive::<Int32Type>().values().iter().map(|v| v.cast_unsigned()).collect()
-        })
-        .collect()
+    signature_values(documents.column_by_name("signature").unwrap())
 }
 
 fn shingles_of(documents: &RecordBatch) -> Vec<BTreeSet<u64>> {

@@ -3,12 +3,13 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use resemblance::job::BucketHash;
+use resemblance::job::{Bits, BucketHash};
 use resemblance::kernel::linear::{self, Linear};
 use resemblance::kernel::lsh_bands::{Buckets, lsh_bands};
 use resemblance::kernel::minhash::{Permutations, minhash};
 use resemblance::kernel::minhash_similarity::minhash_similarity;
 use resemblance::kernel::one_permutation::{self, Rounds};
+use resemblance::kernel::signature::{Signature, Values, shorten};
 
 use super::{group, hashes, limits};
 
@@ -113,7 +114,7 @@ fn bands(c: &mut Criterion) {
                 b.iter(|| {
                     for signature in &signatures {
                         out.clear();
-                        lsh_bands(black_box(signature), by, &mut out).unwrap();
+                        lsh_bands(Signature::Of32(black_box(signature)), by, &mut out).unwrap();
                         black_box(&out);
                     }
                 });
@@ -138,11 +139,32 @@ fn estimate(c: &mut Criterion) {
             signatures[at][value] = signatures[at - 1][value];
         }
     }
-    let pairs: Vec<_> = signatures.windows(2).collect();
+    let pairs: Vec<&[_; 2]> = signatures.array_windows().collect();
     let values = Throughput::Elements((pairs.len() * VALUES) as u64);
     let mut group = group(c, "estimate/128 values", values);
     group.bench_function("kernel", |b| {
-        b.iter(|| pairs.iter().map(|pair| minhash_similarity(&pair[0], &pair[1]).unwrap()).sum::<f64>());
+        b.iter(|| {
+            pairs
+                .iter()
+                .map(|[a, b]| minhash_similarity(Signature::Of32(a), Signature::Of32(b)).unwrap())
+                .sum::<f64>()
+        });
+    });
+    let short: Vec<Values> =
+        signatures.iter().map(|minima| Values::new(minima.clone(), Bits::Of16)).collect();
+    group.bench_function("kernel, 16 bits", |b| {
+        let estimate = |[a, b]: &[Values; 2]| minhash_similarity(a.signature(), b.signature()).unwrap();
+        b.iter(|| short.array_windows().map(estimate).sum::<f64>());
+    });
+    group.bench_function("16 bits of minima of 32", |b| {
+        let mut out = Vec::new();
+        b.iter(|| {
+            for minima in &signatures {
+                out.clear();
+                shorten(black_box(minima), &mut out);
+                black_box(&out);
+            }
+        });
     });
     group.bench_function("limit: equal values, counted in vectors", |b| {
         b.iter(|| pairs.iter().map(|pair| limits::equal(&pair[0], &pair[1])).sum::<u32>());

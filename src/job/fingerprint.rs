@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 10;
+pub const FORMAT_VERSION: u32 = 11;
 
 /// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide what is
 /// computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
@@ -66,7 +66,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     } = source;
     let Csv { delimiter, header, quote } = csv;
     let Shingle { normalize, unit, words, size, separator, hash, min_words, short } = shingle;
-    let Minhash { permutations, seed, family, coefficients } = minhash;
+    let Minhash { permutations, seed, family, coefficients, bits } = minhash;
+    let bits = u32::from(*bits);
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, measure, by, prefilter, min_shared } = score;
     // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a
@@ -78,7 +79,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
          source {format:?} {urls:?} {id:?} {id_separator:?} {text:?} {duplicate_ids:?}\n\
          csv {delimiter} {header} {quote}\n\
          shingle {normalize:?} {unit:?} {size} {hash:?} {min_words}\n\
-         minhash {permutations} {seed}\n\
+         minhash {permutations} {seed} {bits}\n\
          lsh {bands} {rows}\n\
          candidates {method:?}\n\
          score {threshold:?} {by:?} {prefilter}\n\
@@ -154,8 +155,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        Against, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Passages, Reference,
-        Reuse, SameId, TextUnit, file, resolve,
+        Against, Bits, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Passages,
+        Reference, Reuse, SameId, TextUnit, file, resolve,
     };
 
     #[test]
@@ -168,14 +169,14 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // Known from version 10 of the tables on: another value here means that finished outputs would be made again.
+        // Known from version 11 of the tables on: another value here means that finished outputs would be made again.
         assert_eq!(fingerprint(&job(), &inputs()), "7a1bcbb070711d729f65b53ef27746a5");
     }
 
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 53] = [
+        let changes: [Change<Job>; 54] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -195,6 +196,7 @@ mod tests {
             ("other coefficients", |j| j.minhash.coefficients = Some(vec![(1, 3); 128])),
             ("size", |j| j.shingle.size += 1),
             ("seed", |j| j.minhash.seed += 1),
+            ("bits", |j| j.minhash.bits = Bits::Of32),
             ("bands", |j| j.lsh.bands += 1),
             ("method", |j| j.candidates.method = Method::All),
             ("threshold", |j| j.score.threshold = 0.8000000000000002),

@@ -18,9 +18,20 @@ pub struct Minhash {
     /// The a and b of each permutation of the linear family, instead of those that are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Vec<Coefficients>>,
+    /// The bits that are kept of each value.
+    pub bits: Bits,
 }
 
 impl Minhash {
+    /// Bytes of the values of a signature.
+    pub(crate) fn signature_bytes(&self) -> u64 {
+        let bytes = match self.bits {
+            Bits::Of16 => 2,
+            Bits::Of32 => 4,
+        };
+        bytes * self.permutations as u64
+    }
+
     /// The modulus of the linear family and the number up to which its factors are drawn, for a collection of
     /// `dictionary` distinct shingles; `None` for another family.
     ///
@@ -44,6 +55,38 @@ impl Minhash {
             )));
         }
         Ok(Some((modulus, shingles)))
+    }
+}
+
+/// The bits that are kept of each value of a signature.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub enum Bits {
+    /// See [`crate::kernel::signature`].
+    #[default]
+    Of16,
+    /// All.
+    Of32,
+}
+
+impl TryFrom<u32> for Bits {
+    type Error = String;
+
+    fn try_from(bits: u32) -> std::result::Result<Self, String> {
+        match bits {
+            16 => Ok(Self::Of16),
+            32 => Ok(Self::Of32),
+            _ => Err(format!("is {bits}: expected 16 or 32")),
+        }
+    }
+}
+
+impl From<Bits> for u32 {
+    fn from(bits: Bits) -> Self {
+        match bits {
+            Bits::Of16 => 16,
+            Bits::Of32 => 32,
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub use self::encoding::Encoding;
 pub use self::engine::{Cluster, Engine};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::input::{Input, Reuse};
-pub use self::minhash::{Family, Minhash, Modulus};
+pub use self::minhash::{Bits, Family, Minhash, Modulus};
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
 pub use self::passages::{Passages, TextUnit};
 pub use self::preference::{Prefer, Preference};
@@ -51,6 +51,7 @@ pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
 pub use self::resolve::resolve;
 pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS};
 pub use self::rows::{Condition, Limit, LimitSize};
+use self::search::ROWS_OF_16_BITS;
 pub use self::search::{BucketHash, Candidates, Choice, Compare, Lsh, Measure, Method, Score, ScoreBy};
 pub use self::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 pub(crate) use self::size::parse_size;
@@ -160,10 +161,24 @@ impl Job {
         })
     }
 
+    /// The warnings about the job that need no data.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let short = self.candidates.method == Method::Lsh && self.minhash.bits == Bits::Of16;
+        let few_bits = (short && self.lsh.has_few_rows()).then(|| {
+            format!(
+                "values of 16 bits in bands of {} rows make candidates by chance: set minhash.bits = 32, or lsh.rows = \
+                 {ROWS_OF_16_BITS} or more",
+                self.lsh.rows
+            )
+        });
+        self.low_recall().into_iter().chain(few_bits).collect()
+    }
+
     /// The columns that the tables have.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
-        Columns { keep, pair_passages, groups: self.has_groups(), clusters: self.clusters.method }
+        let (groups, bits) = (self.has_groups(), self.minhash.bits);
+        Columns { keep, bits, pair_passages, groups, clusters: self.clusters.method }
     }
 
     /// Whether documents are of groups.

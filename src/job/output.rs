@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ClusterMethod;
+use super::{Bits, ClusterMethod};
 
 /// `[output]`: where the tables go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,8 @@ impl Output {
 pub struct Columns {
     /// The parts of the sketches that `documents` keeps.
     pub keep: Keep,
+    /// The bits of each value of a signature.
+    pub bits: Bits,
     /// Whether `pairs` has passages.
     pub pair_passages: bool,
     /// Whether `pairs` and `clusters` have columns of groups.

@@ -8,7 +8,7 @@
 //!
 //! | hash | bucket |
 //! |---|---|
-//! | `xxh3` | XXH3-64, with seed i, of the values as 4 bytes each, little endian |
+//! | `xxh3` | XXH3-64, with seed i, of the values as 4 bytes each, or 2 if they have 16 bits, little endian |
 //! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
 //!
 //! Equal values in two bands give two buckets, so a bucket also identifies its band. With a *table* of a given size,
@@ -20,6 +20,7 @@ use std::io::Write;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::job::BucketHash;
+use crate::kernel::signature::Signature;
 
 /// The settings for buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,31 +39,55 @@ pub struct Buckets {
 ///
 /// `None`, and nothing is appended, if the signature has fewer than `bands * rows` values, or if `rows` or the table's
 /// size is 0.
-pub fn lsh_bands(signature: &[u32], by: Buckets, out: &mut Vec<u64>) -> Option<()> {
-    let Buckets { bands, rows, hash, table_size } = by;
-    let values = signature.get(..bands.checked_mul(rows)?)?;
-    if rows == 0 || table_size == Some(0) {
+pub fn lsh_bands(signature: Signature<'_>, by: Buckets, out: &mut Vec<u64>) -> Option<()> {
+    let used = by.bands.checked_mul(by.rows)?;
+    if by.rows == 0 || by.table_size == Some(0) {
         return None;
     }
-    let mut bytes = Vec::with_capacity(4 * rows);
-    out.extend(values.chunks_exact(rows).zip(0..).map(|(band, number)| {
-        bytes.clear();
-        match (hash, table_size) {
-            (BucketHash::Xxh3, _) => {
+    match signature {
+        Signature::Of32(values) => {
+            let bytes = |band: &[u32], bytes: &mut Vec<u8>| {
                 bytes.extend(band.iter().flat_map(|value| value.to_le_bytes()));
-                let bucket = xxh3_64_with_seed(&bytes, number);
-                table_size.map_or(bucket, |size| bucket % size)
-            }
-            (BucketHash::Crc32, None) => (number << 32) + crc32_of(band, &mut bytes),
-            (BucketHash::Crc32, Some(size)) => crc32_of(band, &mut bytes) % size,
+            };
+            buckets(values.get(..used)?, by, bytes, |&value| value, out);
         }
-    }));
+        Signature::Of16(values) => {
+            let bytes = |band: &[[u8; 2]], bytes: &mut Vec<u8>| bytes.extend_from_slice(band.as_flattened());
+            buckets(values.get(..used)?, by, bytes, |&value| u16::from_le_bytes(value).into(), out);
+        }
+    }
     Some(())
 }
 
+/// Appends the buckets of the bands of `values`. `bytes` appends the bytes of a band, and `number` returns a value.
+fn buckets<T>(
+    values: &[T],
+    by: Buckets,
+    bytes: impl Fn(&[T], &mut Vec<u8>),
+    number: impl Fn(&T) -> u32,
+    out: &mut Vec<u64>,
+) {
+    let Buckets { rows, hash, table_size, .. } = by;
+    let mut hashed = Vec::with_capacity(4 * rows);
+    out.extend(values.chunks_exact(rows).zip(0..).map(|(band, at)| {
+        hashed.clear();
+        match hash {
+            BucketHash::Xxh3 => {
+                bytes(band, &mut hashed);
+                let bucket = xxh3_64_with_seed(&hashed, at);
+                table_size.map_or(bucket, |size| bucket % size)
+            }
+            BucketHash::Crc32 => {
+                let bucket = crc32_of(band.iter().map(&number), &mut hashed);
+                table_size.map_or((at << 32) + bucket, |size| bucket % size)
+            }
+        }
+    }));
+}
+
 /// CRC-32 of the values in decimal, joined by `_`; `bytes` is a buffer for them.
-fn crc32_of(band: &[u32], bytes: &mut Vec<u8>) -> u64 {
-    for (at, value) in band.iter().enumerate() {
+fn crc32_of(band: impl Iterator<Item = u32>, bytes: &mut Vec<u8>) -> u64 {
+    for (at, value) in band.enumerate() {
         let joint = if at == 0 { "" } else { "_" };
         // Writing to a vector does not fail.
         let _ = write!(bytes, "{joint}{value}");
@@ -73,6 +98,8 @@ fn crc32_of(band: &[u32], bytes: &mut Vec<u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Bits;
+    use crate::kernel::signature::Values;
 
     const SIGNATURE: [u32; 6] = [1, 2, 3, 4, 5, u32::MAX];
 
@@ -81,6 +108,10 @@ mod tests {
     }
 
     fn buckets_by(signature: &[u32], by: Buckets) -> Option<Vec<u64>> {
+        buckets_of(Signature::Of32(signature), by)
+    }
+
+    fn buckets_of(signature: Signature<'_>, by: Buckets) -> Option<Vec<u64>> {
         let mut out = Vec::new();
         lsh_bands(signature, by, &mut out).map(|()| out)
     }
@@ -120,6 +151,17 @@ mod tests {
         assert_eq!(buckets(&SIGNATURE, 2, 3).unwrap(), [7764052002911021640, 2227789580746725855]);
         assert_eq!(buckets(&[7, 7], 1, 1).unwrap(), [6318062648460624204]);
         assert_eq!(buckets(&[7, 7], 2, 1).unwrap(), [6318062648460624204, 1109957299823292354]);
+    }
+
+    /// Computed with Python's integers, from the definition of XXH3 for 6 bytes.
+    #[test]
+    fn known_buckets_of_16_bits() {
+        let signature = Values::new(SIGNATURE.to_vec(), Bits::Of16);
+        let by = Buckets { bands: 2, rows: 3, hash: BucketHash::Xxh3, table_size: None };
+        assert_eq!(
+            buckets_of(signature.signature(), by).unwrap(),
+            [4855207759600969693, 18069966837231829438]
+        );
     }
 
     #[test]

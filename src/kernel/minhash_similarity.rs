@@ -1,48 +1,53 @@
 //! `minhash_similarity(a, b)`: the Jaccard similarity of two sets, estimated from their signatures.
 
-use crate::kernel::vector::{self, Kernel};
+use crate::kernel::signature::Signature;
 
 /// The share, in [0, 1], of equal values at equal index (Broder 1997; *Mining of Massive Datasets*, section 3.3.3). Its
 /// standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
 ///
-/// `None` if the signatures differ in length or are empty: then they cannot be compared.
-pub fn minhash_similarity(a: &[u32], b: &[u32]) -> Option<f64> {
+/// Different minima give the same 16 bits once in 2^16, so the expected share of equal values of 16 bits is `J + (1 - J) / 2^16`.
+/// The share s becomes `(s - 2^-16) / (1 - 2^-16)`, or 0 if that is negative (Li and Koenig 2010).
+///
+/// `None` if the signatures differ in length or in the width of their values, or are empty: then they cannot be compared.
+pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     if a.len() != b.len() || a.is_empty() {
         return None;
     }
-    let mut equal = 0;
-    vector::widest(Equal { a, b, equal: &mut equal });
-    Some(f64::from(equal) / a.len() as f64)
-}
-
-/// Counts equal values at equal index.
-struct Equal<'a> {
-    a: &'a [u32],
-    b: &'a [u32],
-    equal: &'a mut u32,
-}
-
-impl Kernel for Equal<'_> {
-    #[inline(always)]
-    fn run(self) {
-        // Counted in lanes as wide as the values are. No signature has 2^32 of them.
-        *self.equal = self.a.iter().zip(self.b).map(|(a, b)| u32::from(a == b)).sum();
+    let share = a.agreement(b) as f64 / a.len() as f64;
+    match (a, b) {
+        (Signature::Of32(_), Signature::Of32(_)) => Some(share),
+        (Signature::Of16(_), Signature::Of16(_)) => Some(((share - CHANCE) / (1.0 - CHANCE)).max(0.0)),
+        _ => None,
     }
 }
 
+/// The probability that different minima have the same 16 bits.
+const CHANCE: f64 = 1.0 / 65_536.0;
+
 #[cfg(test)]
 mod tests {
+    use super::Signature::{Of16, Of32};
     use super::*;
 
     #[test]
     fn the_share_of_equal_values() {
-        assert_eq!(minhash_similarity(&[1, 2, 3, 4], &[1, 9, 3, 8]), Some(0.5));
-        assert_eq!(minhash_similarity(&[1, 2], &[2, 1]), Some(0.0));
+        assert_eq!(minhash_similarity(Of32(&[1, 2, 3, 4]), Of32(&[1, 9, 3, 8])), Some(0.5));
+        assert_eq!(minhash_similarity(Of32(&[1, 2]), Of32(&[2, 1])), Some(0.0));
+    }
+
+    #[test]
+    fn chance_is_taken_out_of_16_bits() {
+        let (a, b) = ([[1, 0], [2, 0], [3, 0], [4, 0]], [[1, 0], [2, 1], [3, 0], [0, 4]]);
+        // (1/2 - 1/65536) / (1 - 1/65536)
+        assert_eq!(minhash_similarity(Of16(&a), Of16(&b)), Some(32_767.0 / 65_535.0));
+        assert_eq!(minhash_similarity(Of16(&a), Of16(&a)), Some(1.0));
+        assert_eq!(minhash_similarity(Of16(&[[1, 2]]), Of16(&[[2, 1]])), Some(0.0));
     }
 
     #[test]
     fn what_cannot_be_compared() {
-        assert_eq!(minhash_similarity(&[], &[]), None);
-        assert_eq!(minhash_similarity(&[1], &[1, 2]), None);
+        assert_eq!(minhash_similarity(Of32(&[]), Of32(&[])), None);
+        assert_eq!(minhash_similarity(Of32(&[1]), Of32(&[1, 2])), None);
+        assert_eq!(minhash_similarity(Of32(&[1]), Of16(&[[1, 0]])), None);
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`text`] | text | normalised text, words, and the set of its shingles |
 //! | [`minhash`](mod@minhash), [`linear`], [`one_permutation`](mod@one_permutation) | a set | its signature, by one family of permutations each |
+//! | [`signature`] | minima | the values of a signature, of 32 or 16 bits |
 //! | [`lsh_bands`](mod@lsh_bands) | a signature | its bucket in each band |
 //! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | the estimate |
 //! | [`jaccard`], `containment`, `measure` | two sets | what they share, exactly, by each measure |
@@ -23,6 +24,7 @@ pub mod minhash_similarity;
 pub mod one_permutation;
 pub(crate) mod random;
 pub(crate) mod set_hash;
+pub mod signature;
 pub(crate) mod signature_set;
 pub mod text;
 pub(crate) mod vector;

@@ -138,7 +138,7 @@ async fn by_buckets(
     job: &Job,
 ) -> Result<DataFrame> {
     let keys = stage(Phase::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
-    let (copies, hot) = (no_copies(session)?, job.lsh.hot_bucket);
+    let (copies, hot) = (no_copies(session, job)?, job.lsh.hot_bucket);
     let found = stage::candidates::candidates(keys, copies, hot, compared.known())?;
     let (found, _) = in_memory(session, found).await?;
     let hot = found.clone().filter(col("b").is_null())?;
@@ -166,7 +166,7 @@ async fn by_prefix(
     frames::prefix::candidates(documents, frequencies, &join, None, compared.known())
 }
 
-fn no_copies(session: &SessionContext) -> Result<DataFrame> {
-    let groups = tables::WorkTable::COPIES.schema(&SourceTypes::default());
+fn no_copies(session: &SessionContext, job: &Job) -> Result<DataFrame> {
+    let groups = tables::WorkTable::COPIES.schema(job, &SourceTypes::default());
     Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
 }

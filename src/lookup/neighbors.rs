@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::datatypes::UInt64Type;
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::reread::Reread;
 use super::similarity::Similarity;
-use super::sketch::{Sketch, lists};
+use super::sketch::{Sketch, lists, signatures};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::job::Lsh;
@@ -25,6 +25,7 @@ use crate::kernel::document_key::document_key;
 use crate::kernel::jaccard::shared;
 use crate::kernel::lsh_bands::{Buckets, lsh_bands};
 use crate::kernel::minhash_similarity::minhash_similarity;
+use crate::kernel::signature::Signature;
 use crate::output::read;
 use crate::schema::Table;
 
@@ -42,7 +43,7 @@ pub enum By {
 pub struct Neighbor {
     /// Its id.
     pub id: Id,
-    /// The share of equal values in the two signatures.
+    /// The estimate from the two signatures.
     pub estimate: f64,
     /// The exact Jaccard similarity of the two shingle sets; `None` if the shingles of one are unknown.
     pub jaccard: Option<f64>,
@@ -62,7 +63,7 @@ pub struct Neighbor {
 
 /// A candidate's row.
 struct Other<'a> {
-    signature: &'a [u32],
+    signature: Signature<'a>,
     shingle_count: u64,
     shingles: Option<&'a [u64]>,
 }
@@ -70,21 +71,20 @@ struct Other<'a> {
 impl Neighbor {
     /// `None` if the signatures differ in length.
     fn new(id: Id, a: &Sketch, b: &Other<'_>, rows: usize, bands: usize) -> Option<Self> {
-        let signature = b.signature;
+        let (signature_a, signature_b) = (a.signature.signature(), b.signature);
         let (len_a, len_b) = (a.shingle_count, b.shingle_count);
         let shared = a.shingles.as_deref().zip(b.shingles).map(|(a, b)| shared(a, b));
         let similarity = shared.map(|shared| Similarity::new(shared, len_a, len_b));
-        let both = a.signature.chunks_exact(rows.max(1)).zip(signature.chunks_exact(rows.max(1)));
         Some(Self {
             id,
-            estimate: minhash_similarity(&a.signature, signature)?,
+            estimate: minhash_similarity(signature_a, signature_b)?,
             jaccard: similarity.map(|of| of.jaccard),
             containment_a: similarity.map(|of| of.containment_a),
             containment_b: similarity.map(|of| of.containment_b),
             shared,
             shingles_a: len_a,
             shingles_b: len_b,
-            shared_bands: both.take(bands).filter(|(a, b)| a == b).count(),
+            shared_bands: signature_a.shared_bands(signature_b, bands, rows),
         })
     }
 
@@ -165,7 +165,7 @@ pub async fn neighbors(
         let ids = id::ids(batch.column(0))?.into_iter();
         let counts = as_uint64_array(batch.column(2))?.values().iter();
         let mut sets = batch.columns().get(3).map(lists::<UInt64Type>).transpose()?;
-        for ((id, signature), &shingle_count) in ids.zip(lists::<UInt32Type>(batch.column(1))?).zip(counts) {
+        for ((id, signature), &shingle_count) in ids.zip(signatures(batch.column(1))?).zip(counts) {
             let shingles = sets.as_mut().and_then(Iterator::next);
             let other = Other { signature, shingle_count, shingles };
             let neighbor = Neighbor::new(id, query.sketch, &other, lsh.rows, lsh.bands);
@@ -205,7 +205,7 @@ async fn candidates(documents: DataFrame, query: Query<'_>, lsh: &Lsh) -> Result
     let buckets =
         Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size };
     let mut own = Vec::new();
-    lsh_bands(&of.signature, buckets, &mut own).ok_or_else(|| misfit(lsh))?;
+    lsh_bands(of.signature.signature(), buckets, &mut own).ok_or_else(|| misfit(lsh))?;
     own.sort_unstable();
 
     let mut best = Best { levels: BTreeMap::new(), kept: 0, most: query.top.get(), found: 0 };
@@ -213,12 +213,12 @@ async fn candidates(documents: DataFrame, query: Query<'_>, lsh: &Lsh) -> Result
     let mut others = Vec::new();
     while let Some(batch) = rows.try_next().await? {
         let docs = as_uint64_array(batch.column(0))?.values();
-        for (&doc, signature) in docs.iter().zip(lists::<UInt32Type>(batch.column(1))?) {
+        for (&doc, signature) in docs.iter().zip(signatures(batch.column(1))?) {
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
             if meet(&own, &others) {
                 let level = match query.by {
-                    By::Estimate => of.signature.iter().zip(signature).filter(|(a, b)| a == b).count(),
+                    By::Estimate => of.signature.signature().agreement(signature),
                     // Signatures do not bound the exact similarity.
                     By::Jaccard => 0,
                 };
@@ -245,10 +245,11 @@ fn misfit(lsh: &Lsh) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::signature::Values;
 
     fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
-        let sketch = Sketch { shingles: None, shingle_count: 1, signature: vec![1] };
-        let other = Other { signature: &[1], shingle_count: 1, shingles: None };
+        let sketch = Sketch { shingles: None, shingle_count: 1, signature: Values::Of32(vec![1]) };
+        let other = Other { signature: Signature::Of32(&[1]), shingle_count: 1, shingles: None };
         let same = Neighbor::new(Id::Text(id.into()), &sketch, &other, 1, 1).unwrap();
         Neighbor { estimate, jaccard: Some(jaccard), ..same }
     }
@@ -270,8 +271,16 @@ mod tests {
 
     #[test]
     fn a_pair_is_measured_in_every_way() {
-        let a = Sketch { shingles: Some(vec![1, 2, 3]), shingle_count: 3, signature: vec![7, 8, 9, 9] };
-        let b = Other { signature: &[7, 8, 9, 1], shingle_count: 4, shingles: Some(&[2, 3, 4, 5]) };
+        let a = Sketch {
+            shingles: Some(vec![1, 2, 3]),
+            shingle_count: 3,
+            signature: Values::Of32(vec![7, 8, 9, 9]),
+        };
+        let b = Other {
+            signature: Signature::Of32(&[7, 8, 9, 1]),
+            shingle_count: 4,
+            shingles: Some(&[2, 3, 4, 5]),
+        };
         let found = Neighbor::new(Id::Number(2), &a, &b, 2, 2).unwrap();
         assert_eq!(
             (found.shared, found.shingles_a, found.shingles_b, found.shared_bands),
@@ -279,7 +288,7 @@ mod tests {
         );
         assert_eq!((found.estimate, found.jaccard), (0.75, Some(0.4)));
         assert_eq!((found.containment_a, found.containment_b), (Some(2.0 / 3.0), Some(0.5)));
-        let other = Other { signature: &[7], shingle_count: 1, shingles: Some(&[2]) };
+        let other = Other { signature: Signature::Of32(&[7]), shingle_count: 1, shingles: Some(&[2]) };
         assert_eq!(Neighbor::new(Id::Number(2), &a, &other, 2, 2), None);
         let unknown = Neighbor::new(Id::Number(2), &a, &Other { shingles: None, ..b }, 2, 2).unwrap();
         assert_eq!((unknown.jaccard, unknown.shared, unknown.shingles_b), (None, None, 4));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType};
-use arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::datatypes::UInt64Type;
 use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
@@ -16,10 +16,13 @@ use crate::job::{Family, Job, ShingleHash, Short};
 use crate::kernel::linear::{self, Linear};
 use crate::kernel::minhash::{Permutations, minhash};
 use crate::kernel::one_permutation::{Rounds, one_permutation};
+use crate::kernel::signature::{Signature, Values};
 use crate::kernel::text::shingle_texts;
 use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
+use crate::udf::arguments::Column;
+use crate::udf::signatures::Signatures;
 
 /// A document's shingles and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub struct Sketch {
     /// The number of its distinct shingles.
     pub shingle_count: u64,
     /// Its signature: a value for each permutation.
-    pub signature: Vec<u32>,
+    pub signature: Values,
 }
 
 /// The sketch of the document `id`; `None` if the output has no such document. Shingles that the output does not keep are
@@ -44,7 +47,7 @@ pub async fn of_document(finished: &Finished, id: &Id, again: Option<&Reread<'_>
         columns.push(col("shingles"));
     }
     for batch in documents.clone().select(columns)?.collect().await? {
-        let signature = lists::<UInt32Type>(batch.column(0))?.next();
+        let signature = signatures(batch.column(0))?.next();
         let count = as_uint64_array(batch.column(1))?.values().first();
         let (Some(signature), Some(&shingle_count)) = (signature, count) else { continue };
         let shingles = match (batch.columns().get(2), again) {
@@ -52,7 +55,7 @@ pub async fn of_document(finished: &Finished, id: &Id, again: Option<&Reread<'_>
             (None, Some(again)) => first_list(again.shingles(documents).await?).await?,
             (None, None) => None,
         };
-        return Ok(Some(Sketch { shingles, shingle_count, signature: signature.to_vec() }));
+        return Ok(Some(Sketch { shingles, shingle_count, signature: signature.into() }));
     }
     Ok(None)
 }
@@ -85,12 +88,12 @@ pub async fn of_text(finished: &Finished, text: &str) -> Result<Option<Sketch>> 
         }
     };
     if set.is_empty() {
-        let signature = vec![u32::MAX; job.minhash.permutations];
+        let signature = Values::new(vec![u32::MAX; job.minhash.permutations], job.minhash.bits);
         let empty = Sketch { shingles: Some(set), shingle_count: 0, signature };
         return Ok((job.shingle.short == Short::Empty).then_some(empty));
     }
     let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
-    let signature = signature(&set, known, job, dictionary)?;
+    let signature = Values::new(minima(&set, known, job, dictionary)?, job.minhash.bits);
     let shingle_count = set.len() as u64;
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
         // The numbers of a dictionary are not known, so the shingles of the documents are cut again and hashed too.
@@ -149,12 +152,12 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
     Ok((set, known))
 }
 
-/// The signature of `set`, whose elements from `known` on are shingles that no document has.
+/// The minima of `set`, whose elements from `known` on are shingles that no document has.
 ///
 /// Those elements take part in every minimum, since otherwise the estimate would be that of a smaller set. A minimum of
 /// one of them agrees with no document. But modulo a prime just above the dictionary's last number, its hash may equal
 /// that of another shingle, so such a minimum is replaced by a value that the linear family never returns.
-fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
+fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
     let mut signature = Vec::with_capacity(by.permutations);
     if by.family == Family::OnePermutation {
@@ -189,6 +192,15 @@ fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> R
 
 /// A value that the linear family never returns: its values are below its modulus, which is below 2^32.
 const NEVER: u32 = u32::MAX;
+
+/// The signatures of a column, row by row.
+///
+/// # Errors
+/// When the column holds no signatures.
+pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
+    let rows = Signatures::new("a query for neighbors", column, false)?;
+    Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
+}
 
 /// The lists of a column, row by row.
 ///

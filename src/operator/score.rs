@@ -24,7 +24,7 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 
 /// How pairs are scored, and which of them are kept: sketches and probes -> scored pairs.
 ///
-/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), with (home: UInt64) before these
+/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary), with (home: UInt64) before these
 /// for candidates at homes. Sketches that are held whole come in one partition, which is read before the first probe;
 /// probes keep their partitions. Otherwise both are partitioned by home or by document. For all pairs, a first column
 /// `reference: Boolean` marks reference documents, which are not compared with each other.

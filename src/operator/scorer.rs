@@ -10,6 +10,7 @@ use super::sketches::Document;
 use crate::job::{self, ScoreBy};
 use crate::kernel::jaccard::shared;
 use crate::kernel::minhash_similarity::minhash_similarity;
+use crate::kernel::signature::Signature;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -26,7 +27,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 /// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b.
 ///
 /// `shared`, `shingles_a` and `shingles_b` count distinct shingles, `shared_bands` the bands in which the two
-/// signatures agree in every row; `estimate` is the share of equal values in the two signatures.
+/// signatures agree in every row; `estimate` is that of the two signatures.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
@@ -70,15 +71,13 @@ impl Scorer {
         kept.shared_bands.append_value(self.shared_bands(signature_a, signature_b));
     }
 
-    fn shared_bands(&self, a: &[u32], b: &[u32]) -> u16 {
-        let rows = self.rows.max(1);
-        let bands = a.chunks_exact(rows).zip(b.chunks_exact(rows)).take(self.bands);
-        bands.filter(|(a, b)| a == b).count().try_into().unwrap_or(u16::MAX)
+    fn shared_bands(&self, a: Signature<'_>, b: Signature<'_>) -> u16 {
+        a.shared_bands(b, self.bands, self.rows).try_into().unwrap_or(u16::MAX)
     }
 }
 
-/// The share of equal values. All signatures of a run have one length.
-fn estimate(a: &[u32], b: &[u32]) -> f64 {
+/// The estimate. All signatures of a run have one type and length.
+fn estimate(a: Signature<'_>, b: Signature<'_>) -> f64 {
     minhash_similarity(a, b).unwrap_or(0.0)
 }
 

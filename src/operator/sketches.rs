@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use datafusion::common::cast::{as_boolean_array, as_list_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
@@ -11,6 +11,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
+
+use crate::kernel::signature::Signature;
 
 /// Document keys are hashes already: hashing them again would only cost time.
 #[derive(Default)]
@@ -55,7 +57,7 @@ pub(super) struct Document<'a> {
     pub(super) doc: u64,
     /// In ascending order.
     pub(super) shingles: &'a [u64],
-    pub(super) signature: &'a [u32],
+    pub(super) signature: Signature<'a>,
 }
 
 /// The sketches of a batch.
@@ -63,8 +65,7 @@ pub(super) struct Document<'a> {
 struct Sketch {
     shingles: OffsetBuffer<i32>,
     shingle_values: ScalarBuffer<u64>,
-    signatures: OffsetBuffer<i32>,
-    signature_values: ScalarBuffer<u32>,
+    signatures: Signatures,
     /// Which documents are reference documents; `None` without that column.
     known: Option<BooleanArray>,
 }
@@ -74,12 +75,11 @@ impl Sketch {
         let [.., shingles, signatures] = batch.columns() else {
             return internal_err!("a sketch has shingles and a signature");
         };
-        let (shingles, signatures) = (as_list_array(shingles)?, as_list_array(signatures)?);
+        let shingles = as_list_array(shingles)?;
         Ok(Self {
             shingles: shingles.offsets().clone(),
             shingle_values: as_uint64_array(shingles.values())?.values().clone(),
-            signatures: signatures.offsets().clone(),
-            signature_values: as_uint32_array(signatures.values())?.values().clone(),
+            signatures: Signatures::try_new(signatures)?,
             known: match batch.column_by_name("reference") {
                 Some(known) => Some(as_boolean_array(known)?.clone()),
                 None => None,
@@ -91,8 +91,28 @@ impl Sketch {
         slice(&self.shingles, &self.shingle_values, row)
     }
 
-    fn signature(&self, row: u32) -> &[u32] {
-        slice(&self.signatures, &self.signature_values, row)
+    fn signature(&self, row: u32) -> Signature<'_> {
+        match &self.signatures {
+            Signatures::Of32(offsets, values) => Signature::Of32(slice(offsets, values, row)),
+            Signatures::Of16(values) => Signature::Of16(values.value(row as usize).as_chunks().0),
+        }
+    }
+}
+
+/// The signatures of a batch.
+#[derive(Debug)]
+enum Signatures {
+    Of32(OffsetBuffer<i32>, ScalarBuffer<u32>),
+    Of16(BinaryArray),
+}
+
+impl Signatures {
+    fn try_new(array: &ArrayRef) -> Result<Self> {
+        if let Some(values) = array.as_binary_opt() {
+            return Ok(Self::Of16(values.clone()));
+        }
+        let lists = as_list_array(array)?;
+        Ok(Self::Of32(lists.offsets().clone(), as_uint32_array(lists.values())?.values().clone()))
     }
 }
 
@@ -124,7 +144,7 @@ impl Sketches {
         Self { rows: Vec::new(), sketches: Vec::new(), by_doc: HashMap::default(), held }
     }
 
-    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`). A document may come again with the same
+    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document may come again with the same
     /// sketch.
     ///
     /// # Errors

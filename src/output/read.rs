@@ -67,8 +67,13 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
 /// When the frame lacks a column of the table.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
+    let stored = frame.schema().clone();
     let has_unsigned_bits = |name: &str| {
-        contract.columns.iter().any(|column| column.name == name && column.kind.has_unsigned_bits())
+        let of_name = contract.columns.iter().find(|column| column.name == name);
+        let field = stored.as_arrow().field_with_name(name);
+        of_name
+            .zip(field.ok())
+            .is_some_and(|(column, field)| column.kind.has_unsigned_bits(field.data_type()))
     };
     let columns: Vec<Expr> = frame
         .schema()

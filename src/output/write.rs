@@ -216,7 +216,7 @@ impl Part {
         if self.writer.is_none() {
             let sink = digest::writer(&self.store, self.path.clone());
             let sink = Checked { sink, digest: Digest::default() };
-            let properties = properties(&self.target.schema)?;
+            let properties = properties(&self.target)?;
             self.writer =
                 Some(AsyncArrowWriter::try_new(sink, Arc::clone(&self.target.schema), Some(properties))?);
         }
@@ -273,23 +273,26 @@ fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>>
     }
 }
 
-/// Parquet settings: zstd, except for lists of hashes, which neither repeat nor compress.
-fn properties(schema: &SchemaRef) -> ParquetResult<WriterProperties> {
+/// Parquet settings: zstd, except for lists and binaries of hashes, which neither repeat nor compress.
+fn properties(target: &Target) -> ParquetResult<WriterProperties> {
+    let Target { schema, carried, .. } = target;
+    let own = schema.fields().len().saturating_sub(*carried);
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_coerce_types(false);
-    for field in schema.fields() {
+    for (at, field) in schema.fields().iter().enumerate() {
         let path = match field.data_type() {
             DataType::List(item) => {
                 ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()])
             }
-            DataType::UInt64 | DataType::Int64 => ColumnPath::from(field.name().as_str()),
+            DataType::Binary if at >= own => continue,
+            DataType::Binary | DataType::UInt64 | DataType::Int64 => ColumnPath::from(field.name().as_str()),
             _ => continue,
         };
         properties = properties.set_column_dictionary_enabled(path.clone(), false);
-        if matches!(field.data_type(), DataType::List(_)) {
+        if matches!(field.data_type(), DataType::List(_) | DataType::Binary) {
             properties = properties
                 .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
                 .set_column_statistics_enabled(path, EnabledStatistics::None);

@@ -24,6 +24,7 @@ pub(crate) fn section(job: &Job) -> Section {
         ("shingles", shingles(job, job.shingle.size)),
         ("shingle hash", plain(&job.shingle.hash)),
         ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
+        ("bits of a signature value", u32::from(job.minhash.bits).to_string()),
         ("hash family", family(&job.minhash.family)),
         ("candidates", candidates),
         ("score", score.to_owned()),

@@ -115,7 +115,7 @@ pub(super) async fn publish(
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
     }
     counts.replaced_documents = merged.map(Chain::replaced_documents);
-    let mut warnings = Vec::from_iter(job.low_recall());
+    let mut warnings = job.warnings();
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, job, outputs.names(cx.session())?).await?;
         counts.replaced_documents = Some(replaced);

@@ -180,7 +180,7 @@ impl StageContext<'_> {
             if let Some(known) = self.reference_documents()? {
                 documents = documents.union(known.select(size())?)?;
             }
-            let bytes = frames::scores::held_bytes(documents, self.job.minhash.permutations)?;
+            let bytes = frames::scores::held_bytes(documents, &self.job.minhash)?;
             Ok(one_number(bytes).await? / self.count().max(1))
         });
         known.await.copied()

@@ -10,7 +10,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::Result;
-use crate::job::Job;
+use crate::job::{Bits, Job};
 use crate::output::Layout;
 use crate::output::write::{Rows, Target};
 use crate::schema::{self, SourceTypes, Table};
@@ -41,9 +41,13 @@ impl WorkTable {
         named(self.name, self.round)
     }
 
-    /// Its columns over a source of these types.
-    pub(crate) fn schema(self, source: &SourceTypes) -> SchemaRef {
-        Arc::new(Schema::new((self.columns)(source)))
+    /// Its columns over a source of these types, with the signatures of the job.
+    pub(crate) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
+        let with_type = |field: Field| match field.name().as_str() {
+            SIGNATURE => field.with_data_type(signature_type(job)),
+            _ => field,
+        };
+        Arc::new(Schema::new((self.columns)(source).into_iter().map(with_type).collect::<Vec<_>>()))
     }
 }
 
@@ -75,11 +79,26 @@ pub(super) fn list_column(name: &str, item: DataType, nullable: bool) -> Field {
     Field::new_list(name, Field::new_list_field(item, true), nullable)
 }
 
+const SIGNATURE: &str = "signature";
+
+/// A column of signatures; [`WorkTable::schema`] replaces its type by that of the job's.
+pub(super) fn signature_column() -> Field {
+    Field::new(SIGNATURE, DataType::Null, false)
+}
+
+/// The type of signatures between stages.
+fn signature_type(job: &Job) -> DataType {
+    match job.minhash.bits {
+        Bits::Of16 => DataType::Binary,
+        Bits::Of32 => DataType::new_list(DataType::UInt32, true),
+    }
+}
+
 /// The columns of a document's sketch.
 pub(super) fn sketch_columns(_source: &SourceTypes) -> Vec<Field> {
     let mut columns = numbers(["doc", "shingle_count"]);
     columns.push(list_column("shingles", DataType::UInt64, false));
-    columns.push(list_column("signature", DataType::UInt32, false));
+    columns.push(signature_column());
     columns
 }
 
@@ -135,7 +154,7 @@ impl AnyTable {
     pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
             AnyTable::Public(table) => schema::contract(table).over(source, job.columns()).arrow_schema(),
-            AnyTable::Work(table) => table.schema(source),
+            AnyTable::Work(table) => table.schema(job, source),
         }
     }
 }

@@ -79,7 +79,7 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
 
 /// Bytes of a document and its signature.
 fn bytes_of_signature(job: &Job) -> u64 {
-    frames::scores::held_bytes_without_shingles(job.minhash.permutations)
+    frames::scores::held_bytes_without_shingles(&job.minhash)
 }
 
 /// Writes in `stage` the frames that `made` makes from documents, whose sketches take `bytes` each, and from
@@ -152,7 +152,7 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
 async fn blocks(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<Block>> {
     let room = cx.task_bytes() as f64 * 0.4;
-    let bytes = one_number(frames::scores::held_bytes(documents, cx.job.minhash.permutations)?).await? as f64;
+    let bytes = one_number(frames::scores::held_bytes(documents, &cx.job.minhash)?).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
     tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
     Ok(Block::all(segments))

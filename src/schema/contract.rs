@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
-use crate::job::{Columns, Job, ShingleHash};
+use crate::job::{Bits, Columns, Job, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -190,8 +190,12 @@ pub enum Type {
     Int64,
     /// A 64-bit share.
     Float64,
-    /// A list of 32-bit values, each the bits of an unsigned one.
-    #[serde(rename = "List<Int32>")]
+    /// A signature: a list of 32-bit values, each the bits of an unsigned one, where the job keeps all bits, and else two bytes for
+    /// each value.
+    #[serde(rename = "Binary or List<Int32>")]
+    Signature,
+    /// A list of 32-bit values, each the bits of an unsigned one. No contract names it.
+    #[serde(skip)]
     ListInt32,
     /// A list of 64-bit values, each the bits of an unsigned one.
     #[serde(rename = "List<Int64>")]
@@ -210,15 +214,21 @@ impl Type {
             Type::Int32 => DataType::Int32,
             Type::Int64 => DataType::Int64,
             Type::Float64 => DataType::Float64,
+            Type::Signature => DataType::Binary,
             Type::ListInt32 => DataType::new_list(DataType::Int32, true),
             Type::ListInt64 => DataType::new_list(DataType::Int64, true),
             Type::Source(data_type) => data_type.clone(),
         }
     }
 
-    /// Whether stages and queries compute on the unsigned numbers of these bits. Columns from the source stay as they are.
-    pub(crate) fn has_unsigned_bits(&self) -> bool {
-        matches!(self, Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64)
+    /// Whether stages and queries compute on the unsigned numbers of these bits, where the column is of the type `stored`. Columns
+    /// from the source stay as they are.
+    pub(crate) fn has_unsigned_bits(&self, stored: &DataType) -> bool {
+        match self {
+            Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64 => true,
+            Type::Signature => stored.is_nested(),
+            Type::Id | Type::Utf8 | Type::Boolean | Type::Float64 | Type::Source(_) => false,
+        }
     }
 
     /// Whether `other` is a layout of the same values: a large or view type is, another width is not. Whether a list's
@@ -234,6 +244,9 @@ impl Type {
         match self {
             Type::ListInt32 => item == Some(&DataType::Int32),
             Type::ListInt64 => item == Some(&DataType::Int64),
+            Type::Signature => {
+                matches!(other, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+            }
             _ if self.arrow() == DataType::Utf8 => {
                 matches!(other, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
             }
@@ -271,6 +284,9 @@ pub fn contract(table: Table) -> &'static Contract {
     &CONTRACTS[table as usize]
 }
 
+/// The rule about signatures of 16-bit values.
+const SHORT_RULE: &str = "octet_length(signature) >= 2";
+
 impl Contract {
     /// Reads a compiled-in file. One that cannot be read makes a contract that nothing keeps; the tests read them all.
     fn read(table: Table, text: &str) -> Self {
@@ -290,7 +306,7 @@ impl Contract {
     /// `documents` has the sketches that are kept and the columns that it carries, `pairs` and `clusters` may have groups and
     /// passages, and `clusters` has `weakest_link` where pairs connect its documents.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
-        let Columns { keep, pair_passages, groups, clusters } = columns;
+        let Columns { keep, bits, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -315,6 +331,9 @@ impl Contract {
             if !keep.shingles() {
                 contract.leave_out("shingles");
             }
+            if bits == Bits::Of32 {
+                contract.have_whole_signatures();
+            }
             contract.columns.extend(source.columns.iter().map(|carried| Column {
                 name: carried.name.clone(),
                 kind: Type::Source(carried.data_type.clone()),
@@ -323,6 +342,16 @@ impl Contract {
             }));
         }
         contract
+    }
+
+    /// Makes signatures lists of 32-bit values.
+    fn have_whole_signatures(&mut self) {
+        for column in self.columns.iter_mut().filter(|column| column.kind == Type::Signature) {
+            column.kind = Type::ListInt32;
+        }
+        for rule in &mut self.rules {
+            *rule = rule.replace(SHORT_RULE, "array_length(signature) >= 1");
+        }
     }
 
     /// Takes a column out, and the rules that are about it.
@@ -447,6 +476,7 @@ mod tests {
                     &source,
                     Columns {
                         keep: Keep::Shingles,
+                        bits: Bits::Of32,
                         pair_passages: true,
                         groups: true,
                         clusters: ClusterMethod::Components,
@@ -481,6 +511,11 @@ mod tests {
             rules(Keep::Signatures).contains("signature") && !rules(Keep::Signatures).contains("shingles")
         );
         assert_eq!(of(Keep::Shingles).rules, contract(Table::Documents).rules);
+        let whole = Columns { bits: Bits::Of32, ..Columns::default() };
+        let whole = contract(Table::Documents).over(&source, whole);
+        assert!(whole.rules.contains(&"array_length(signature) >= 1".into()), "{:?}", whole.rules);
+        let list = DataType::new_list(DataType::Int32, true);
+        assert_eq!(whole.arrow_schema().field_with_name("signature").unwrap().data_type(), &list);
     }
 
     #[test]

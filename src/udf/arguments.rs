@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::builder::NullBufferBuilder;
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, ListArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, ListArray, PrimitiveArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+use datafusion::logical_expr::ColumnarValue;
 
 /// A list of `item`, as the functions return it.
 pub(crate) fn list_of(item: DataType) -> DataType {
@@ -131,15 +131,14 @@ pub(crate) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
         .ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// The types of a list and the settings behind it, the list with its type by [`list_type`].
-pub(crate) fn list_and_settings(
+/// The types of a column and the settings behind it, the column with the type to which it is coerced.
+pub(crate) fn column_and_settings<'a, C: Column<'a>>(
     function: &str,
     given: &[DataType],
-    item: &DataType,
 ) -> Result<Vec<DataType>> {
     let mut types = given.to_vec();
-    if let Some(list) = types.first_mut() {
-        *list = list_type(function, list, item)?;
+    if let Some(column) = types.first_mut() {
+        *column = C::coerce(function, column)?;
     }
     Ok(types)
 }
@@ -171,18 +170,18 @@ pub(crate) fn map(
     }
 }
 
-/// A list for each list of `array`, whose elements `f` appends, about `each` of them. NULL for a NULL list, and where `f`
+/// A list for each value of `array`, whose elements `f` appends, about `each` of them. NULL for a NULL value, and where `f`
 /// returns false.
-pub(crate) fn map_lists<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
+pub(crate) fn map_lists<'a, A: Column<'a>, B: ArrowPrimitiveType>(
     function: &'static str,
-    array: &ArrayRef,
+    array: &'a ArrayRef,
     each: usize,
-    mut f: impl FnMut(&[A::Native], &mut Vec<B::Native>) -> Result<bool>,
+    mut f: impl FnMut(A::Row, &mut Vec<B::Native>) -> Result<bool>,
 ) -> Result<ArrayRef> {
-    let rows = Rows::<A>::new(function, array, false)?;
+    let rows = A::new(function, array, false)?;
     let mut lists = Lists::<B>::with_capacity(function, rows.len(), rows.len().saturating_mul(each));
     for row in 0..rows.len() {
-        match rows.row(row).map(|list| f(list, &mut lists.values)).transpose()? {
+        match rows.row(row).map(|value| f(value, &mut lists.values)).transpose()? {
             Some(true) => lists.end_row()?,
             _ => lists.push_null(),
         }
@@ -190,55 +189,45 @@ pub(crate) fn map_lists<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
     lists.finish()
 }
 
-/// A number for each row of two list arguments; NULL for a NULL list, and where `f` returns `None`.
-pub(crate) fn map_two<T: ArrowPrimitiveType>(
-    function: &str,
-    args: &ScalarFunctionArgs,
-    mut f: impl FnMut(&[T::Native], &[T::Native]) -> Result<Option<f64>>,
-) -> Result<ColumnarValue> {
-    let [a, b] = args.args.as_slice() else {
-        return Err(internal_datafusion_err!("{function} was called with {} arguments", args.args.len()));
-    };
-    let literals = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
-    // A literal list is not repeated for every row.
-    let (a, b) = (as_array(a)?, as_array(b)?);
-    let (a, b) = (Rows::<T>::new(function, &a.0, a.1)?, Rows::<T>::new(function, &b.0, b.1)?);
-    let rows = if literals { 1 } else { args.number_rows };
-    let numbers = (0..rows)
-        .map(|row| match (a.row(row), b.row(row)) {
-            (Some(a), Some(b)) => f(a, b),
-            _ => Ok(None),
-        })
-        .collect::<Result<Float64Array>>()?;
-    if literals {
-        ScalarValue::try_from_array(&numbers, 0).map(ColumnarValue::Scalar)
-    } else {
-        Ok(ColumnarValue::Array(Arc::new(numbers)))
-    }
+/// An argument with a value in each row, which may be NULL.
+pub(crate) trait Column<'a>: Sized {
+    /// The value of a row.
+    type Row;
+
+    /// The type to which an argument is coerced.
+    ///
+    /// # Errors
+    /// When it has no such values.
+    fn coerce(function: &str, given: &DataType) -> Result<DataType>;
+
+    /// The rows of `array`, which was coerced. With `repeated` its first row is every row.
+    ///
+    /// # Errors
+    /// When a value is not allowed.
+    fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self>;
+
+    /// Rows in the array.
+    fn len(&self) -> usize;
+
+    /// The value of a row, or `None` if it is null.
+    fn row(&self, row: usize) -> Option<Self::Row>;
 }
 
-/// The argument as an array, and whether its only row is repeated.
-fn as_array(arg: &ColumnarValue) -> Result<(ArrayRef, bool)> {
-    match arg {
-        ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
-        ColumnarValue::Scalar(scalar) => Ok((scalar.to_array()?, true)),
-    }
-}
-
-/// The rows of a list array, as slices.
+/// The rows of an array of lists of `T`, or of signed numbers of the same width, as slices. No element may be null.
 pub(crate) struct Rows<'a, T: ArrowPrimitiveType> {
     list: &'a ListArray,
     values: &'a [T::Native],
     repeated: bool,
 }
 
-impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
-    /// The rows of `array`, a list of `T` or of signed numbers of the same width, as by [`list_type`]. With `repeated` its first row
-    /// is every row.
-    ///
-    /// # Errors
-    /// If a list has a null among its elements.
-    pub(crate) fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
+impl<'a, T: ArrowPrimitiveType> Column<'a> for Rows<'a, T> {
+    type Row = &'a [T::Native];
+
+    fn coerce(function: &str, given: &DataType) -> Result<DataType> {
+        list_type(function, given, &T::DATA_TYPE)
+    }
+
+    fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
         let list: &ListArray = downcast(array)?;
         let values = list.values();
         if values.null_count() > 0 {
@@ -262,13 +251,11 @@ impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
         Ok(Self { list, values, repeated })
     }
 
-    /// Rows in the array.
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The elements of a row's list, or `None` if it is null.
-    pub(crate) fn row(&self, row: usize) -> Option<&'a [T::Native]> {
+    fn row(&self, row: usize) -> Option<&'a [T::Native]> {
         let row = if self.repeated { 0 } else { row };
         self.list.is_valid(row).then(|| {
             let (start, end) = bounds(self.list, row);

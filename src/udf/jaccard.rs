@@ -4,6 +4,7 @@ use arrow::datatypes::UInt64Type;
 use datafusion::common::Result;
 use datafusion::logical_expr::Documentation;
 
+use super::arguments::Rows;
 use super::pair_function::PairFunction;
 use super::section::DOC_SECTION;
 use crate::kernel::jaccard::{as_set, jaccard_of, shared};
@@ -15,9 +16,9 @@ pub(crate) enum Jaccard {}
 impl PairFunction for Jaccard {
     const NAME: &'static str = "jaccard";
 
-    type Item = UInt64Type;
+    type Column<'a> = Rows<'a, UInt64Type>;
 
-    fn compare(a: &[u64], b: &[u64]) -> Result<Option<f64>> {
+    fn compare<'a>(a: &'a [u64], b: &'a [u64]) -> Result<Option<f64>> {
         let (a, b) = (as_set(a), as_set(b));
         let jaccard = jaccard_of(shared(&a, &b), a.len() as u64, b.len() as u64);
         Ok(Some(jaccard).filter(|jaccard| !jaccard.is_nan()))

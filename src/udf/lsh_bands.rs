@@ -1,13 +1,14 @@
 //! The function `lsh_bands` for SQL and for plans.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err};
 use datafusion::logical_expr::Documentation;
 
 use super::arguments;
 use super::row_function::RowFunction;
 use super::section::DOC_SECTION;
+use super::signatures::{SIGNATURE, Signatures};
 use crate::job::BucketHash;
 use crate::kernel::lsh_bands::{Buckets, lsh_bands};
 use crate::kernel::minhash::PERMUTATIONS;
@@ -32,7 +33,7 @@ impl RowFunction for LshBands {
                 given.len()
             );
         }
-        arguments::list_and_settings(Self::NAME, given, &DataType::UInt32)
+        arguments::column_and_settings::<Signatures>(Self::NAME, given)
     }
 
     fn settings(literals: &[Option<&ScalarValue>]) -> Result<Buckets> {
@@ -58,7 +59,7 @@ impl RowFunction for LshBands {
     }
 
     fn rows(signatures: &ArrayRef, &by: &Buckets) -> Result<ArrayRef> {
-        arguments::map_lists::<UInt32Type, UInt64Type>(
+        arguments::map_lists::<Signatures, UInt64Type>(
             Self::NAME,
             signatures,
             by.bands,
@@ -91,13 +92,13 @@ impl RowFunction for LshBands {
              [6318062648460624204, 1109957299823292354]\n\
              ```",
         )
-        .with_argument("signature", "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits.")
+        .with_argument("signature", SIGNATURE)
         .with_argument("bands", "Bands, b: a literal of at least 1. More bands at the same rows find more pairs.")
         .with_argument("rows", "Values in a band, r: a literal of at least 1. More rows find fewer pairs.")
         .with_argument(
             "hash",
-            "`'xxh3'` (the default): XXH3-64 of the values as 4 bytes each, little endian, seeded by the band's \
-             number. `'crc32'`: CRC-32 of the values in decimal, joined by `_`, with the band's number above its 32 \
+            "`'xxh3'` (the default): XXH3-64 of the values as 4 bytes each, or 2 of a short signature, little endian, seeded by \
+             the band's number. `'crc32'`: CRC-32 of the values in decimal, joined by `_`, with the band's number above its 32 \
              bits.",
         )
         .with_argument(

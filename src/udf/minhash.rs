@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::{Result as DfResult, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::Documentation;
 
-use super::arguments;
+use super::arguments::{self, Rows};
 use super::row_function::RowFunction;
 use super::section::DOC_SECTION;
 use crate::kernel::linear::{self, Linear};
@@ -32,7 +32,7 @@ impl RowFunction for Minhash {
                 given.len()
             );
         }
-        arguments::list_and_settings(Self::NAME, given, &DataType::UInt64)
+        arguments::column_and_settings::<Rows<UInt64Type>>(Self::NAME, given)
     }
 
     fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Call> {
@@ -41,12 +41,17 @@ impl RowFunction for Minhash {
 
     fn rows(sets: &ArrayRef, call: &Call) -> DfResult<ArrayRef> {
         let functions = call.functions()?;
-        arguments::map_lists::<UInt64Type, UInt32Type>(Self::NAME, sets, functions.count(), |set, values| {
-            if !set.is_empty() {
-                functions.minima(set, values);
-            }
-            Ok(!set.is_empty())
-        })
+        arguments::map_lists::<Rows<UInt64Type>, UInt32Type>(
+            Self::NAME,
+            sets,
+            functions.count(),
+            |set, values| {
+                if !set.is_empty() {
+                    functions.minima(set, values);
+                }
+                Ok(!set.is_empty())
+            },
+        )
     }
 
     fn documentation() -> Option<Documentation> {
@@ -80,6 +85,7 @@ impl RowFunction for Minhash {
         )
         .with_related_udf("minhash_similarity")
         .with_related_udf("lsh_bands")
+        .with_related_udf("short_signature")
         .build();
         Some(documentation)
     }

@@ -1,12 +1,13 @@
 //! The function `minhash_similarity` for SQL and for plans.
 
-use arrow::datatypes::UInt32Type;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::Documentation;
 
 use super::pair_function::PairFunction;
 use super::section::DOC_SECTION;
+use super::signatures::{SIGNATURE, Signatures};
 use crate::kernel::minhash_similarity::minhash_similarity;
+use crate::kernel::signature::Signature;
 
 /// The SQL function `minhash_similarity`.
 #[derive(Debug)]
@@ -15,9 +16,17 @@ pub(crate) enum MinhashSimilarity {}
 impl PairFunction for MinhashSimilarity {
     const NAME: &'static str = "minhash_similarity";
 
-    type Item = UInt32Type;
+    type Column<'a> = Signatures<'a>;
 
-    fn compare(a: &[u32], b: &[u32]) -> Result<Option<f64>> {
+    fn compare<'a>(a: Signature<'a>, b: Signature<'a>) -> Result<Option<f64>> {
+        if matches!(
+            (a, b),
+            (Signature::Of16(_), Signature::Of32(_)) | (Signature::Of32(_), Signature::Of16(_))
+        ) {
+            return exec_err!(
+                "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
+            );
+        }
         if a.len() != b.len() {
             return exec_err!(
                 "minhash_similarity takes signatures of equal length, and got {} and {} values",
@@ -32,7 +41,7 @@ impl PairFunction for MinhashSimilarity {
         Documentation::builder(
             DOC_SECTION,
             "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of \
-             equal values at equal index. Returns NULL if either signature is NULL or both are empty. Signatures \
+             equal values at equal index, corrected for chance if they have 16 bits. Returns NULL if either signature is NULL or both are empty. Signatures \
              of different lengths are an error. Signatures made with different seeds are not an error, but their \
              similarity means nothing.",
             "minhash_similarity(a, b)",
@@ -43,8 +52,8 @@ impl PairFunction for MinhashSimilarity {
              0.75\n\
              ```",
         )
-        .with_argument("a", "A signature: a list of UInt32, as `minhash` returns it, or of Int32 with the same bits.")
-        .with_argument("b", "A signature of the same length and the same seed.")
+        .with_argument("a", SIGNATURE)
+        .with_argument("b", "A signature of the same type, the same length and the same seed.")
         .with_related_udf("minhash")
         .with_related_udf("jaccard")
         .build()

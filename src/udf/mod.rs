@@ -6,6 +6,7 @@
 //! | `shingles` | text | the sorted distinct hashes of its shingles |
 //! | `minhash` | shingle set | its signature: the least hash under each permutation |
 //! | `one_permutation` | shingle set | a signature in which each shingle is hashed once, or a few times |
+//! | `short_signature` | signature | 16 bits of each of its values |
 //! | `minhash_similarity` | two signatures | an estimate of the sets' Jaccard similarity |
 //! | `lsh_bands` | signature | its bucket in each band |
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
@@ -13,9 +14,9 @@
 //!
 //! The functions hold no settings: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of
 //! `UInt64` without repeats, signatures lists of `UInt32`; both may also be lists of the signed type with the same bits, as in the
-//! public tables.
+//! public tables. A signature may also be a `Binary` with 16 bits of each value.
 
-mod arguments;
+pub(crate) mod arguments;
 mod containment;
 mod document_key;
 mod fingerprints;
@@ -33,7 +34,9 @@ mod set_hash;
 mod shingle_samples;
 mod shingle_texts;
 mod shingles;
+mod short_signature;
 mod signature_set;
+pub(crate) mod signatures;
 mod struct_lists;
 mod units;
 pub(crate) mod unsigned_bits;
@@ -64,6 +67,7 @@ use set_hash::SetHash;
 use shingle_samples::ShingleSamples;
 use shingle_texts::ShingleTexts;
 use shingles::Shingles;
+use short_signature::ShortSignature;
 use signature_set::SignatureSet;
 pub(crate) use units::UNIT;
 use units::Units;
@@ -80,6 +84,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<Shingles>::default()),
         shared(RowUdf::<Minhash>::default()),
         shared(RowUdf::<OnePermutation>::default()),
+        shared(RowUdf::<ShortSignature>::default()),
         shared(PairUdf::<MinhashSimilarity>::default()),
         shared(RowUdf::<LshBands>::default()),
         shared(PairUdf::<Jaccard>::default()),
@@ -138,7 +143,8 @@ pub mod expr_fn {
     use super::{
         Containment, DocumentKey, Fingerprints, Jaccard, ListUdf, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
-        ShingleTexts, Shingles, SignatureSet, Units, UnsignedBits, Windows, WordCount, WordRuns,
+        ShingleTexts, Shingles, ShortSignature, SignatureSet, Units, UnsignedBits, Windows, WordCount,
+        WordRuns,
     };
     use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
 
@@ -263,6 +269,11 @@ pub mod expr_fn {
     pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
         let args = vec![shingles, lit(permutations as u64), lit(seed)];
         call(RowUdf::<OnePermutation>::default(), args)
+    }
+
+    /// `short_signature(signature)`: a Binary with two bytes for each value.
+    pub fn short_signature(signature: Expr) -> Expr {
+        call(RowUdf::<ShortSignature>::default(), vec![signature])
     }
 
     /// `minhash_similarity(a, b)`: a Float64 in [0, 1].

@@ -6,7 +6,7 @@ use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Documentation;
 
-use super::arguments;
+use super::arguments::{self, Rows};
 use super::row_function::RowFunction;
 use super::section::DOC_SECTION;
 use crate::kernel::minhash::PERMUTATIONS;
@@ -28,7 +28,7 @@ impl RowFunction for OnePermutation {
 
     fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
         let [_, _, _] = take_function_args(Self::NAME, given)?;
-        arguments::list_and_settings(Self::NAME, given, &DataType::UInt64)
+        arguments::column_and_settings::<Rows<UInt64Type>>(Self::NAME, given)
     }
 
     fn settings(literals: &[Option<&ScalarValue>]) -> Result<(usize, u64)> {
@@ -39,7 +39,7 @@ impl RowFunction for OnePermutation {
 
     fn rows(sets: &ArrayRef, &(bins, seed): &(usize, u64)) -> Result<ArrayRef> {
         let (rounds, mut scratch) = (Rounds::new(bins, seed), Vec::new());
-        arguments::map_lists::<UInt64Type, UInt32Type>(
+        arguments::map_lists::<Rows<UInt64Type>, UInt32Type>(
             Self::NAME,
             sets,
             rounds.keys.len() / 2,
@@ -75,6 +75,7 @@ impl RowFunction for OnePermutation {
         .with_related_udf("minhash")
         .with_related_udf("minhash_similarity")
         .with_related_udf("lsh_bands")
+        .with_related_udf("short_signature")
         .build();
         Some(documentation)
     }

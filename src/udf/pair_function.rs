@@ -1,38 +1,39 @@
-//! The interface and the adapter of the functions that compare two lists.
+//! The interface and the adapter of the functions that compare two columns.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{ArrowPrimitiveType, DataType};
-use datafusion::common::Result;
+use arrow::array::{ArrayRef, Float64Array};
+use arrow::datatypes::DataType;
 use datafusion::common::utils::take_function_args;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::arguments;
+use super::arguments::Column;
 
-/// A similarity of two lists.
+/// A similarity of the values of two columns.
 pub(crate) trait PairFunction: Debug + Send + Sync + 'static {
     const NAME: &'static str;
 
-    /// The elements of both lists.
-    type Item: ArrowPrimitiveType;
+    /// Either column.
+    type Column<'a>: Column<'a>;
 
     /// The similarity; `None` where it has no value, which becomes NULL.
     ///
     /// # Errors
-    /// When the lists cannot be compared.
-    fn compare(
-        a: &[<Self::Item as ArrowPrimitiveType>::Native],
-        b: &[<Self::Item as ArrowPrimitiveType>::Native],
-    ) -> Result<Option<f64>>;
+    /// When the values cannot be compared.
+    fn compare<'a>(a: Row<'a, Self>, b: Row<'a, Self>) -> Result<Option<f64>>;
 
     /// The documentation of the function.
     fn documentation() -> Documentation;
 }
+
+/// A value that the function `F` compares.
+type Row<'a, F> = <<F as PairFunction>::Column<'a> as Column<'a>>::Row;
 
 /// Adapts a [`PairFunction`] to DataFusion.
 #[derive(Debug)]
@@ -81,14 +82,37 @@ impl<F: PairFunction> ScalarUDFImpl for PairUdf<F> {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let [_, _] = take_function_args(F::NAME, types)?;
-        types.iter().map(|given| arguments::list_type(F::NAME, given, &F::Item::DATA_TYPE)).collect()
+        types.iter().map(|given| F::Column::coerce(F::NAME, given)).collect()
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        arguments::map_two::<F::Item>(F::NAME, &args, F::compare)
+        let [a, b] = take_function_args(F::NAME, &args.args)?;
+        let literals = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        // A literal is not repeated for every row.
+        let ((a, a_repeats), (b, b_repeats)) = (as_array(a)?, as_array(b)?);
+        let (a, b) = (F::Column::new(F::NAME, &a, a_repeats)?, F::Column::new(F::NAME, &b, b_repeats)?);
+        let rows = if literals { 1 } else { args.number_rows };
+        let numbers = (0..rows)
+            .map(|row| match (a.row(row), b.row(row)) {
+                (Some(a), Some(b)) => F::compare(a, b),
+                _ => Ok(None),
+            })
+            .collect::<Result<Float64Array>>()?;
+        match literals {
+            true => ScalarValue::try_from_array(&numbers, 0).map(ColumnarValue::Scalar),
+            false => Ok(ColumnarValue::Array(Arc::new(numbers))),
+        }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(&self.documentation)
+    }
+}
+
+/// The argument as an array, and whether its only row is repeated.
+fn as_array(arg: &ColumnarValue) -> Result<(ArrayRef, bool)> {
+    match arg {
+        ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
+        ColumnarValue::Scalar(scalar) => Ok((scalar.to_array()?, true)),
     }
 }

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
 
-use super::arguments::{self, Rows};
+use super::arguments::{self, Column, Rows};
 use super::row_function::RowFunction;
 use crate::kernel::set_hash::set_hash;
 
@@ -27,7 +27,7 @@ impl RowFunction for SetHash {
 
     fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
         let [_, _] = take_function_args(Self::NAME, given)?;
-        arguments::list_and_settings(Self::NAME, given, &DataType::UInt64)
+        arguments::column_and_settings::<Rows<UInt64Type>>(Self::NAME, given)
     }
 
     fn settings(literals: &[Option<&ScalarValue>]) -> Result<u64> {

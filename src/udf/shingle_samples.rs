@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, LargeStringBuilder, ListBuilder};
 use arrow::datatypes::{DataType, Field, UInt64Type};
 use datafusion::common::{Result, ScalarValue};
 
-use super::arguments::{self, Rows, list_of};
+use super::arguments::{self, Column, Rows, list_of};
 use super::list_function::ListFunction;
 use super::shingles::settings;
 use crate::kernel::text::cut::CutScratch;

@@ -1,15 +1,16 @@
 //! The function `signature_set` for plans.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
 
 use super::arguments;
 use super::row_function::RowFunction;
+use super::signatures::Signatures;
 use crate::kernel::signature_set::signature_set;
 
-/// The values of a signature as a set, each with its place; NULL for a NULL list.
+/// The values of a signature as a set, each with its place; NULL for a NULL signature.
 #[derive(Debug)]
 pub(crate) enum SignatureSet {}
 
@@ -24,7 +25,7 @@ impl RowFunction for SignatureSet {
 
     fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
         let [_] = take_function_args(Self::NAME, given)?;
-        arguments::list_and_settings(Self::NAME, given, &DataType::UInt32)
+        arguments::column_and_settings::<Signatures>(Self::NAME, given)
     }
 
     fn settings(_: &[Option<&ScalarValue>]) -> Result<()> {
@@ -32,7 +33,7 @@ impl RowFunction for SignatureSet {
     }
 
     fn rows(signatures: &ArrayRef, (): &()) -> Result<ArrayRef> {
-        arguments::map_lists::<UInt32Type, UInt64Type>(Self::NAME, signatures, 0, |signature, values| {
+        arguments::map_lists::<Signatures, UInt64Type>(Self::NAME, signatures, 0, |signature, values| {
             signature_set(signature, values);
             Ok(true)
         })

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, ScalarValue};
 
-use super::arguments::{self, Rows, list_of};
+use super::arguments::{self, Column, Rows, list_of};
 use super::fingerprints::Fingerprints;
 use super::list_function::ListFunction;
 use super::row_function::RowFunction;

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Files;
 use super::settings::{Method, Settings};
-use super::sketch::{Functions, buckets, number, shingles};
+use super::sketch::{Functions, buckets, kept, number, shingles};
 
 /// A row of `pairs`.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +94,8 @@ pub fn answer(files: &Files, settings: &Settings) -> Result<Answer, String> {
         .map(|(id, shingles)| {
             let set: BTreeSet<u64> =
                 shingles.iter().map(|shingle| number(shingle, settings.hash, &dictionary)).collect();
-            let signature = functions.signature(&set.iter().copied().collect::<Vec<_>>());
+            let minima = functions.signature(&set.iter().copied().collect::<Vec<_>>());
+            let signature: Vec<u32> = minima.into_iter().map(|minimum| kept(minimum, settings)).collect();
             let buckets = buckets(&signature, settings).into_iter().collect();
             Compared { id, set, signature, buckets }
         })
@@ -200,10 +201,12 @@ fn pair(a: &Compared, b: &Compared, settings: &Settings) -> Pair {
         signature.chunks(settings.rows).take(settings.bands).map(<[u32]>::to_vec).collect()
     };
     let same_bands = bands(&a.signature).iter().zip(bands(&b.signature)).filter(|(a, b)| *a == b).count();
+    let share = equal as f64 / a.signature.len() as f64;
+    let chance = if settings.is_short { 0.5_f64.powi(16) } else { 0.0 };
     Pair {
         ids: (a.id.clone(), b.id.clone()),
         jaccard: shared as f64 / union as f64,
-        estimate: equal as f64 / a.signature.len() as f64,
+        estimate: ((share - chance) / (1.0 - chance)).max(0.0),
         containments: (shared as f64 / a.set.len() as f64, shared as f64 / b.set.len() as f64),
         shared: shared as u64,
         shingles: (a.set.len() as u64, b.set.len() as u64),

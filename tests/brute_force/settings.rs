@@ -41,6 +41,10 @@ pub struct Settings {
     /// Whether a text shorter than a shingle is one.
     pub short_is_whole: bool,
     pub permutations: usize,
+    /// `minhash.bits`, if it is set.
+    bits: Option<u32>,
+    /// Whether 16 bits of each value are kept: if nothing says otherwise, where these are enough.
+    pub is_short: bool,
     pub seed: u64,
     pub family: Family,
     pub bands: usize,
@@ -92,6 +96,10 @@ impl Settings {
         let table_size = (random.below(4) == 0).then(|| one_of(random, &[1_u64 << 40, 1_000_003]));
         let hot_bucket = if table_size.is_none() { one_of(random, &[256, 256, 2, 4]) } else { 256 };
         // A join by prefixes finds all pairs of so few documents only if no shingle is in too many of them.
+        let crc_buckets = random.below(3) == 0;
+        let enough =
+            !matches!(family, Family::Linear(_)) && !crc_buckets && table_size.is_none() && rows >= 3;
+        let bits = one_of(random, &[None, None, Some(32), enough.then_some(16)]);
         let exact_prefixes = method == Method::Prefix || hot_bucket < 256;
         Self {
             steps,
@@ -102,11 +110,13 @@ impl Settings {
             hash,
             min_words: one_of(random, &[0, 0, 2, 5]),
             permutations: bands * rows + random.below(40),
+            bits,
+            is_short: bits.map_or(enough, |bits| bits == 16),
             seed: random.next() >> 1,
             family,
             bands,
             rows,
-            crc_buckets: random.below(3) == 0,
+            crc_buckets,
             table_size,
             hot_bucket,
             method,
@@ -161,6 +171,7 @@ impl Settings {
             format!("output.keep={}", self.keep),
             "engine.memory=256MiB".to_owned(),
         ];
+        sets.extend(self.bits.map(|bits| format!("minhash.bits={bits}")));
         sets.extend(self.table_size.map(|size| format!("lsh.table_size={size}")));
         match self.family {
             Family::MultiplyShift => sets.push("minhash.family=multiply-shift".into()),

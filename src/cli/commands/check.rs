@@ -149,7 +149,7 @@ fn recall(job: &Job) -> String {
         job.score.threshold,
         job.expected_recall()
     );
-    if let Some(warning) = job.low_recall() {
+    for warning in job.warnings() {
         let _ = writeln!(text, "warning: {warning}\n");
     }
     let rows: Vec<Vec<String>> = similarities(job.score.threshold)

@@ -278,7 +278,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             ),
         );
     }
-    if let Some(warning) = job.low_recall() {
+    for warning in job.warnings() {
         let _ = writeln!(text, "             {warning}");
     }
     let seconds: f64 = manifest.stages.iter().map(|s| s.seconds).sum();

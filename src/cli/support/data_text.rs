@@ -10,8 +10,6 @@ use crate::job::{Job, Method};
 
 /// Bytes of a document in `documents/` besides its signature and its shingles.
 const RESULT_BYTES: u64 = 20;
-/// Bytes of a value of a signature.
-const VALUE_BYTES: u64 = 4;
 /// Bytes of a shingle.
 const SHINGLE_BYTES: u64 = 8;
 /// Bytes of a document between stages for each band: its key, and its place in a bucket.
@@ -31,7 +29,7 @@ impl Disk {
     fn of(job: &Job, contents: &Contents) -> Self {
         let shingles = SHINGLE_BYTES * contents.words.round() as u64;
         let keep = job.output.keep;
-        let signature = VALUE_BYTES * job.minhash.permutations as u64;
+        let signature = job.minhash.signature_bytes();
         let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
         let between = match job.candidates.method {
             Method::Lsh => BAND_BYTES * job.lsh.bands as u64,

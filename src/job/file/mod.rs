@@ -324,11 +324,21 @@ pub struct Minhash {
     /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that are drawn
     /// from `seed`, so that signatures are those of another program. It is read when the job is.
     pub coefficients: Option<String>,
+    /// The bits that are kept of each value of a signature, 16 or 32. Default: 16; 32 for the family `linear`, with `lsh.bucket_hash` or
+    /// `lsh.table_size`, and for fewer than 3 rows in a band, which need 32.
+    pub bits: Option<u32>,
 }
 
 impl Default for Minhash {
     fn default() -> Self {
-        Self { permutations: 128, seed: 42, family: Family::MultiplyShift, modulus: None, coefficients: None }
+        Self {
+            permutations: 128,
+            seed: 42,
+            family: Family::MultiplyShift,
+            modulus: None,
+            coefficients: None,
+            bits: None,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use frequency::{check_frequency, frequency_of};
 use output::check_output;
 use passages::passages_of;
 use search::{check_candidates, check_lsh, check_score, lsh_of};
-use sketches::{check_minhash, check_shingle, check_short, minhash_of, shingle_of};
+use sketches::{bits_of, check_minhash, check_shingle, check_short, minhash_of, shingle_of};
 use source::{reuse_of, reused_source, source_of};
 
 pub(crate) use engine::MAX_THREADS;
@@ -83,7 +83,8 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         Some(made) if reused.is_some() => made.max_frequency,
         _ => shingle.as_ref().and_then(|shingle| shingle.max_frequency),
     };
-    let (source, shingle, minhash) = match (&reused, made) {
+    let bits = minhash.as_ref().and_then(|minhash| minhash.bits);
+    let (source, shingle, mut minhash) = match (&reused, made) {
         (None, _) => {
             let shingle = shingle_of(shingle.unwrap_or_default())?;
             let minhash = minhash_of(minhash.unwrap_or_default(), shingle.hash)?;
@@ -109,6 +110,10 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let max_frequency = frequency_of(max_frequency, &shingle)?;
     check_candidates(&candidates, &source, against.as_ref(), passages.is_some())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
+    if reused.is_none() {
+        minhash.bits = bits_of(bits, minhash.family, &lsh)?;
+        check_minhash(&minhash, shingle.hash)?;
+    }
     let clusters = clusters_of(clusters, &source, &score)?;
     let passages = passages.map(|passages| passages_of(&passages)).transpose()?;
     check_alarms(&alarms, &source)?;

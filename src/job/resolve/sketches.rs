@@ -2,8 +2,8 @@
 
 use super::super::recipes::coefficients;
 use super::super::{
-    Coefficients, Family, Minhash, Modulus, Normalize, Score, ScoreBy, Shingle, ShingleHash, Short, Unit,
-    file, is_prime,
+    Bits, Coefficients, Family, Lsh, Minhash, Modulus, Normalize, Score, ScoreBy, Shingle, ShingleHash,
+    Short, Unit, file, is_prime,
 };
 use super::wrong::{Checked, wrong};
 
@@ -68,6 +68,7 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     Ok(())
 }
 
+/// Without the bits of its values: see [`bits_of`].
 pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
     let file::Minhash { permutations, seed, .. } = minhash;
     let family = match (minhash.family, minhash.modulus) {
@@ -89,18 +90,36 @@ pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<M
             Err(e) => return wrong("minhash.coefficients", e.one_line()),
         },
     };
-    let minhash = Minhash { permutations, seed, family, coefficients };
+    let minhash = Minhash { permutations, seed, family, coefficients, bits: Bits::Of32 };
     check_minhash(&minhash, hash)?;
     Ok(minhash)
 }
 
+/// The bits of the values of signatures that are cut into the bands of `lsh`: those that the job file gives, or as few as are enough.
+pub(super) fn bits_of(given: Option<u32>, family: Family, lsh: &Lsh) -> Checked<Bits> {
+    match given.map(Bits::try_from) {
+        None if matches!(family, Family::Linear(_)) || lsh.needs_32_bits() => Ok(Bits::Of32),
+        None => Ok(Bits::Of16),
+        Some(Ok(bits)) => Ok(bits),
+        Some(Err(fault)) => wrong(BITS, fault),
+    }
+}
+
+const BITS: &str = "minhash.bits";
+
 pub(super) fn check_minhash(minhash: &Minhash, hash: ShingleHash) -> Checked<()> {
     const KEY: &str = "minhash.modulus";
-    let Minhash { permutations, family, ref coefficients, .. } = *minhash;
+    let Minhash { permutations, family, ref coefficients, bits, .. } = *minhash;
     if !(1..=MAX_PERMUTATIONS).contains(&permutations) {
         return wrong("minhash.permutations", format!("is {permutations}: expected 1 to {MAX_PERMUTATIONS}"));
     }
     match family {
+        Family::Linear(_) if bits == Bits::Of16 => {
+            return wrong(
+                BITS,
+                "is 16 with minhash.family = \"linear\", whose values are those of other programs: expected 32",
+            );
+        }
         Family::Linear(Modulus::NextPrime) if hash != ShingleHash::Dictionary => {
             return wrong(
                 KEY,

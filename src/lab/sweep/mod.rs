@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::recipes::choose;
-use crate::job::{Job, Lsh, Method, Score, ScoreBy};
+use crate::job::{Bits, Job, Lsh, Method, Score, ScoreBy};
 use crate::kernel::jaccard::jaccard_of;
 use crate::lab::sample::{Sample, Sampled};
 use crate::lab::timing::{self, Bench, Phase, Searched};
@@ -123,8 +123,11 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
         ));
     };
     let searches = searches(job, &thresholds)?;
-    let base =
+    let mut base =
         Job { score: Score { threshold: lowest, ..job.score }, lsh: searches[0].lsh.clone(), ..job.clone() };
+    if searches.iter().any(|search| search.lsh.needs_32_bits()) {
+        base.minhash.bits = Bits::Of32;
+    }
     let sample = Sample::take(session, &base, &of_size(&base, largest).shingle, most.get()).await?;
     let (documents, note) = sample.sizes(&grid.documents);
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));

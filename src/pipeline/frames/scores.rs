@@ -8,7 +8,7 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
 use crate::error::Result;
-use crate::job::{Lsh, Score, ScoreBy};
+use crate::job::{Lsh, Minhash, Score, ScoreBy};
 use crate::operator::score::{Homes, Probe, Scoring};
 use crate::operator::{Operator, apply};
 
@@ -148,14 +148,14 @@ pub(crate) fn agreeing(
 }
 
 /// Bytes that the sketches take in memory: (shingle_count, ..) -> one row (bytes: UInt64), null for no documents.
-pub(crate) fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame> {
-    let bytes = col("shingle_count") * lit(8_u64) + lit(held_bytes_without_shingles(permutations));
+pub(crate) fn held_bytes(documents: DataFrame, minhash: &Minhash) -> Result<DataFrame> {
+    let bytes = col("shingle_count") * lit(8_u64) + lit(held_bytes_without_shingles(minhash));
     Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
 }
 
 /// Bytes that a document's sketch takes in memory besides its shingles.
-pub(crate) fn held_bytes_without_shingles(permutations: usize) -> u64 {
-    8 + 48 + 4 * permutations as u64
+pub(crate) fn held_bytes_without_shingles(minhash: &Minhash) -> u64 {
+    8 + 48 + minhash.signature_bytes()
 }
 
 /// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of

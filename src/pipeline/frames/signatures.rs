@@ -5,11 +5,11 @@ use datafusion::functions_nested::expr_fn::array_repeat;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
-use crate::job::{Family, Job, Short};
-use crate::udf::expr_fn::{minhash, minhash_by, one_permutation};
+use crate::job::{Bits, Family, Job, Short};
+use crate::udf::expr_fn::{minhash, minhash_by, one_permutation, short_signature};
 
-/// The same rows with a column `signature: List<UInt32>` of as many values as there are permutations. `dictionary` is
-/// the number of entries of the collection's dictionary, if there is one.
+/// The same rows with a column `signature` of as many values as there are permutations: a Binary if values have 16 bits, or a
+/// `List<UInt32>`. `dictionary` is the number of entries of the collection's dictionary, if there is one.
 ///
 /// # Errors
 /// When the frame has no column `shingles`, or when the job's modulus is the first prime above a dictionary that has
@@ -28,6 +28,10 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
         Short::Reject | Short::Whole => signature,
         // A set without elements has no minima, and keeps the greatest value.
         Short::Empty => coalesce(vec![signature, array_repeat(lit(u32::MAX), lit(by.permutations as u64))]),
+    };
+    let signature = match by.bits {
+        Bits::Of16 => short_signature(signature),
+        Bits::Of32 => signature,
     };
     Ok(shingles.with_column("signature", signature)?)
 }

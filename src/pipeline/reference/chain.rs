@@ -353,6 +353,7 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
         ("minhash.seed", c.seed == d.seed),
         ("minhash.family", c.family == d.family),
         ("minhash.coefficients", c.coefficients == d.coefficients),
+        ("minhash.bits", c.bits == d.bits),
     ];
     first_other(&keys)
 }

@@ -40,7 +40,7 @@ impl Stage for Components {
             let edges = edges(cx).await?;
             match union_find(cx, edges.clone()).await? {
                 Some(found) => {
-                    let schema = WorkTable::COMPONENTS.schema(&cx.types);
+                    let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
                     cx.run_here(self, found.rows(cx.session(), schema)?).await
                 }
                 None => {

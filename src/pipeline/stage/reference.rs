@@ -16,7 +16,7 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::same_ids::{self, replaces};
 use crate::pipeline::reference::source::{SecondSource, refuse_same_keys};
-use crate::pipeline::tables::{WorkTable, id_column, list_column, numbers};
+use crate::pipeline::tables::{WorkTable, id_column, list_column, numbers, signature_column};
 use crate::schema::{SourceTypes, Table};
 
 /// Finds the reference documents that may match new ones.
@@ -37,7 +37,7 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
     ];
     columns.extend(numbers(["position", "doc", "shingle_count", "set_hash_0", "set_hash_1"]));
     columns.extend([
-        list_column("signature", DataType::UInt32, false),
+        signature_column(),
         // Null if the output keeps none.
         list_column("shingles", DataType::UInt64, true),
         // Null if there are no groups.
