@@ -322,8 +322,7 @@ fn a_finished_output_is_left_alone_and_another_job_is_refused() {
 fn half_of_the_bits_find_the_same_pairs() {
     let folder = tempdir().unwrap();
     let source = folder.path().join("in.parquet");
-    let documents = [corpus(11, 600, 30), boilerplate(400, 60, 40)].concat();
-    write_parquet(&source, &documents, 200);
+    write_parquet(&source, &corpus(11, 1_000, 30), 200);
     let mut candidates = [0, 0];
     for sets in [
         ["candidates.method=lsh", "minhash.seed=1"],
@@ -351,7 +350,7 @@ fn half_of_the_bits_find_the_same_pairs() {
         }
     }
     let [short, whole] = candidates;
-    assert!(whole > 1_000 && short >= whole && short - whole <= whole / 1_000, "{short} {whole}");
+    assert!(whole > 500 && short >= whole && short - whole <= whole / 1_000, "{short} {whole}");
 }
 
 #[test]

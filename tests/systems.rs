@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::datatypes::Int64Type;
 use resemblance::job::{Encoding, Job, Keep};
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;

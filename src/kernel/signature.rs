@@ -101,7 +101,7 @@ impl Values {
         }
     }
 
-    /// They as a signature.
+    /// The signature of these values.
     pub fn signature(&self) -> Signature<'_> {
         match self {
             Self::Of32(values) => Signature::Of32(values),

@@ -325,7 +325,7 @@ pub struct Minhash {
     /// from `seed`, so that signatures are those of another program. It is read when the job is.
     pub coefficients: Option<String>,
     /// The bits that are kept of each value of a signature, 16 or 32. Default: 16; 32 for the family `linear`, with `lsh.bucket_hash` or
-    /// `lsh.table_size`, and for fewer than 3 rows in a band, which need 32.
+    /// `lsh.table_size`, and for fewer than 3 rows in a band.
     pub bits: Option<u32>,
 }
 
