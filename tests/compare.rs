@@ -126,7 +126,8 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
     write_grouped(&path("own.parquet"), own);
     write_grouped(&path("reference.parquet"), known);
     write_grouped(&path("same.parquet"), &same_ids);
-    run(&job(&path("reference.parquet"), &path("reference"), &["source.group=shop"])).unwrap();
+    run(&job(&path("reference.parquet"), &path("reference"), &["source.group=shop", "minhash.bits=32"]))
+        .unwrap();
     let second = format!(
         "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', group = 'shop' }}",
         path("same.parquet").display()
@@ -183,7 +184,7 @@ fn ids_that_are_known_are_an_error_or_left_out() {
     own.extend((40..50).map(|row| (documents[row].0.clone(), documents[row - 30].1.clone())));
     write_parquet(&path("own.parquet"), &own, 30);
     write_parquet(&path("reference.parquet"), &known, 30);
-    run(&job(&path("reference.parquet"), &path("reference"), &[])).unwrap();
+    run(&job(&path("reference.parquet"), &path("reference"), &["minhash.bits=32"])).unwrap();
     let output = format!("against.output={:?}", path("reference").display());
     let found = |same_id: &str| {
         let same_id = format!("against.same_id={same_id}");

@@ -248,13 +248,13 @@ fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
     refused(&whole, 3, "has changed");
 }
 
-/// Pairs that share too few shingles are none, and so none of them is missed; whatever the measure and the method.
+/// Two documents that share too few shingles are not a pair that can be missed, whatever the measure and the method.
 #[test]
 fn pairs_of_too_few_shared_shingles_are_not_missed() {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     let mut documents = corpus(13, 300, 30);
-    // Short ones, of which two have a few words in common.
+    // Short ones, some with a few words in common.
     documents.extend(
         (0..60)
             .map(|at| (format!("short{at}"), format!("{} v{at} w{at}", ["a b c d", "e f g h i j"][at % 2]))),

@@ -391,7 +391,7 @@ fn check_says_what_the_data_are() {
         "| title",
         "  Nothing of the kind was ever seen in thi…\n",
         "words of a document: 17.5 on average in the first 4 documents",
-        "expected disk: 532 bytes of a document",
+        "expected disk: 276 bytes of a document",
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",

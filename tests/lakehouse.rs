@@ -115,6 +115,7 @@ fn check_schema(table: &Table) {
             DataType::Int64 => json!("long"),
             DataType::Float64 => json!("double"),
             DataType::Boolean => json!("boolean"),
+            DataType::Binary => json!("binary"),
             DataType::Date32 => json!("date"),
             DataType::Timestamp(_, None) => json!("timestamp_ntz"),
             DataType::Timestamp(_, Some(_)) => json!("timestamp"),

@@ -377,7 +377,7 @@ fn places_in_reference_documents_are_shown() {
         ("m", &format!("{known_same}\nand only words of m here\n{known_same}")),
     ]);
     let later = of(&[("k", "Words of k as they are now and not as they were before")]);
-    let new = of(&[("a", &format!("Words of a alone\n{same}")), ("b", &format!("{same}\nand Words of b"))]);
+    let new = of(&[("a", &format!("Words of a alone\n{same}")), ("b", &format!("{same}\nyet Words of b"))]);
     for (name, documents) in [("old", &old), ("later", &later), ("new", &new)] {
         write_parquet(&path(&format!("{name}.parquet")), documents, 10);
     }
@@ -385,7 +385,8 @@ fn places_in_reference_documents_are_shown() {
         |days: &[&str]| format!("against.output={:?}", days.iter().map(|day| path(day)).collect::<Vec<_>>());
     let keep = ["output.keep=shingles", "clusters.keep=['id']"];
     run(&job(&path("old.parquet"), &path("old"), &keep)).unwrap();
-    let replace = [&keep[..], &[&against(&["old"]), "against.same_id=replace"]].concat();
+    let old = against(&["old"]);
+    let replace = [&keep[..], &[&old, "against.same_id=replace"]].concat();
     run(&job(&path("later.parquet"), &path("later"), &replace)).unwrap();
     for unit in [&["passages.unit=line"][..], &["passages.unit=word", "passages.length=5"]] {
         for (number, (against, wanted)) in [

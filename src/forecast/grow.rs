@@ -87,7 +87,7 @@ struct Growth {
     whole: f64,
     low: f64,
     high: f64,
-    /// The seconds of one more in typical runs, for the stages of which a sample says little; `None` for the others.
+    /// The seconds of one more in typical runs, where a sample says little about the stage; `None` for other stages.
     typical: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
-use super::passage::Places;
+use super::places::Places;
 use super::reread::{self, Need, Reread};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};

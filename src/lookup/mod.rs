@@ -6,6 +6,7 @@ mod known_places;
 pub mod neighbors;
 pub mod not_found;
 pub mod passage;
+mod places;
 pub mod query;
 pub mod reread;
 pub mod rows;

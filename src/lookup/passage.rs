@@ -11,6 +11,8 @@ use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::schema::Table;
 
+pub use super::places::Places;
+
 /// A passage of a finished output.
 #[derive(Debug)]
 pub struct Passage {
@@ -28,15 +30,6 @@ pub struct Passage {
     pub places: Places,
     /// Its places in reference documents, by id; `None` if the output has none.
     pub known: Option<Places>,
-}
-
-/// Places of a passage.
-#[derive(Debug, Default)]
-pub struct Places {
-    /// The first of them, with the columns of [`Passage::columns`].
-    pub first: Vec<RecordBatch>,
-    /// The number of all.
-    pub all: u64,
 }
 
 impl Passage {

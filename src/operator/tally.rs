@@ -29,10 +29,10 @@ use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 ///
 /// - `doubtful: Boolean`: true for a document with a supposed shingle whose `frequent` is false. Its set is null. The sets of others have
 ///   no supposed shingle.
-/// - `shingle`, `documents`, `missed`, `first_doc: UInt64`: behind the documents of a partition, in rows of their own. A supposed shingle
-///   that occurs has the number of its documents and the smallest of their keys. Another shingle has at least that number, `missed` is the
-///   number that it reached at most before it was counted, and is left out where it was never counted. A row without a shingle has the
-///   number of documents whose set is not empty, and in `missed` the number that a shingle without a row reached at most.
+/// - `shingle`, `documents`, `least`, `missed`, `first_doc: UInt64`: behind the documents of a partition, in rows of their own. A supposed
+///   shingle that occurs has the number of its documents and the smallest of their keys. Another one is in at most `documents` and in at
+///   least `least` of them; it has no row where it is in `missed` of them or fewer. A row without a shingle has the number of documents
+///   whose set is not empty, and in `missed` the number that a shingle without a row reached at most.
 ///
 /// The supposed shingles are one partition and are read whole before the first document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,12 +50,13 @@ pub(crate) enum Tally {
 const MISSED: u64 = 3;
 
 /// The further columns.
-fn further() -> [Field; 5] {
+fn further() -> [Field; 6] {
     let number = |name| Field::new(name, DataType::UInt64, true);
     [
         Field::new("doubtful", DataType::Boolean, true),
         number("shingle"),
         number("documents"),
+        number("least"),
         number("missed"),
         number("first_doc"),
     ]
@@ -148,6 +149,17 @@ impl Supposed {
     }
 }
 
+/// The columns of counts, behind `doubtful`.
+const COUNTS: usize = 5;
+
+/// The documents of a shingle that is not supposed. Another shingle may have the same counter, so they are known within bounds.
+#[derive(Debug, Clone, Copy)]
+struct Other {
+    shingle: u64,
+    most: u64,
+    least: u64,
+}
+
 /// The counters of a partition are `2^COUNTER_BITS`.
 const COUNTER_BITS: u32 = 22;
 /// The most shingles that have a count of their own, and bytes of one. The table that holds them is at most doubled while it grows.
@@ -161,8 +173,8 @@ struct Counts {
     supposed: Vec<(u64, u64)>,
     /// Counters that many other shingles share.
     counters: Vec<u16>,
-    /// Other shingles whose counter reached `missed`, by key: the shingle, and its documents at most.
-    others: ByKey<(u64, u64)>,
+    /// Other shingles whose counter passed `missed`, by key.
+    others: ByKey<Other>,
     /// The documents at most of a shingle that is not among `others`.
     missed: u64,
     _held: MemoryReservation,
@@ -190,7 +202,9 @@ impl Counts {
         *counter = counter.saturating_add(1);
         let counted = u64::from(*counter);
         if counted > self.missed {
-            self.others.entry(key).and_modify(|(_, documents)| *documents += 1).or_insert((shingle, counted));
+            let first = Other { shingle, most: counted - 1, least: 0 };
+            let other = self.others.entry(key).or_insert(first);
+            (other.most, other.least) = (other.most + 1, other.least + 1);
             if self.others.len() > MOST {
                 self.miss_more();
             }
@@ -200,10 +214,13 @@ impl Counts {
     /// Keeps the counts of fewer shingles: those of the greatest counts.
     fn miss_more(&mut self) {
         while self.others.len() > MOST / 2 && self.missed < u64::from(u16::MAX) - 1 {
-            self.missed = (self.missed.max(1) * 2).min(u64::from(u16::MAX) - 1);
-            let missed = self.missed;
-            self.others.retain(|_, (_, documents)| *documents > missed);
+            self.miss((self.missed.max(1) * 2).min(u64::from(u16::MAX) - 1));
         }
+    }
+
+    fn miss(&mut self, missed: u64) {
+        self.missed = missed;
+        self.others.retain(|_, other| other.most > missed);
     }
 
     /// The documents of a batch, with the further columns.
@@ -249,29 +266,28 @@ impl Counts {
         let there = Some(NullBuffer::from(there));
         columns.push(Arc::new(ListArray::try_new(Arc::clone(item), ends, Arc::new(rest), there)?));
         columns.push(Arc::new(doubtful.finish()));
-        columns.extend((0..4).map(|_| new_null_array(&DataType::UInt64, batch.num_rows())));
+        columns.extend((0..COUNTS).map(|_| new_null_array(&DataType::UInt64, batch.num_rows())));
         Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
     }
 
     /// The rows behind the documents.
     fn rows(self, supposed: &Supposed, schema: &SchemaRef) -> Vec<Result<RecordBatch>> {
-        let mut rows: Vec<[Option<u64>; 4]> = vec![[None, Some(self.documents), Some(self.missed), None]];
-        let counted =
-            supposed.shingles.iter().zip(&self.supposed).filter(|(_, (documents, _))| *documents > 0);
-        rows.extend(
-            counted
-                .map(|(shingle, (documents, first))| [Some(*shingle), Some(*documents), None, Some(*first)]),
-        );
-        let others = self.others.into_values().filter(|(_, documents)| *documents > self.missed);
-        rows.extend(
-            others.map(|(shingle, documents)| [Some(shingle), Some(documents), Some(self.missed), None]),
-        );
-        let of_documents = schema.fields().len() - 4;
+        let mut rows: Vec<[Option<u64>; COUNTS]> =
+            vec![[None, Some(self.documents), None, Some(self.missed), None]];
+        let counted = supposed.shingles.iter().zip(&self.supposed);
+        let counted = counted.filter(|(_, (documents, _))| *documents > 0);
+        rows.extend(counted.map(|(&shingle, &(documents, first))| {
+            [Some(shingle), Some(documents), Some(documents), None, Some(first)]
+        }));
+        rows.extend(self.others.into_values().map(|Other { shingle, most, least }| {
+            [Some(shingle), Some(most), Some(least), Some(self.missed), None]
+        }));
+        let of_documents = schema.fields().len() - COUNTS;
         let batches = rows.chunks(ROWS).map(|rows| {
             let fields = schema.fields().iter().take(of_documents);
             let mut columns: Vec<ArrayRef> =
                 fields.map(|field| new_null_array(field.data_type(), rows.len())).collect();
-            for at in 0..4 {
+            for at in 0..COUNTS {
                 let mut numbers = UInt64Builder::with_capacity(rows.len());
                 rows.iter().for_each(|row| numbers.append_option(row[at]));
                 columns.push(Arc::new(numbers.finish()));
@@ -399,7 +415,7 @@ mod tests {
         fn no_count_is_too_small(
             sets in prop::collection::vec(prop::collection::btree_set(0u64..40, 0..12), 1..80),
             missed in 1u64..20,
-            more in 0usize..3,
+            more in 0u64..3,
         ) {
             let batch = batch(&sets);
             let schema = schema(&batch.schema());
@@ -409,7 +425,7 @@ mod tests {
             for start in (0..sets.len()).step_by(7) {
                 let part = batch.slice(start, 7.min(sets.len() - start));
                 judged.push(counts.judge(&part, &supposed, &schema).unwrap());
-                (0..more).for_each(|_| counts.missed += 1);
+                counts.miss(counts.missed + more);
             }
             let mut row = 0;
             for batch in &judged {
@@ -437,7 +453,7 @@ mod tests {
                     column.is_valid(row).then(|| column.value(row))
                 };
                 for row in 0..batch.num_rows() {
-                    let (counted, missed) = (number(4, row).unwrap(), number(5, row));
+                    let (counted, least, missed) = (number(4, row).unwrap(), number(5, row), number(6, row));
                     match number(3, row) {
                         None => {
                             prop_assert_eq!(counted, sets.iter().filter(|set| !set.is_empty()).count() as u64);
@@ -446,11 +462,11 @@ mod tests {
                         Some(shingle) if [3, 5].contains(&shingle) => {
                             prop_assert_eq!(counted, documents[&shingle]);
                             let first = sets.iter().position(|set| set.contains(&shingle)).unwrap() as u64;
-                            prop_assert_eq!((missed, number(6, row)), (None, Some(first)));
+                            prop_assert_eq!((least, missed, number(7, row)), (Some(counted), None, Some(first)));
                             listed.insert(shingle);
                         }
                         Some(shingle) => {
-                            prop_assert!(counted >= documents[&shingle]);
+                            prop_assert!(counted >= documents[&shingle] && least.unwrap() <= documents[&shingle]);
                             listed.insert(shingle);
                         }
                     }
@@ -475,6 +491,20 @@ mod tests {
             assert!(counts.others.len() <= MOST);
         }
         assert!(counts.missed > 1 && counts.missed < 240, "{}", counts.missed);
-        assert!(counts.others[&key(often)].1 >= 240);
+        assert!(counts.others[&key(often)].most >= 240);
+    }
+
+    /// A rare shingle with the counter of a frequent one does not become frequent.
+    #[test]
+    fn a_shared_counter_leaves_the_least_number_as_it_is() {
+        let supposed = supposed(&[]);
+        let mut counts = Counts::new(&supposed, 3, &TaskContext::default()).unwrap();
+        let (often, counter) = (1 << 40, |shingle| key(shingle) >> (u64::BITS - COUNTER_BITS));
+        let rare = (0..).find(|&shingle| counter(shingle) == counter(often)).unwrap();
+        (0..100).for_each(|_| counts.count(often, key(often)));
+        counts.count(rare, key(rare));
+        let found = |shingle| counts.others[&key(shingle)];
+        assert_eq!((found(often).least, found(often).most), (97, 100));
+        assert_eq!((found(rare).least, found(rare).most), (1, 101));
     }
 }

@@ -101,7 +101,7 @@ fn headed(seed: u64) -> Vec<Document> {
     })
 }
 
-fn with(path: &Path, documents: &mut Vec<Document>, of: &str) {
+fn with(path: &Path, documents: &mut [Document], of: &str) {
     // A document that is nothing else.
     let at = documents.iter().position(|(_, text)| text.starts_with("header")).unwrap();
     documents[at].1 = passage(of, 12).join(" ");

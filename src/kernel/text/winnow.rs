@@ -35,7 +35,7 @@ pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
 /// The base of [`hash_runs`]: odd, so that no word vanishes from a run however long it is.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads what two hashes differ in over all their bits, for the least of them is chosen.
+/// Spreads what two hashes differ in over all their bits, because the smallest hash is chosen.
 fn spread(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     hash ^ hash >> 32
@@ -61,7 +61,7 @@ pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)
     }
 }
 
-/// The place of the least of `hashes`, and the last one if it occurs several times.
+/// The place of the smallest number in `hashes`, and the last one if it occurs several times.
 fn last_least(hashes: &[u64]) -> Option<usize> {
     let (mut least, mut rest) = (0, hashes.iter().enumerate());
     let (_, mut hash) = rest.next()?;

@@ -49,13 +49,13 @@ impl Supposition {
     }
 }
 
-/// (doc, shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, missed: UInt64): see [`Tally`].
+/// (doc, shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, least, missed: UInt64): see [`Tally`].
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn sampled(sets: DataFrame, none: DataFrame) -> Result<DataFrame> {
     let rows = apply(Operator::Tally(Tally::Sample), vec![none, sets])?;
-    let columns = ["shingle", "documents", "missed"].map(col).to_vec();
+    let columns = ["shingle", "documents", "least", "missed"].map(col).to_vec();
     Ok(rows.filter(col("documents").is_not_null())?.select(columns)?)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn sampled(sets: DataFrame, none: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// When the frame lacks its columns.
 pub(crate) fn supposed(sampled: DataFrame, by: Supposition) -> Result<DataFrame> {
-    let frequent = col("documents").gt_eq(lit(by.frequent)).alias("frequent");
+    let frequent = col("least").gt_eq(lit(by.frequent)).alias("frequent");
     Ok(sampled
         .filter(col("shingle").is_not_null().and(col("documents").gt_eq(lit(by.fewest))))?
         .select(vec![col("shingle"), frequent])?)
@@ -90,7 +90,7 @@ pub(crate) fn measured(
         apply(Operator::Tally(Tally::Documents { missed: by.missed }), vec![supposed, cut.select(columns)?])?;
     let is_judged = col("doubtful").is_null().and(col("documents").is_null());
     let wrong_length = when(is_judged.clone(), length(shingle, "only_template")?).end()?;
-    let further = ["doubtful", "shingle", "documents", "missed", "first_doc"].map(col);
+    let further = ["doubtful", "shingle", "documents", "least", "missed", "first_doc"].map(col);
     let columns = of_documents(&rows, sizes(wrong_length).into_iter().chain(further));
     let rows = rows.select(columns)?;
     let compared = when(is_judged.and(col("reason").is_null()), lit(true)).end()?;

@@ -24,7 +24,7 @@ impl WorkTable {
 
 fn sampled(_source: &SourceTypes) -> Vec<Field> {
     let number = |name, nullable| Field::new(name, DataType::UInt64, nullable);
-    vec![number("shingle", true), number("documents", false), number("missed", true)]
+    vec![number("shingle", true), number("documents", false), number("least", true), number("missed", true)]
 }
 
 fn tallies(source: &SourceTypes) -> Vec<Field> {
