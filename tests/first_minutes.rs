@@ -405,7 +405,7 @@ fn check_says_what_the_data_are() {
         (&json!(1), &json!(4), &json!(true))
     );
     assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
-    assert_eq!(data_of["expected_bytes_of_result"], 4 * 532);
+    assert_eq!(data_of["expected_bytes_of_result"], 4 * 276);
     assert!(!folder.path().join("out").exists());
     // A column that is not there, and then data that are not there.
     check(&["--set", "source.text=bdy"]).code(2).stdout("").stderr(predicate::str::contains("`body`"));

