@@ -40,7 +40,7 @@ async fn rows_that_break_a_rule_are_counted() {
             "coalesce(array_length(shingles), 0) = shingle_count",
         ),
         (Table::Documents, "signature", "arrow_cast(NULL, 'Binary')", "signature IS NOT NULL"),
-        (Table::Documents, "signature", "arrow_cast('a', 'Binary')", "octet_length(signature) >= 2"),
+        (Table::Documents, "signature", "arrow_cast('', 'Binary')", "signature <> ''"),
         (Table::Pairs, "shared_bands", "-1::int", "shared_bands >= 0"),
         (Table::Documents, "position", "-1::bigint", "position >= 0"),
         (Table::Rejects, "reason", "'boring'", "reason IN ("),

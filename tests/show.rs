@@ -92,7 +92,8 @@ fn the_text_of_a_known_output_is_the_one_that_was_compared() {
     let (known, own) = documents.split_at(30);
     write_parquet(&path("reference.parquet"), known, 30);
     write_parquet(&path("own.parquet"), own, 30);
-    let earlier = job(&path("reference.parquet"), &path("earlier"), &["output.keep=shingles"]);
+    let earlier =
+        job(&path("reference.parquet"), &path("earlier"), &["output.keep=shingles", "minhash.bits=32"]);
     run(&earlier).unwrap();
     let against = format!("against.output={:?}", path("earlier").display());
     run(&job(&path("own.parquet"), &path("out"), &[&against, "score.threshold=0.3"])).unwrap();
