@@ -63,7 +63,7 @@ def cell(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value) or "(empty)"
+    return (value.hex() if isinstance(value, bytes) else str(value)) or "(empty)"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.stem))
