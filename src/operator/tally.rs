@@ -164,7 +164,7 @@ struct Other {
 const COUNTER_BITS: u32 = 22;
 /// The most shingles that have a count of their own, and bytes of one. The table that holds them is at most doubled while it grows.
 const MOST: usize = 1 << 17;
-const BYTES_OF_COUNT: usize = 48;
+const BYTES_OF_COUNT: usize = 72;
 
 /// The counts of a partition.
 struct Counts {
