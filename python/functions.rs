@@ -76,10 +76,10 @@ impl ScalarUDFImpl for Foreign {
         if args.number_rows == 0 {
             return Ok(ColumnarValue::Array(new_empty_array(args.return_field.data_type())));
         }
-        // All arguments behind the first one that are no lists are settings, the same in every row.
+        // Arguments behind the first one are settings, the same in every row, unless they are sets or signatures.
         for argument in args.args.iter_mut().skip(1) {
             if let ColumnarValue::Array(array) = argument
-                && !matches!(array.data_type(), DataType::List(_))
+                && !matches!(array.data_type(), DataType::List(_) | DataType::Binary)
             {
                 *argument = ColumnarValue::Scalar(ScalarValue::try_from_array(array, 0)?);
             }
