@@ -1,9 +1,15 @@
-"""The messages of OTLP are read by those that the OpenTelemetry project publishes, in protobuf and in JSON."""
+"""Messages of OTLP, in protobuf and in JSON, are read by those that the OpenTelemetry project publishes, and pass through a collector."""
 
 from __future__ import annotations
 
 import base64
+import gzip
 import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +97,79 @@ def test_a_failed_run_has_the_status_of_an_error(collector: Collector, tmp_path:
     [span] = traces.resource_spans[0].scope_spans[0].spans
     assert span.status.code == span.status.STATUS_CODE_ERROR
     assert "none" in span.status.message
+
+
+#: Seconds that the collector may take to start, or to send what it has and end.
+PATIENCE = 60
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def rotel(to: str, folder: Path) -> Iterator[str]:
+    """Rotel, a collector of OpenTelemetry, at the URL that is yielded. It forwards what it receives to the URL `to`, at the latest when it
+    ends."""
+    program = Path(needs("rotel").__file__).with_name("rotel-agent")
+    ports = [free_port(), free_port()]
+    command = [str(program), "start", "--pid-file", str(folder / "rotel.pid")]
+    command += ["--otlp-http-endpoint", f"127.0.0.1:{ports[0]}", "--otlp-grpc-endpoint", f"127.0.0.1:{ports[1]}"]
+    command += ["--exporter", "otlp", "--otlp-exporter-protocol", "http", "--otlp-exporter-endpoint", to]
+    command += ["--batch-timeout", "100ms"]
+    with (folder / "rotel.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as agent:
+        try:
+            until = time.monotonic() + PATIENCE
+            while True:
+                assert agent.poll() is None, (folder / "rotel.log").read_text()
+                try:
+                    socket.create_connection(("127.0.0.1", ports[0]), timeout=1).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < until, "the collector does not listen"
+                    time.sleep(0.05)
+            yield f"http://127.0.0.1:{ports[0]}"
+        finally:
+            agent.terminate()
+            try:
+                agent.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                agent.kill()
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "http/json"])
+def test_a_collector_forwards_what_it_receives(
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    with rotel(collector.url, tmp_path) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        run = resemblance.run(QUICKSTART, output__url=tmp_path / "out", progress=False)
+
+    def forwarded(path: str, message: Any) -> list[Any]:
+        return [message.FromString(gzip.decompress(body)) for at, _, body in collector.sent if at == path]
+
+    spans = {
+        span.name: span
+        for request in forwarded("/v1/traces", TRACES.ExportTraceServiceRequest)
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+    command = spans.pop("resemblance run")
+    attributes = {pair.key: pair.value for pair in command.attributes}
+    assert attributes["resemblance.pairs"].int_value == run.counts["pairs"]
+    assert {"sketches", "candidates", "scores", "pairs", "clusters"} <= spans.keys()
+    assert {span.parent_span_id for span in spans.values()} == {command.span_id}
+
+    gauges = {
+        metric.name: metric.gauge.data_points[0].as_double
+        for request in forwarded("/v1/metrics", METRICS.ExportMetricsServiceRequest)
+        for resource in request.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+    assert gauges["resemblance_pairs"] == run.counts["pairs"]
