@@ -35,7 +35,7 @@ fn key(set: &Set) -> Key {
 pub(super) fn draw(sets: &Sets, sample: usize, seed: u64) -> Draw {
     let mut strata: BTreeMap<Key, Vec<(u64, u32)>> = BTreeMap::new();
     for (set, number) in sets.sets.iter().zip(0_u32..) {
-        let place = SplitMix64(set.key ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
+        let place = SplitMix64(set.key() ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
         strata.entry(key(set)).or_default().push((place, number));
     }
     let (all, count) = (sets.sets.len(), strata.len());
@@ -61,7 +61,7 @@ mod tests {
 
     fn sets() -> Sets {
         let set = |number: u64| Set {
-            key: SplitMix64(number).next(),
+            hashes: [SplitMix64(number).next(), 0],
             group: 0,
             shingles: 90,
             documents: if number == 7 { 20_000 } else { 1 + number % 3 / 2 },

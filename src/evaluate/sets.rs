@@ -1,12 +1,11 @@
 //! The shingle sets of an output, in memory: which documents have each.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use futures::TryStreamExt;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Result};
@@ -34,8 +33,8 @@ pub(super) struct Member {
 /// A shingle set, of one group where the job compares by groups.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set {
-    /// Bits that name it whatever the order in which documents are read.
-    pub(super) key: u64,
+    /// The hash of its shingles.
+    pub(super) hashes: [u64; 2],
     /// Its group.
     pub(super) group: u64,
     /// Its shingles.
@@ -48,6 +47,13 @@ pub(super) struct Set {
     pub(super) place: u64,
     /// The size of the cluster of the documents; 0 if they are not in a cluster.
     pub(super) cluster: u64,
+}
+
+impl Set {
+    /// Bits that name it whatever the order in which documents are read.
+    pub(super) fn key(&self) -> u64 {
+        self.hashes[0] ^ self.hashes[1].rotate_left(17) ^ self.group.rotate_left(41)
+    }
 }
 
 /// All documents and shingle sets of an output.
@@ -98,7 +104,8 @@ impl Sets {
                 ((2 * needed) >> 20) + 1
             )));
         }
-        let mut numbers: HashMap<[u64; 3], u32> = HashMap::with_capacity(documents as usize);
+        // The numbers of the sets by their keys: a few bytes a set stay in the cache longer than a table that holds the hashes again.
+        let mut numbers: HashTable<u32> = HashTable::with_capacity(documents as usize);
         let (mut members, mut sets) = (Vec::with_capacity(documents as usize), Vec::<Set>::new());
         let mut batches = documents_of(session, stored)?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
@@ -106,15 +113,19 @@ impl Sets {
             let (docs, hashes, groups) = (number(0)?, [number(1)?, number(2)?], number(3)?);
             let (sizes, positions, sources) = (number(4)?, number(5)?, as_string_array(batch.column(6))?);
             for row in 0..batch.num_rows() {
-                let key = [hashes[0].value(row), hashes[1].value(row), groups.value(row)];
+                let (hashes, group) = ([hashes[0].value(row), hashes[1].value(row)], groups.value(row));
                 let (doc, place) = (docs.value(row), place(sources.value(row), positions.value(row)));
-                let set = match numbers.entry(key) {
+                let new = Set { hashes, group, shingles: sizes.value(row), documents: 0, doc, place, cluster: 0 };
+                let is_it = |&set: &u32| {
+                    let known = &sets[set as usize];
+                    known.hashes == hashes && known.group == group
+                };
+                let set = match numbers.entry(new.key(), is_it, |&set| sets[set as usize].key()) {
                     Entry::Occupied(known) => *known.get(),
-                    Entry::Vacant(new) => {
-                        let (group, shingles) = (groups.value(row), sizes.value(row));
-                        let key = key[0] ^ key[1].rotate_left(17) ^ key[2].rotate_left(41);
-                        sets.push(Set { key, group, shingles, documents: 0, doc, place, cluster: 0 });
-                        *new.insert(sets.len() as u32 - 1)
+                    Entry::Vacant(vacant) => {
+                        let number = *vacant.insert(sets.len() as u32).get();
+                        sets.push(new);
+                        number
                     }
                 };
                 let of = &mut sets[set as usize];
