@@ -38,6 +38,7 @@ PEERS = [
     "gaoya",
     "daft-minhash",
     "daft-groups",
+    "lance",
     "datatrove",
     *ON_SAMPLE,
 ]
