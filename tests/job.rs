@@ -62,6 +62,9 @@ fn values_have_16_bits_unless_they_need_32() {
         (&["lsh.table_size=1000"], Bits::Of32),
         (&["lsh.bands=42", "lsh.rows=3"], Bits::Of16),
         (&["lsh.bands=64", "lsh.rows=2"], Bits::Of32),
+        (&["score.threshold=0.3"], Bits::Of32),
+        (&["score.threshold=0.3", "candidates.method=prefix"], Bits::Of16),
+        (&["score.threshold=0.3", "candidates.method=all"], Bits::Of16),
         (&["lsh.bands=64", "lsh.rows=2", "minhash.bits=16"], Bits::Of16),
         (&["lsh.bucket_hash=crc32", "minhash.bits=16"], Bits::Of16),
     ] {

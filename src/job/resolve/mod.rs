@@ -13,7 +13,7 @@ mod source;
 mod wrong;
 
 use super::file::File;
-use super::{Input, Job, Reuse};
+use super::{Input, Job, Method, Reuse};
 use crate::error::{Error, Result};
 use against::{against_of, check_id};
 use clusters::{check_alarms, clusters_of};
@@ -111,7 +111,8 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     check_candidates(&candidates, &source, against.as_ref(), passages.is_some())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
     if reused.is_none() {
-        minhash.bits = bits_of(bits, minhash.family, &lsh)?;
+        let bands = (candidates.method == Method::Lsh).then_some(&lsh);
+        minhash.bits = bits_of(bits, minhash.family, bands)?;
         check_minhash(&minhash, shingle.hash)?;
     }
     let clusters = clusters_of(clusters, &source, &score)?;
