@@ -115,7 +115,8 @@ impl Sets {
             for row in 0..batch.num_rows() {
                 let (hashes, group) = ([hashes[0].value(row), hashes[1].value(row)], groups.value(row));
                 let (doc, place) = (docs.value(row), place(sources.value(row), positions.value(row)));
-                let new = Set { hashes, group, shingles: sizes.value(row), documents: 0, doc, place, cluster: 0 };
+                let new =
+                    Set { hashes, group, shingles: sizes.value(row), documents: 0, doc, place, cluster: 0 };
                 let is_it = |&set: &u32| {
                     let known = &sets[set as usize];
                     known.hashes == hashes && known.group == group

@@ -272,8 +272,15 @@ mod tests {
     fn scene() -> (Job, Sets) {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
-        let set =
-            |doc, cluster| Set { hashes: [doc, 0], group: 0, shingles: 10, documents: 1, doc, place: 0, cluster };
+        let set = |doc, cluster| Set {
+            hashes: [doc, 0],
+            group: 0,
+            shingles: 10,
+            documents: 1,
+            doc,
+            place: 0,
+            cluster,
+        };
         let sets = vec![set(0, 2), set(1, 2), set(2, 0)];
         let members = [0, 1, 2].map(|set| Member { doc: set.into(), set }).to_vec();
         (job, Sets::new(members, sets))

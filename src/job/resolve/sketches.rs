@@ -99,7 +99,9 @@ pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<M
 /// are.
 pub(super) fn bits_of(given: Option<u32>, family: Family, bands: Option<&Lsh>) -> Checked<Bits> {
     match given.map(Bits::try_from) {
-        None if matches!(family, Family::Linear(_)) || bands.is_some_and(Lsh::needs_32_bits) => Ok(Bits::Of32),
+        None if matches!(family, Family::Linear(_)) || bands.is_some_and(Lsh::needs_32_bits) => {
+            Ok(Bits::Of32)
+        }
         None => Ok(Bits::Of16),
         Some(Ok(bits)) => Ok(bits),
         Some(Err(fault)) => wrong(BITS, fault),
