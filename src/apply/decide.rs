@@ -64,17 +64,15 @@ pub(super) async fn decide(
     let id = stored.manifest().source.id;
     // A job over a finished output has groups of its own.
     let group = stored.job().source.group.as_deref();
+    let write = async |name, folder: String, schema, rows| {
+        let wanted = Wanted { name, folder, schema, sorted_by: BY_DOCUMENT, rows };
+        tables::table(wanted, runner).await
+    };
+    let work = |name: &str| format!("_work/{name}");
     let too_short: Option<DataFrame> = match settings.passages {
         Passages::Drop { min_words } => {
             let rows = short(session, (stored, sources), settings, min_words).await?;
-            let wanted = Wanted {
-                name: "too_short",
-                folder: "_work/too_short".into(),
-                schema: short_schema(id),
-                sorted_by: BY_DOCUMENT,
-                rows,
-            };
-            let files = tables::table(wanted, runner).await?;
+            let files = write("too_short", work("too_short"), short_schema(id), rows).await?;
             Some(read::frame(session, records, &files, short_schema(id))?)
         }
         Passages::Leave | Passages::Mark | Passages::Cut => None,
@@ -89,38 +87,18 @@ pub(super) async fn decide(
     };
     if settings.annotate {
         let rows = losses::annotated(clustered(session, stored, group)?, session, stored, settings)?;
-        let wanted = Wanted {
-            name: "clustered",
-            folder: "_work/clustered".into(),
-            schema: clustered_schema(id),
-            sorted_by: BY_DOCUMENT,
-            rows,
-        };
-        let files = tables::table(wanted, runner).await?;
+        let files = write("clustered", work("clustered"), clustered_schema(id), rows).await?;
         decided.annotations.push(AnnotationTable { annotation: Annotation::Clusters, files });
     } else {
         let mut rows = removed(session, stored, group, settings.contained)?;
         if let Some(too_short) = &too_short {
             rows = rows.union(removed_as_short(session, stored, too_short.clone(), group)?)?;
         }
-        let wanted = Wanted {
-            name: REMOVED,
-            folder: REMOVED.into(),
-            schema: removed_schema(id),
-            sorted_by: BY_DOCUMENT,
-            rows,
-        };
-        decided.removed = tables::table(wanted, runner).await?;
+        decided.removed = write(REMOVED, REMOVED.to_owned(), removed_schema(id), rows).await?;
     }
     for column in settings.columns.iter() {
-        let wanted = Wanted {
-            name: column.name(),
-            folder: format!("_work/{}", column.name()),
-            schema: sizes::schema(column),
-            sorted_by: BY_DOCUMENT,
-            rows: sizes::rows(column, (session, stored), settings, too_short.clone())?,
-        };
-        let files = tables::table(wanted, runner).await?;
+        let rows = sizes::rows(column, (session, stored), settings, too_short.clone())?;
+        let files = write(column.name(), work(column.name()), sizes::schema(column), rows).await?;
         decided.annotations.push(AnnotationTable { annotation: column.annotation(), files });
     }
     if !settings.columns.is_empty() {
@@ -129,7 +107,7 @@ pub(super) async fn decide(
     if settings.passages != Passages::Leave {
         let (name, folder) = match settings.passages.cuts() {
             true => (REMOVED_SPANS, REMOVED_SPANS.to_owned()),
-            false => ("marked", "_work/marked".to_owned()),
+            false => ("marked", work("marked")),
         };
         let (rows, schema) =
             (removed_spans(session, stored, settings, too_short.clone())?, removed_spans_schema(id));
@@ -143,14 +121,8 @@ pub(super) async fn decide(
         }
     }
     if has_rejects(stored) {
-        let wanted = Wanted {
-            name: "rejected",
-            folder: "_work/rejected".into(),
-            schema: rejected_schema(),
-            sorted_by: BY_DOCUMENT,
-            rows: rejected(session, stored)?,
-        };
-        decided.rejected = tables::table(wanted, runner).await?;
+        let rows = rejected(session, stored)?;
+        decided.rejected = write("rejected", work("rejected"), rejected_schema(), rows).await?;
     }
     Ok(decided)
 }
