@@ -13,7 +13,7 @@ use crate::address::masked;
 use crate::cli::support::errors::causes;
 use crate::cli::support::metrics_text::{Measured, metrics};
 use crate::cli::support::run_job::Ran;
-use crate::engine::{Progress, Reached};
+use crate::engine::Progress;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
 use crate::forecast::Forecast;
@@ -22,23 +22,17 @@ use crate::machine;
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
-/// Records the stages of a run, and forwards its progress.
+/// Records the stages of a run.
 pub(in crate::cli) struct Recorder {
     began: Instant,
-    shown: Arc<dyn Progress>,
     stages: Mutex<Vec<StageTime>>,
     recoveries: AtomicU64,
 }
 
 impl Recorder {
     /// Begins now.
-    pub(in crate::cli) fn begin(shown: Arc<dyn Progress>) -> Arc<Self> {
-        Arc::new(Self {
-            began: Instant::now(),
-            shown,
-            stages: Mutex::default(),
-            recoveries: AtomicU64::new(0),
-        })
+    pub(in crate::cli) fn begin() -> Arc<Self> {
+        Arc::new(Self { began: Instant::now(), stages: Mutex::default(), recoveries: AtomicU64::new(0) })
     }
 
     /// Ends the run `id` of the job `name`.
@@ -51,35 +45,13 @@ impl Recorder {
 }
 
 impl Progress for Recorder {
-    fn run_begins(&self, stages: &[String]) {
-        self.shown.run_begins(stages);
-    }
-
-    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
-        self.shown.stage_begins(name, number, stages);
-    }
-
-    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        self.shown.stage_advances(rows_in, rows_out);
-    }
-
-    fn stage_reaches(&self, name: &str, reached: Reached) {
-        self.shown.stage_reaches(name, reached);
-    }
-
-    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
-        self.shown.tasks(done, begun, query_stages_done, query_stages);
-    }
-
-    fn recovering(&self, why: &str) {
+    fn recovering(&self, _why: &str) {
         self.recoveries.fetch_add(1, Ordering::Relaxed);
-        self.shown.recovering(why);
     }
 
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, _reused: bool) {
         let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, road: None };
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
-        self.shown.stage_ends(name, rows, seconds, reused);
     }
 }
 
