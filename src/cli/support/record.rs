@@ -20,6 +20,7 @@ use crate::forecast::Forecast;
 use crate::lookup::rows;
 use crate::machine;
 use crate::output::manifest::StageTime;
+use crate::output::partial_file;
 use crate::pipeline::Outcome;
 
 /// Records the stages of a run.
@@ -168,13 +169,8 @@ pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
 /// Writes a file atomically.
 pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
     let written = || -> std::io::Result<()> {
-        // A name whose ending no collector of files matches.
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".resemblance-").suffix(".tmp");
-        // The collector may be another user: as for any new file, the umask decides.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder(path))?;
+        // Collectors of files match no name of this ending. They may be other users.
+        let mut file = partial_file(folder(path), "")?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(path)?;
@@ -183,7 +179,8 @@ pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
     written().map_err(|e| Error::input(format!("cannot write {}", path.display())).because(e))
 }
 
-fn folder(path: &Path) -> &Path {
+/// The folder of a file.
+pub(in crate::cli) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
