@@ -5,21 +5,18 @@ use std::borrow::Cow;
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{OneTable, Tables, Writes, all, not_null, null};
+use super::interface::{
+    AnyTable, Job, OneTable, Result, StageContext, Tables, WorkTable, Writes, all, frames, not_null, null,
+};
 use super::pair_limit::{self, Population};
-use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::job::Method;
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes;
 use crate::pipeline::candidate_pairs::CandidatePairs;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::frames::leaders;
 use crate::pipeline::frames::prefix::Join;
 use crate::pipeline::numbers::rows_of;
-use crate::pipeline::tables::{
-    AnyTable, WorkTable, columns_of, named, pair_columns, score_columns, single_columns,
-};
+use crate::pipeline::tables::{columns_of, named, pair_columns, score_columns, single_columns};
 use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
 
 /// Takes the rarest shingles of documents in dense buckets.

@@ -1,15 +1,9 @@
 //! group_pairs: the number of pairs of every two groups.
 
-use futures::future::BoxFuture;
-
-use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
-use crate::error::Result;
-use crate::job::Job;
+use super::interface::{
+    AnyTable, BYTES_OF_MEMBER, BoxFuture, Job, OneTable, Result, Stage, StageContext, Table, frames,
+};
 use crate::pipeline::by_group::{NAMES, own};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::AnyTable;
-use crate::schema::Table;
 
 /// Counts the pairs of every two groups.
 pub(crate) struct GroupPairs;

@@ -4,17 +4,15 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
-use crate::error::Result;
+use super::interface::{
+    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext,
+    Table, WorkTable, frames,
+};
 use crate::pipeline::by_group::{NAMES, own};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::frames::copies::{Rules, in_pairs};
 use crate::pipeline::frames::scores::needed;
-use crate::pipeline::tables::{AnyTable, WorkTable, id_column, numbers};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{id_column, numbers};
 
 /// (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) -> (id, doc,
 /// shingle_count, rep: UInt64, size: UInt64, reference: Boolean, group: Utf8), one row per document of such a group, and one per

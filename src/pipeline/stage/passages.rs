@@ -57,9 +57,6 @@ impl Stage for Passages {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let groups = match cx.job.has_groups() {
                 true => Some(by_group::own(cx, cx.job)?.select(vec![col("id"), col("group")])?),
                 false => None,

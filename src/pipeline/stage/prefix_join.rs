@@ -4,15 +4,11 @@
 use datafusion::prelude::col;
 
 use super::dense_candidates;
-use super::interface::Writes;
+use super::interface::{Result, StageContext, Table, WorkTable, Writes, frames};
 use super::pair_limit::{self, Population};
-use crate::error::Result;
 use crate::job::Compare;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::WorkTable;
+use crate::pipeline::by_group;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
-use crate::pipeline::{by_group, frames};
-use crate::schema::Table;
 
 /// Pairs documents by their rarest shingles in `stage`: all documents, or those of hot buckets, whose pairs are added to the
 /// `others`. Settles the dense groups among them.

@@ -7,19 +7,18 @@ use datafusion::functions_aggregate::expr_fn::{bool_and, min};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
-use crate::error::Result;
+use super::interface::{
+    AnyTable, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext, Table,
+    WorkTable, frames,
+};
 use crate::job::{Compare, Preference};
-use crate::pipeline::context::StageContext;
+use crate::pipeline::by_group;
 use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::frames::{keep, merged};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
-use crate::pipeline::tables::{AnyTable, WorkTable, id_column, numbers};
-use crate::pipeline::{by_group, frames};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{id_column, numbers};
 
 /// (id, doc, shingle_count, rep, reference, ..), (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64, reference), one row per
 /// document: the representative of its shingle set, the root of its component, and its place there in the order of preferences,

@@ -4,20 +4,18 @@ use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{Stage, Tables, Writes, all, not_null, null};
+use super::interface::{
+    BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
+    frames, not_null, null,
+};
 use super::reference_duplicates::ReferenceDuplicates;
-use crate::error::{Error, Result};
-use crate::job::{self, Job, Method};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
+use crate::job::{self, Method};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::same_ids::{self, replaces};
 use crate::pipeline::reference::source::{SecondSource, refuse_same_keys};
-use crate::pipeline::tables::{WorkTable, id_column, list_column, numbers, signature_column};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{id_column, list_column, numbers, signature_column};
 
 /// Finds the reference documents that may match new ones.
 pub(crate) struct Reference;
@@ -88,6 +86,10 @@ impl Writes for Reference {
 impl Stage for Reference {
     fn is_in(&self, job: &Job) -> bool {
         job.against.is_some()
+    }
+
+    fn runs_again(&self) -> bool {
+        true
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {

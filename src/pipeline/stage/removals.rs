@@ -6,17 +6,15 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, OneTable, Stage};
+use super::interface::{
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BoxFuture, Job, OneTable, Result, SourceTypes, Stage,
+    StageContext, WorkTable,
+};
 use super::represented::scores_of_components;
-use crate::error::Result;
-use crate::job::Job;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
-use crate::schema::SourceTypes;
+use crate::pipeline::tables::{numbers, position_columns};
 
 /// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a, shingles_b, ..)
 /// -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative has another

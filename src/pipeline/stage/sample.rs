@@ -2,12 +2,9 @@
 
 use datafusion::prelude::DataFrame;
 
-use super::interface::OneTable;
-use crate::error::Result;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
+use super::interface::{AnyTable, OneTable, Result, StageContext, WorkTable, frames};
 use crate::pipeline::sketches::TextsToCut;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns, score_columns};
+use crate::pipeline::tables::{position_columns, score_columns};
 use crate::pipeline::verify::every_two;
 
 /// Finds the texts of a sample.

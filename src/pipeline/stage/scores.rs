@@ -3,22 +3,20 @@
 use std::borrow::Cow;
 
 use arrow::array::RecordBatch;
-use futures::future::BoxFuture;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{
+    BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all, frames,
+};
 use super::pair_limit;
-use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::job::Method;
 use crate::operator::score;
 use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::by_group;
 use crate::pipeline::candidate_pairs::{CandidatePairs, of_sides};
-use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::copies::without_copies;
 use crate::pipeline::reference::chain::Chain;
-use crate::pipeline::tables::{WorkTable, score_columns};
+use crate::pipeline::tables::score_columns;
 use crate::pipeline::verify::{every_two, verify};
-use crate::pipeline::{by_group, frames};
-use crate::schema::Table;
 
 /// Scores the candidates; every two documents, if the job's method has no candidates.
 pub(crate) struct Scores;
@@ -82,6 +80,10 @@ impl Writes for Scores {
 }
 
 impl Stage for Scores {
+    fn runs_again(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             if let Some(earlier) = cx.input.merged() {

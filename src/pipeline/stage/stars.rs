@@ -24,12 +24,9 @@ use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::functions_aggregate::expr_fn::{min, sum};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::interface::{Tables, Writes, all};
-use crate::error::Result;
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
+use super::interface::{Job, Result, StageContext, Tables, WorkTable, Writes, all};
 use crate::pipeline::frames::joined_by_sorting;
-use crate::pipeline::tables::{WorkTable, named, numbers};
+use crate::pipeline::tables::{named, numbers};
 
 /// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
 ///
