@@ -126,9 +126,6 @@ pub async fn verdicts(
 
 /// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together where no column
 /// is named.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn figures(
     session: &SessionContext,
     stored: &Stored,

@@ -45,9 +45,6 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
 
 /// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
 /// `contained` says which documents are spared, instead of the job.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(crate) fn removed(
     session: &SessionContext,
     stored: &Stored,
@@ -61,9 +58,6 @@ pub(crate) fn removed(
 }
 
 /// The documents that do not represent their clusters and are not among the `spared` (spared_id), in the columns of [`removed_schema`].
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn represented(
     session: &SessionContext,
     stored: &Stored,
@@ -134,9 +128,6 @@ pub(super) fn rejected_schema() -> SchemaRef {
 }
 
 /// The documents that the job rejected, in the columns of [`rejected_schema`].
-///
-/// # Errors
-/// When the output lacks the table.
 pub(super) fn rejected(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
     let rejects = stored.table(session, Table::Rejects)?;
     Ok(rejects.select(vec![col("source"), col("position")])?)
@@ -144,9 +135,6 @@ pub(super) fn rejected(session: &SessionContext, stored: &Stored) -> Result<Data
 
 /// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
 /// kept_known, group, similarity). The similarity is that with the document which stays; null where that is not known.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let clusters = stored.table(session, Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
@@ -179,9 +167,6 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option
 }
 
 /// The documents of each file of the source, as the output counts them: what stays is known when the file is read.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<BTreeMap<String, Counts>> {
     let mut files: BTreeMap<String, Counts> = BTreeMap::new();
     for (source, documents) in by_source(stored.table(session, Table::Documents)?).await? {
@@ -197,9 +182,6 @@ pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<
 }
 
 /// The ids (gone_id) of the documents that go, in all.
-///
-/// # Errors
-/// When the table cannot be read.
 pub(super) fn removed_ids(
     session: &SessionContext,
     stored: &Stored,

@@ -23,9 +23,6 @@ pub struct GroupCounts {
 }
 
 /// The documents of each group by the column `group`, in the order of their names, null last. Where `settings` annotate, none goes.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(crate) async fn counts(
     session: &SessionContext,
     stored: &Stored,

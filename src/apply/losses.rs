@@ -26,9 +26,6 @@ pub struct Losses {
 }
 
 /// The documents of clusters as [`super::decisions::clustered`] returns them, in which those that are spared represent themselves.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) fn annotated(
     clustered: DataFrame,
     session: &SessionContext,
@@ -70,9 +67,6 @@ pub(super) async fn refuse(session: &SessionContext, stored: &Stored, contained:
 }
 
 /// What is lost with the documents that go.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) async fn losses(
     session: &SessionContext,
     stored: &Stored,

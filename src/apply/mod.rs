@@ -18,6 +18,8 @@
 //! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
 //! once and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done, so that an
 //! application which was killed is taken up there.
+//!
+//! If a function here does not say more, it fails only where a table of the output is missing or cannot be read.
 
 pub mod alarms;
 mod columns;

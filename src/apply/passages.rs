@@ -47,9 +47,6 @@ pub(super) fn short_schema(id: IdType) -> SchemaRef {
 }
 
 /// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. `short` are documents that are removed too.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn removed_spans(
     session: &SessionContext,
     stored: &Stored,
@@ -145,9 +142,6 @@ pub(super) async fn short(
 }
 
 /// The documents of [`short`] in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn removed_as_short(
     session: &SessionContext,
     stored: &Stored,
@@ -170,9 +164,6 @@ pub(super) fn removed_as_short(
 }
 
 /// The numbers of the spans of [`removed_spans`] and of the documents of [`short`].
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result<PassageCounts> {
     let bytes = sum(col("byte_end") - col("byte_start")).alias("bytes");
     let by_document = spans.aggregate(

@@ -32,9 +32,6 @@ pub struct SizeCounts {
 }
 
 /// The rows of the table of a column, in the columns of [`schema`]. Documents of `short` are removed too.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn rows(
     column: Column,
     (session, stored): (&SessionContext, &Stored),
@@ -122,9 +119,6 @@ fn kept(
 }
 
 /// The numbers of the sizes.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) async fn counts(
     inputs: (&SessionContext, &Stored),
     settings: Settings,

@@ -19,9 +19,6 @@ use crate::pipeline::tables::columns_of;
 
 /// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
 /// those of reference documents. (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let removals = match basis {
@@ -45,9 +42,6 @@ pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -
 }
 
 /// The others: [`roles`], (doc, shingles, ..) of their documents -> the columns of [`operator::losses::schema`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn counted(roles: DataFrame, sketches: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
     let sketches = sketches.select(vec![col("doc").alias("set"), col("shingles")])?;
     let sets = roles.join(sketches, JoinType::Inner, &["doc"], &["set"], None)?;

@@ -20,9 +20,6 @@ use crate::pipeline::tables::{numbers, position_columns};
 /// -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative has another
 /// one: `of_set`. `root` and `place` name the cluster, and `documents` counts the run's own documents that have the set. What the
 /// two share and have is null where they are not a pair.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let own = ranks
         .filter(!col("reference"))?
@@ -65,9 +62,6 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
 }
 
 /// [`removals`] -> the same and lossy: UInt64, the sets of the cluster that may lose something; null if none may.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn with_lossy(removed: DataFrame) -> Result<DataFrame> {
     let lossy = removed
         .clone()
@@ -98,9 +92,6 @@ pub(super) fn loses_alone() -> Expr {
 
 /// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count what is lost:
 /// those that their representatives may not contain, unless their scores say it, and these representatives. `doc` is a document that has the set.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
     let removals = removals.filter(may_lose().and(!loses_alone()))?;
     let role = when(col("shared").is_null(), lit(CHAINED)).otherwise(lit(PAIRED))?;

@@ -17,9 +17,6 @@ use crate::job::ClusterMethod;
 ///
 /// A document that does not represent its cluster is spared if it is not paired with the representative, or if that has a share of
 /// its shingles less than `contained`. `copies_are_pairs` is that of [`super::clusters::clusters`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn spared(
     documents: DataFrame,
     sets: DataFrame,
