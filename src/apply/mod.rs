@@ -104,16 +104,16 @@ impl Opened {
         let stored = Stored::open(session, url).await?.with_source_in(places);
         refuse_replaced(&stored)?;
         let or = ", or name the new place of the source with --source";
-        let sources = stored.sources(session, "apply reads the source of the output", or).await?;
+        let sources = stored.sources("apply reads the source of the output", or).await?;
         sizes::refuse(&stored, settings)?;
         for (job, listed) in &sources {
             refuse(&job.source, listed, settings)?;
         }
         if let Some(contained) = settings.contained {
-            losses::refuse(session, &stored, contained).await?;
+            losses::refuse(&stored, contained).await?;
         }
         let opened = Self { stored, sources };
-        passages::refuse(session, (&opened.stored, &opened.sources), settings).await?;
+        passages::refuse((&opened.stored, &opened.sources), settings).await?;
         Ok(opened)
     }
 
@@ -147,42 +147,31 @@ impl Opened {
     ///
     /// # Errors
     /// As [`alarms::check`].
-    pub async fn check_alarms(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-        alarms: Alarms,
-        may_fail: bool,
-    ) -> Result<()> {
+    pub async fn check_alarms(&self, settings: Settings, alarms: Alarms, may_fail: bool) -> Result<()> {
         let bounds = alarms::Bounds { alarms, may_fail, contained: settings.contained };
-        alarms::check(session, &self.stored, self.stored.job(), bounds).await
+        alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
     /// What is lost with the documents that go.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn losses(&self, session: &SessionContext, settings: Settings) -> Result<Losses> {
-        losses::losses(session, &self.stored, settings.contained).await
+    pub async fn losses(&self, settings: Settings) -> Result<Losses> {
+        losses::losses(&self.stored, settings.contained).await
     }
 
     /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and writes nothing.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn counts(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-        passages: PassageCounts,
-    ) -> Result<Counts> {
-        let counts = decisions::counts(session, &self.stored).await?.into_values();
+    pub async fn counts(&self, settings: Settings, passages: PassageCounts) -> Result<Counts> {
+        let counts = decisions::counts(&self.stored).await?.into_values();
         let mut all = counts.fold(Counts::default(), Counts::plus);
         let left_out = self.stored.manifest().counts.rows_left_out();
         all.read += left_out;
         all.kept += left_out;
         if !settings.annotate {
-            let removed = decisions::removed_ids(session, &self.stored, settings.contained)?;
+            let removed = decisions::removed_ids(&self.stored, settings.contained)?;
             all.removed = removed.count().await? as u64;
             all.kept -= all.removed;
         }
@@ -196,47 +185,42 @@ impl Opened {
     ///
     /// # Errors
     /// When a table or the source cannot be read.
-    pub async fn passages(&self, session: &SessionContext, settings: Settings) -> Result<PassageCounts> {
+    pub async fn passages(&self, settings: Settings) -> Result<PassageCounts> {
         if settings.passages == Passages::Leave {
             return Ok(PassageCounts::default());
         }
-        let short = self.short(session, settings).await?;
-        let spans = passages::removed_spans(session, &self.stored, settings, short.clone())?;
+        let short = self.short(settings).await?;
+        let spans = passages::removed_spans(&self.stored, settings, short.clone())?;
         passages::counts(spans, short).await
     }
 
     /// The documents that would become too short; `None` if such documents stay.
-    async fn short(&self, session: &SessionContext, settings: Settings) -> Result<Option<DataFrame>> {
+    async fn short(&self, settings: Settings) -> Result<Option<DataFrame>> {
         let Passages::Drop { min_words } = settings.passages else { return Ok(None) };
         let inputs = (&self.stored, self.sources.as_slice());
-        passages::short(session, inputs, settings, min_words).await.map(Some)
+        passages::short(inputs, settings, min_words).await.map(Some)
     }
 
     /// The documents that would get columns; `None` if none are added. Reads what [`Self::passages`] reads, and writes nothing.
     ///
     /// # Errors
     /// When a table or the source cannot be read.
-    pub async fn sizes(&self, session: &SessionContext, settings: Settings) -> Result<Option<SizeCounts>> {
+    pub async fn sizes(&self, settings: Settings) -> Result<Option<SizeCounts>> {
         if settings.columns.is_empty() {
             return Ok(None);
         }
-        let short = self.short(session, settings).await?;
-        sizes::counts((session, &self.stored), settings, short).await.map(Some)
+        let short = self.short(settings).await?;
+        sizes::counts(&self.stored, settings, short).await.map(Some)
     }
 
     /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn first_removed(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-        most: usize,
-    ) -> Result<Vec<RecordBatch>> {
+    pub async fn first_removed(&self, settings: Settings, most: usize) -> Result<Vec<RecordBatch>> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
-        let removed = removed(session, &self.stored, group, settings.contained)?;
+        let removed = removed(&self.stored, group, settings.contained)?;
         let first = removed.sort(by_place)?.limit(0, Some(most))?;
         Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
     }
@@ -245,14 +229,10 @@ impl Opened {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn groups(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-    ) -> Result<Option<Vec<GroupCounts>>> {
+    pub async fn groups(&self, settings: Settings) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
-        groups::counts(session, &self.stored, group, settings).await.map(Some)
+        groups::counts(&self.stored, group, settings).await.map(Some)
     }
 }
 
@@ -413,8 +393,7 @@ impl Attempted<'_> {
         }
         let output = self.opened.stored.layout().shown().to_owned();
         target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
-        let session = self.engine.session();
-        let counts = decisions::counts(session, &self.opened.stored).await?;
+        let counts = decisions::counts(&self.opened.stored).await?;
         let named: BTreeSet<&str> =
             sources.iter().flat_map(|(files, _)| files).map(SourceFile::path).collect();
         let unnamable = |source: &String| !named.contains(source.as_str());
@@ -427,7 +406,7 @@ impl Attempted<'_> {
         runner.expect(stages);
         let inputs = (&self.opened.stored, self.opened.sources.as_slice());
         let Decided { removed, rejected, annotations, removed_spans, passages, sizes } =
-            decide::decide(inputs, self.settings, session, self.records, &runner).await?;
+            decide::decide(inputs, self.settings, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
             expected: expected(file.path()),

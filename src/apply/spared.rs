@@ -1,17 +1,17 @@
 //! The documents that stay although another one represents their cluster.
 
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
 use crate::output::Stored;
 use crate::schema::Table;
 
 /// The documents (spared_id) of the source that the job spares; `None` if it spares no document.
-pub(super) fn by_job(session: &SessionContext, stored: &Stored) -> Result<Option<DataFrame>> {
+pub(super) fn by_job(stored: &Stored) -> Result<Option<DataFrame>> {
     if stored.job().clusters.contained.is_none() {
         return Ok(None);
     }
-    let spared = stored.table(session, Table::Spared)?.filter(!col("reference"))?;
+    let spared = stored.table(Table::Spared)?.filter(!col("reference"))?;
     Ok(Some(spared.select(vec![col("id").alias("spared_id")])?))
 }
 

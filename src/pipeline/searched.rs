@@ -68,7 +68,7 @@ impl StageContext<'_> {
 
     /// The places (source, position, doc, origin) of the reference documents of outputs.
     fn places_in_outputs(&self, outputs: &ReferenceOutputs) -> Result<DataFrame> {
-        let places = outputs.chain.live(self.session(), |at, _| {
+        let places = outputs.chain.live(|at, _| {
             Ok(vec![col("source"), col("position"), col("doc"), lit(at as u64).alias("origin")])
         })?;
         match replaces(self.job) {

@@ -24,7 +24,6 @@ use outputs::ReferenceOutputs;
 use source::SecondSource;
 
 /// The reference documents of a run, by where they are.
-#[derive(Debug)]
 pub(crate) enum ReferenceDocuments {
     Outputs(ReferenceOutputs),
     Source(Box<SecondSource>),
@@ -137,7 +136,7 @@ impl ReferenceDocuments {
     /// The rule for the ids of clusters.
     pub(crate) fn cluster_id(&self, session: &SessionContext) -> Result<ClusterId> {
         match self {
-            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders(session)?)),
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders()?)),
             Self::Source(_) => Ok(ClusterId::LeastNew),
         }
     }

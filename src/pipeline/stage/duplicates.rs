@@ -50,7 +50,7 @@ impl Stage for Duplicates {
             let (job, documents) = (cx.job, cx.documents.clone());
             let known = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
             let of_known = match known {
-                Some(known) => Some(of_known(documents.clone(), known.names(cx.session())?)?),
+                Some(known) => Some(of_known(documents.clone(), known.names()?)?),
                 None => None,
             };
             let repeated = match job.source.duplicate_ids {

@@ -157,9 +157,9 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
 
 /// `members` of the outputs of `chain`, which are merged: with `before`, by which documents that these keep come before
 /// those that they remove.
-fn kept_first(members: DataFrame, chain: &Chain, cx: &StageContext<'_>) -> Result<DataFrame> {
+fn kept_first(members: DataFrame, chain: &Chain) -> Result<DataFrame> {
     let members = members.with_column(BEFORE, lit(0_u64))?;
-    frames::reference::placed(members, chain.removed(cx.session())?, 1)
+    frames::reference::placed(members, chain.removed()?, 1)
 }
 
 /// Orders the documents of each component.
@@ -192,7 +192,7 @@ impl Stage for Ranks {
                     with_reference(components, clustered(cx, reference)?, new, &order)?
                 }
                 (None, Some(chain)) => {
-                    of_merged(kept_first(members(cx, &order)?, chain, cx)?, components, &order)?
+                    of_merged(kept_first(members(cx, &order)?, chain)?, components, &order)?
                 }
                 (None, None) => ranks(members(cx, &order)?, components, &order)?,
             };

@@ -38,14 +38,13 @@ async fn of_all(cx: &StageContext<'_>) -> Result<()> {
 
 /// Takes the scores of the merged outputs, of documents that no later run replaced.
 async fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<()> {
-    let session = cx.session();
     let frame = match earlier.replaced() {
-        false => frames::merged::scores(earlier.pairs(session)?, cx.table(WorkTable::COPIES)?)?,
+        false => frames::merged::scores(earlier.pairs()?, cx.table(WorkTable::COPIES)?)?,
         true => {
             let columns = by_group::copies(cx.job);
             let there = cx.table(Table::Documents)?.select(columns.clone())?;
             let representatives = frames::merged::representatives(there)?;
-            frames::merged::in_order(earlier.pairs_of_groups(session, &columns, None, representatives)?)?
+            frames::merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)?
         }
     };
     cx.run(&Scores, 0, vec![frame]).await
