@@ -141,7 +141,7 @@ impl StageContext<'_> {
         let Some(reference) = self.reference else {
             return frames::spans::in_turn(documents, clusters, spared, None);
         };
-        let (known, of_new) = reference.in_order(self, self.job, &documents)?;
+        let (known, of_new) = reference.in_order(self, &documents)?;
         let nowhere = [lit(ScalarValue::Utf8(None)), lit(ScalarValue::UInt64(None))];
         let [source, position] = nowhere;
         // Only spans of new documents are written.

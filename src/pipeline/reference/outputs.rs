@@ -120,9 +120,8 @@ impl ReferenceOutputs {
     }
 
     /// The edges of the outputs: (a, b).
-    pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        let session = run.session();
-        match self.groups(run, job).await? {
+    pub(crate) async fn edges(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        match self.groups(run).await? {
             // A replaced document may have connected a cluster, so the pairs of the other documents are used.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
@@ -133,25 +132,24 @@ impl ReferenceOutputs {
     }
 
     /// The pairs of the outputs, of documents that this run does not replace: (a, b, shared, shingles_a, shingles_b, ..).
-    pub(crate) async fn pairs(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        match self.groups(run, job).await? {
+    pub(crate) async fn pairs(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        match self.groups(run).await? {
             Some(Groups { pairs, .. }) => merged::in_order(pairs),
             None => self.chain.pairs(),
         }
     }
 
     /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
-    async fn groups(&self, run: &RunTables<'_>, job: &Job) -> Result<Option<Groups>> {
-        let session = run.session();
-        let replaces = replaced(run, job, self.names()?).await? > 0;
+    async fn groups(&self, run: &RunTables<'_>) -> Result<Option<Groups>> {
+        let replaces = replaced(run, self.names()?).await? > 0;
         if !replaces && !self.chain.replaced() {
             return Ok(None);
         }
-        let columns = by_group::copies(job);
+        let columns = by_group::copies(run.job);
         let mut documents = self.chain.all_live(columns.clone())?;
         let mut new = None;
         if replaces {
-            let own = by_group::own_copies(run, job)?;
+            let own = by_group::own_copies(run)?;
             documents = reference::without(documents, own.clone())?;
             new = Some(own);
         }
@@ -162,15 +160,15 @@ impl ReferenceOutputs {
 
     /// The reference documents that this run does not replace: in the columns of [`by_group::ordered`], with `set_hash_0`,
     /// `set_hash_1` and `before`: the place of the output, and [`Self::place_of_removed`] for documents that the outputs remove.
-    pub(crate) fn clustered(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+    pub(crate) fn clustered(&self, run: &RunTables<'_>) -> Result<DataFrame> {
         let documents = self.chain.live(|at, _| {
-            let mut columns = by_group::ordered(job)?;
+            let mut columns = by_group::ordered(run.job)?;
             columns.extend([col("set_hash_0"), col("set_hash_1"), lit(at as u64).alias(BEFORE)]);
             Ok(columns)
         })?;
         let removed = self.chain.removed()?;
         let documents = reference::placed(documents, removed, self.place_of_removed())?;
-        match replaces(job) {
+        match replaces(run.job) {
             true => reference::without(documents, run.table(WorkTable::KEYS)?),
             false => Ok(documents),
         }

@@ -73,7 +73,7 @@ async fn by_buckets(cx: &StageContext<'_>) -> Result<()> {
         keys = keys.union(frames::bands::bands(known, lsh)?.select(buckets)?)?;
     }
     let (copies, known) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
-    let frame = by_group::compared(cx, cx.job, candidates(keys, copies, lsh.hot_bucket, known)?)?;
+    let frame = by_group::compared(cx, candidates(keys, copies, lsh.hot_bucket, known)?)?;
     let documents = cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE);
     cx.run(&Candidates, documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]).await?;
     if cx.rows(WorkTable::HOT) > 0 {

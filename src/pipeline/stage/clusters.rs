@@ -112,7 +112,7 @@ pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFr
 pub(super) fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
     match cx.reference {
         None => Ok(ClusterId::Least),
-        Some(reference) => reference.cluster_id(cx.session()),
+        Some(reference) => reference.cluster_id(),
     }
 }
 

@@ -19,7 +19,7 @@ impl WorkTable {
 async fn edges(cx: &StageContext<'_>) -> Result<DataFrame> {
     match cx.reference {
         None => Ok(cx.table(WorkTable::SCORES)?.select(vec![col("a"), col("b")])?),
-        Some(known) => known.edges(cx, cx.job).await,
+        Some(known) => known.edges(cx).await,
     }
 }
 

@@ -51,7 +51,7 @@ impl Stage for Copies {
                 None => keys.select(columns.map(col).to_vec())?,
                 known => frames::mark::both(keys, known, &columns)?,
             };
-            if let Some(groups) = by_group::keys(cx, cx.job)? {
+            if let Some(groups) = by_group::keys(cx)? {
                 keys = frames::with_columns(keys, groups)?;
             }
             let frames = vec![match cx.job.candidates.method {

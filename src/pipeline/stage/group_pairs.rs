@@ -20,7 +20,7 @@ impl Stage for GroupPairs {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let documents = frames::mark::both(own(cx, cx.job)?, None, &NAMES)?;
+            let documents = frames::mark::both(own(cx)?, None, &NAMES)?;
             let frame = frames::by_group::group_pairs(cx.table(Table::Pairs)?, documents)?;
             let bytes = 4 * cx.rows(Table::Pairs) * BYTES_OF_MEMBER;
             cx.run(self, bytes, vec![frame]).await

@@ -74,7 +74,7 @@ impl Stage for Members {
         Box::pin(async move {
             let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
             let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
-            let documents = frames::mark::both(own(cx, cx.job)?, cx.reference_documents()?, &NAMES)?;
+            let documents = frames::mark::both(own(cx)?, cx.reference_documents()?, &NAMES)?;
             let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
             let bytes = count * BYTES_OF_MEMBER
                 + cx.bytes(WorkTable::COPIES)

@@ -37,7 +37,7 @@ pub(super) async fn by_prefixes(
     let (documents, join) = (cx.documents_to_join()?, cx.join().await?);
     let (frequencies, known) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
     let frame = frames::prefix::candidates(documents, frequencies, join, dense, known)?;
-    let mut frame = by_group::compared(cx, job, frame)?;
+    let mut frame = by_group::compared(cx, frame)?;
     if let Some(others) = others {
         frame = frame.union(cx.table(others)?)?.distinct()?;
     }

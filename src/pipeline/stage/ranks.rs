@@ -130,7 +130,7 @@ pub(super) fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -
     let own = cx.table(Table::Documents)?.select(by_group::ordered(cx.job)?)?;
     let sets = cx.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
     let own = frames::with_columns(own, sets)?;
-    let (reference, before) = reference.clustered(cx, cx.job, &own)?;
+    let (reference, before) = reference.clustered(cx, &own)?;
     let own = own.with_column(BEFORE, before)?;
     let names = by_group::ordered_names(cx.job);
     let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", BEFORE]);

@@ -107,7 +107,7 @@ async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &Referenc
     if cx.is_done(stage).await? {
         return cx.take_over(stage).await;
     }
-    same_ids::refuse(cx, cx.job, outputs.names()?).await?;
+    same_ids::refuse(cx, outputs.names()?).await?;
     let frame = marked(cx, outputs.documents()?).await?.filter(col("may_match"))?;
     let frame = match replaces(cx.job) {
         true => frames::reference::without(frame, cx.table(WorkTable::KEYS)?)?,

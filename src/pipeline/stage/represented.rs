@@ -118,7 +118,7 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
         scores = scores.select(columns())?;
         if let Some(outputs) = reference.outputs() {
             count += outputs.chain.count(Table::Pairs);
-            scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
+            scores = scores.union(outputs.pairs(cx).await?.select(columns())?)?;
         }
         scores = ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;
     }
