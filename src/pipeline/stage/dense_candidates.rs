@@ -76,7 +76,14 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
             break;
         }
         cx.runner.expect(1);
-        verify(cx, &WorkTable::FOLLOWERS.of_round(round), cx.of_joined()?, CandidatePairs::of(cx, table)?, None).await?;
+        verify(
+            cx,
+            &WorkTable::FOLLOWERS.of_round(round),
+            cx.of_joined()?,
+            CandidatePairs::of(cx, table)?,
+            None,
+        )
+        .await?;
         if cx.rows(WorkTable::FOLLOWERS.of_round(round)).saturating_mul(WORTH_IT) < proposed {
             break;
         }
