@@ -5,7 +5,7 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
-use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use serde::Serialize;
 
 use super::decisions::removed_ids;
@@ -44,8 +44,8 @@ pub struct Bounds {
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
-pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
-    let verdicts = verdicts(session, stored, job, bounds).await?;
+pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
+    let verdicts = verdicts(stored, job, bounds).await?;
     raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
 }
 
@@ -72,12 +72,7 @@ pub fn raise(verdicts: &[Verdict], fail: bool, url: &str) -> Result<()> {
 ///
 /// # Errors
 /// When a table cannot be read.
-pub async fn verdicts(
-    session: &SessionContext,
-    stored: &Stored,
-    job: &Job,
-    bounds: Bounds,
-) -> Result<Vec<Verdict>> {
+pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<Verdict>> {
     let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
     let verdict = |bound, allowed| Verdict { bound, allowed, found: 0.0, alarms: Vec::new() };
     let mut share = removed_share.map(|most| verdict("removed_share", most));
@@ -86,7 +81,7 @@ pub async fn verdicts(
         return Ok(Vec::new());
     }
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
-    for batch in figures(session, stored, group, bounds.contained)?.collect().await? {
+    for batch in figures(stored, group, bounds.contained)?.collect().await? {
         let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
         let text = |column: usize| as_string_array(batch.column(column));
         let (groups, largest) = (text(0)?, text(4)?);
@@ -126,23 +121,15 @@ pub async fn verdicts(
 
 /// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together where no column
 /// is named.
-///
-/// # Errors
-/// When the output lacks a table.
-pub(super) fn figures(
-    session: &SessionContext,
-    stored: &Stored,
-    group: Option<&str>,
-    contained: Option<f64>,
-) -> Result<DataFrame> {
-    let documents = stored.table(session, Table::Documents)?;
+pub(super) fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
+    let documents = stored.table(Table::Documents)?;
     let documents = documents.select(vec![col("id"), by_group::group(group)])?;
-    let clusters = stored.table(session, Table::Clusters)?.filter(!col("reference"))?.select(vec![
+    let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
         col("size"),
     ])?;
-    let gone = removed_ids(session, stored, contained)?;
+    let gone = removed_ids(stored, contained)?;
     let clusters = gone.join(clusters, JoinType::Right, &["gone_id"], &["member"], None)?.select(vec![
         col("member"),
         col("cluster_id"),

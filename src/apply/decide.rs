@@ -1,6 +1,6 @@
 //! Writes the tables that decide about documents and spans into the result.
 
-use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::prelude::DataFrame;
 
 use super::decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
 use super::losses;
@@ -57,25 +57,22 @@ fn has_rejects(stored: &Stored) -> bool {
 pub(super) async fn decide(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: Settings,
-    session: &SessionContext,
     records: &Layout,
     runner: &Runner<'_>,
 ) -> Result<Decided> {
     let id = stored.manifest().source.id;
     // A job over a finished output has groups of its own.
     let group = stored.job().source.group.as_deref();
+    let write = async |name, folder: String, schema, rows| {
+        let wanted = Wanted { name, folder, schema, sorted_by: BY_DOCUMENT, rows };
+        tables::table(wanted, runner).await
+    };
+    let work = |name: &str| format!("_work/{name}");
     let too_short: Option<DataFrame> = match settings.passages {
         Passages::Drop { min_words } => {
-            let rows = short(session, (stored, sources), settings, min_words).await?;
-            let wanted = Wanted {
-                name: "too_short",
-                folder: "_work/too_short".into(),
-                schema: short_schema(id),
-                sorted_by: BY_DOCUMENT,
-                rows,
-            };
-            let files = tables::table(wanted, runner).await?;
-            Some(read::frame(session, records, &files, short_schema(id))?)
+            let rows = short((stored, sources), settings, min_words).await?;
+            let files = write("too_short", work("too_short"), short_schema(id), rows).await?;
+            Some(read::frame(stored.session(), records, &files, short_schema(id))?)
         }
         Passages::Leave | Passages::Mark | Passages::Cut => None,
     };
@@ -88,54 +85,33 @@ pub(super) async fn decide(
         sizes: None,
     };
     if settings.annotate {
-        let rows = losses::annotated(clustered(session, stored, group)?, session, stored, settings)?;
-        let wanted = Wanted {
-            name: "clustered",
-            folder: "_work/clustered".into(),
-            schema: clustered_schema(id),
-            sorted_by: BY_DOCUMENT,
-            rows,
-        };
-        let files = tables::table(wanted, runner).await?;
+        let rows = losses::annotated(clustered(stored, group)?, stored, settings)?;
+        let files = write("clustered", work("clustered"), clustered_schema(id), rows).await?;
         decided.annotations.push(AnnotationTable { annotation: Annotation::Clusters, files });
     } else {
-        let mut rows = removed(session, stored, group, settings.contained)?;
+        let mut rows = removed(stored, group, settings.contained)?;
         if let Some(too_short) = &too_short {
-            rows = rows.union(removed_as_short(session, stored, too_short.clone(), group)?)?;
+            rows = rows.union(removed_as_short(stored, too_short.clone(), group)?)?;
         }
-        let wanted = Wanted {
-            name: REMOVED,
-            folder: REMOVED.into(),
-            schema: removed_schema(id),
-            sorted_by: BY_DOCUMENT,
-            rows,
-        };
-        decided.removed = tables::table(wanted, runner).await?;
+        decided.removed = write(REMOVED, REMOVED.to_owned(), removed_schema(id), rows).await?;
     }
     for column in settings.columns.iter() {
-        let wanted = Wanted {
-            name: column.name(),
-            folder: format!("_work/{}", column.name()),
-            schema: sizes::schema(column),
-            sorted_by: BY_DOCUMENT,
-            rows: sizes::rows(column, (session, stored), settings, too_short.clone())?,
-        };
-        let files = tables::table(wanted, runner).await?;
+        let rows = sizes::rows(column, stored, settings, too_short.clone())?;
+        let files = write(column.name(), work(column.name()), sizes::schema(column), rows).await?;
         decided.annotations.push(AnnotationTable { annotation: column.annotation(), files });
     }
     if !settings.columns.is_empty() {
-        decided.sizes = Some(sizes::counts((session, stored), settings, too_short.clone()).await?);
+        decided.sizes = Some(sizes::counts(stored, settings, too_short.clone()).await?);
     }
     if settings.passages != Passages::Leave {
         let (name, folder) = match settings.passages.cuts() {
             true => (REMOVED_SPANS, REMOVED_SPANS.to_owned()),
-            false => ("marked", "_work/marked".to_owned()),
+            false => ("marked", work("marked")),
         };
-        let (rows, schema) =
-            (removed_spans(session, stored, settings, too_short.clone())?, removed_spans_schema(id));
+        let (rows, schema) = (removed_spans(stored, settings, too_short.clone())?, removed_spans_schema(id));
         let wanted = Wanted { name, folder, schema: schema.clone(), sorted_by: BY_SPAN, rows };
         let files = tables::table(wanted, runner).await?;
-        let spans = read::frame(session, records, &files, schema)?;
+        let spans = read::frame(stored.session(), records, &files, schema)?;
         decided.passages = passages::counts(spans, too_short).await?;
         match settings.passages.cuts() {
             true => decided.removed_spans = files,
@@ -143,14 +119,8 @@ pub(super) async fn decide(
         }
     }
     if has_rejects(stored) {
-        let wanted = Wanted {
-            name: "rejected",
-            folder: "_work/rejected".into(),
-            schema: rejected_schema(),
-            sorted_by: BY_DOCUMENT,
-            rows: rejected(session, stored)?,
-        };
-        decided.rejected = tables::table(wanted, runner).await?;
+        let rows = rejected(stored)?;
+        decided.rejected = write("rejected", work("rejected"), rejected_schema(), rows).await?;
     }
     Ok(decided)
 }

@@ -11,7 +11,7 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
@@ -45,32 +45,20 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
 
 /// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
 /// `contained` says which documents are spared, instead of the job.
-///
-/// # Errors
-/// When the output lacks a table.
-pub(crate) fn removed(
-    session: &SessionContext,
-    stored: &Stored,
-    group: Option<&str>,
-    contained: Option<f64>,
-) -> Result<DataFrame> {
+pub(crate) fn removed(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
     match contained {
-        None => represented(session, stored, group, spared::by_job(session, stored)?),
-        Some(contained) => spared::without(represented(session, stored, group, None)?, contained),
+        None => represented(stored, group, spared::by_job(stored)?),
+        Some(contained) => spared::without(represented(stored, group, None)?, contained),
     }
 }
 
 /// The documents that do not represent their clusters and are not among the `spared` (spared_id), in the columns of [`removed_schema`].
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn represented(
-    session: &SessionContext,
     stored: &Stored,
     group: Option<&str>,
     spared: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let mut gone = clustered(session, stored, group)?.filter(!col("representative"))?;
+    let mut gone = clustered(stored, group)?.filter(!col("representative"))?;
     if let Some(spared) = spared {
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
     }
@@ -92,10 +80,10 @@ pub(super) fn represented(
         second.alias("second"),
     ])?;
     let columns = ["id_a", "id_b", "reference_b", "jaccard", "containment_a", "containment_b"];
-    let pairs = stored.table(session, Table::Pairs)?.select(columns.map(col).to_vec())?;
+    let pairs = stored.table(Table::Pairs)?.select(columns.map(col).to_vec())?;
     // A reference document is not in the source, and may have the id of a document that is.
     let own = when(col("kept_known"), lit(ScalarValue::Null)).otherwise(col("kept_id"))?;
-    let places = stored.table(session, Table::Documents)?.select(vec![
+    let places = stored.table(Table::Documents)?.select(vec![
         col("id").alias("kept"),
         col("source").alias("kept_source"),
         col("position").alias("kept_position"),
@@ -134,21 +122,15 @@ pub(super) fn rejected_schema() -> SchemaRef {
 }
 
 /// The documents that the job rejected, in the columns of [`rejected_schema`].
-///
-/// # Errors
-/// When the output lacks the table.
-pub(super) fn rejected(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
-    let rejects = stored.table(session, Table::Rejects)?;
+pub(super) fn rejected(stored: &Stored) -> Result<DataFrame> {
+    let rejects = stored.table(Table::Rejects)?;
     Ok(rejects.select(vec![col("source"), col("position")])?)
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
 /// kept_known, group, similarity). The similarity is that with the document which stays; null where that is not known.
-///
-/// # Errors
-/// When the output lacks a table.
-pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
-    let clusters = stored.table(session, Table::Clusters)?;
+pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
+    let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
     let kept = kept.select(vec![
         col("cluster_id").alias("of"),
@@ -162,7 +144,7 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option
         col("jaccard_to_representative").alias("similarity"),
     ])?;
     let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
-    let documents = stored.table(session, Table::Documents)?;
+    let documents = stored.table(Table::Documents)?;
     let documents =
         documents.select(vec![col("id"), col("source"), col("position"), by_group::group(group)])?;
     Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?.select(vec![
@@ -179,16 +161,13 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option
 }
 
 /// The documents of each file of the source, as the output counts them: what stays is known when the file is read.
-///
-/// # Errors
-/// When a table cannot be read.
-pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<BTreeMap<String, Counts>> {
+pub(super) async fn counts(stored: &Stored) -> Result<BTreeMap<String, Counts>> {
     let mut files: BTreeMap<String, Counts> = BTreeMap::new();
-    for (source, documents) in by_source(stored.table(session, Table::Documents)?).await? {
+    for (source, documents) in by_source(stored.table(Table::Documents)?).await? {
         let of_file = files.entry(source).or_default();
         (of_file.read, of_file.kept) = (documents, documents);
     }
-    for (source, rejects) in by_source(stored.table(session, Table::Rejects)?).await? {
+    for (source, rejects) in by_source(stored.table(Table::Rejects)?).await? {
         let of_file = files.entry(source).or_default();
         of_file.read += rejects;
         of_file.rejected = rejects;
@@ -197,21 +176,13 @@ pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<
 }
 
 /// The ids (gone_id) of the documents that go, in all.
-///
-/// # Errors
-/// When the table cannot be read.
-pub(super) fn removed_ids(
-    session: &SessionContext,
-    stored: &Stored,
-    contained: Option<f64>,
-) -> Result<DataFrame> {
+pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<DataFrame> {
     if contained.is_some() {
-        return Ok(removed(session, stored, None, contained)?.select(vec![col("id").alias("gone_id")])?);
+        return Ok(removed(stored, None, contained)?.select(vec![col("id").alias("gone_id")])?);
     }
-    let gone =
-        stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
+    let gone = stored.table(Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
     let gone = gone.select(vec![col("id").alias("gone_id")])?;
-    match spared::by_job(session, stored)? {
+    match spared::by_job(stored)? {
         None => Ok(gone),
         Some(spared) => Ok(spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?),
     }

@@ -1,7 +1,6 @@
 //! What would stay and go of each group.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
 use super::alarms::figures;
@@ -23,17 +22,9 @@ pub struct GroupCounts {
 }
 
 /// The documents of each group by the column `group`, in the order of their names, null last. Where `settings` annotate, none goes.
-///
-/// # Errors
-/// When a table cannot be read.
-pub(crate) async fn counts(
-    session: &SessionContext,
-    stored: &Stored,
-    group: &str,
-    settings: Settings,
-) -> Result<Vec<GroupCounts>> {
+pub(crate) async fn counts(stored: &Stored, group: &str, settings: Settings) -> Result<Vec<GroupCounts>> {
     let mut counts = Vec::new();
-    for batch in figures(session, stored, Some(group), settings.contained)?.collect().await? {
+    for batch in figures(stored, Some(group), settings.contained)?.collect().await? {
         let names = as_string_array(batch.column(0))?.iter();
         let (documents, removed) = (as_uint64_array(batch.column(1))?, as_uint64_array(batch.column(2))?);
         let figures = documents.values().iter().zip(removed.values());

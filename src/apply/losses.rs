@@ -1,7 +1,7 @@
 //! What is lost with the documents that go, and the annotations of those that are spared.
 
 use datafusion::common::JoinType;
-use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit, when};
+use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 use serde::Serialize;
 
 use super::decisions::{removed_ids, represented};
@@ -26,19 +26,11 @@ pub struct Losses {
 }
 
 /// The documents of clusters as [`super::decisions::clustered`] returns them, in which those that are spared represent themselves.
-///
-/// # Errors
-/// When a table cannot be read.
-pub(super) fn annotated(
-    clustered: DataFrame,
-    session: &SessionContext,
-    stored: &Stored,
-    settings: Settings,
-) -> Result<DataFrame> {
+pub(super) fn annotated(clustered: DataFrame, stored: &Stored, settings: Settings) -> Result<DataFrame> {
     if settings.contained.is_none() && stored.job().clusters.contained.is_none() {
         return Ok(clustered);
     }
-    let gone = removed_ids(session, stored, settings.contained)?;
+    let gone = removed_ids(stored, settings.contained)?;
     let columns = clustered.schema().columns().into_iter().map(|column| {
         Ok(match column.name.as_str() {
             "representative" => col("gone_id").is_null().alias("representative"),
@@ -56,9 +48,9 @@ pub(super) fn annotated(
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with how many are missing, and what to do.
-pub(super) async fn refuse(session: &SessionContext, stored: &Stored, contained: f64) -> Result<()> {
+pub(super) async fn refuse(stored: &Stored, contained: f64) -> Result<()> {
     let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
-    let unknown = represented(session, stored, None, None)?.filter(unknown)?.count().await?;
+    let unknown = represented(stored, None, None)?.filter(unknown)?.count().await?;
     if unknown == 0 {
         return Ok(());
     }
@@ -70,23 +62,16 @@ pub(super) async fn refuse(session: &SessionContext, stored: &Stored, contained:
 }
 
 /// What is lost with the documents that go.
-///
-/// # Errors
-/// When a table cannot be read.
-pub(super) async fn losses(
-    session: &SessionContext,
-    stored: &Stored,
-    contained: Option<f64>,
-) -> Result<Losses> {
+pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Losses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;
     let represented_by_others =
-        stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
+        stored.table(Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
     let others = represented_by_others.count().await? as u64;
-    let gone = removed_ids(session, stored, contained)?.count().await? as u64;
+    let gone = removed_ids(stored, contained)?.count().await? as u64;
     let lossy_removals = match contained {
         Some(contained) if !of_job => {
-            let gone = without(represented(session, stored, None, None)?, contained)?;
+            let gone = without(represented(stored, None, None)?, contained)?;
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }
         _ => counts.lossy_removals,

@@ -18,6 +18,8 @@
 //! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
 //! once and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done, so that an
 //! application which was killed is taken up there.
+//!
+//! If a function here does not say more, it fails only where a table of the output is missing or cannot be read.
 
 pub mod alarms;
 mod columns;
@@ -28,6 +30,7 @@ pub(crate) mod groups;
 mod losses;
 mod manifest;
 mod names;
+mod opened;
 mod parts;
 mod passage_action;
 mod passages;
@@ -41,26 +44,26 @@ mod target;
 
 use std::collections::BTreeSet;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::SessionContext;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{self, Alarms, Encoding, Format, Job, Tables};
+use crate::job::{self, Format, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
-use crate::output::{APPLIED, Layout, Stored};
+use crate::output::{APPLIED, Layout};
 use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite};
-use crate::source::{Listed, Rewriting, SourceFile, TextPlace, format_of, text_place};
+use crate::source::{SourceFile, TextPlace, text_place};
 pub use columns::{Column, Columns};
 use decide::Decided;
-use decisions::{removed, removed_schema};
+use decisions::removed_schema;
 pub use groups::GroupCounts;
 pub use losses::Losses;
 pub use manifest::Manifest;
+pub use opened::Opened;
 use parts::SourceToWrite;
 pub use passage_action::{PassageCounts, Passages};
 use passages::removed_spans_schema;
@@ -79,181 +82,6 @@ pub struct Outcome {
     pub files_reused: u64,
 }
 
-/// A finished output whose sources are what they were.
-pub struct Opened {
-    stored: Stored,
-    /// The jobs that read the documents, with their files: one, or those of all outputs that this one is merged from.
-    sources: Vec<(Job, Listed)>,
-}
-
-impl Opened {
-    /// Opens the output at `url`, and makes sure that its source can be written as `settings` say. The source was moved to `places`,
-    /// one for each of its URLs; none if it was not moved.
-    ///
-    /// # Errors
-    /// As [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) where the source is gone or has changed;
-    /// [`Kind::Job`](crate::error::Kind::Job) where its format or encoding cannot be written so.
-    pub async fn open(
-        session: &SessionContext,
-        url: &str,
-        places: Vec<String>,
-        settings: Settings,
-    ) -> Result<Self> {
-        let stored = Stored::open(session, url).await?.with_source_in(places);
-        refuse_replaced(&stored)?;
-        let or = ", or name the new place of the source with --source";
-        let sources = stored.sources(session, "apply reads the source of the output", or).await?;
-        sizes::refuse(&stored, settings)?;
-        for (job, listed) in &sources {
-            refuse(&job.source, listed, settings)?;
-        }
-        if let Some(contained) = settings.contained {
-            losses::refuse(session, &stored, contained).await?;
-        }
-        let opened = Self { stored, sources };
-        passages::refuse(session, (&opened.stored, &opened.sources), settings).await?;
-        Ok(opened)
-    }
-
-    /// What should be known before the result is used, as sentences.
-    pub fn warnings(&self) -> Vec<String> {
-        let superseded = self.superseded();
-        let shown = self.stored.layout().shown();
-        let warning = format!(
-            "other documents now represent {superseded} of the documents that earlier outputs keep, and apply does not change their \
-             results: to remove these documents too, merge the earlier outputs and {shown}, and apply the merged output to a new folder"
-        );
-        (superseded > 0).then_some(warning).into_iter().collect()
-    }
-
-    /// Documents that the reference outputs keep and that another document represents now. They are not in the source.
-    pub fn superseded(&self) -> u64 {
-        self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
-    }
-
-    /// The bytes of the files of the sources.
-    pub fn bytes(&self) -> u64 {
-        self.sources.iter().flat_map(|(_, listed)| listed.files()).map(|file| file.size()).sum()
-    }
-
-    /// The alarms of the job that made the output.
-    pub fn alarms(&self) -> Alarms {
-        self.stored.job().alarms
-    }
-
-    /// Holds the output against `alarms`; where `may_fail`, a bound that is passed can be an error.
-    ///
-    /// # Errors
-    /// As [`alarms::check`].
-    pub async fn check_alarms(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-        alarms: Alarms,
-        may_fail: bool,
-    ) -> Result<()> {
-        let bounds = alarms::Bounds { alarms, may_fail, contained: settings.contained };
-        alarms::check(session, &self.stored, self.stored.job(), bounds).await
-    }
-
-    /// What is lost with the documents that go.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub async fn losses(&self, session: &SessionContext, settings: Settings) -> Result<Losses> {
-        losses::losses(session, &self.stored, settings.contained).await
-    }
-
-    /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and writes nothing.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub async fn counts(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-        passages: PassageCounts,
-    ) -> Result<Counts> {
-        let counts = decisions::counts(session, &self.stored).await?.into_values();
-        let mut all = counts.fold(Counts::default(), Counts::plus);
-        let left_out = self.stored.manifest().counts.rows_left_out();
-        all.read += left_out;
-        all.kept += left_out;
-        if !settings.annotate {
-            let removed = decisions::removed_ids(session, &self.stored, settings.contained)?;
-            all.removed = removed.count().await? as u64;
-            all.kept -= all.removed;
-        }
-        let too_short = passages.too_short;
-        all.removed += too_short;
-        all.kept -= too_short;
-        Ok(all)
-    }
-
-    /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts; writes nothing.
-    ///
-    /// # Errors
-    /// When a table or the source cannot be read.
-    pub async fn passages(&self, session: &SessionContext, settings: Settings) -> Result<PassageCounts> {
-        if settings.passages == Passages::Leave {
-            return Ok(PassageCounts::default());
-        }
-        let short = self.short(session, settings).await?;
-        let spans = passages::removed_spans(session, &self.stored, settings, short.clone())?;
-        passages::counts(spans, short).await
-    }
-
-    /// The documents that would become too short; `None` if such documents stay.
-    async fn short(&self, session: &SessionContext, settings: Settings) -> Result<Option<DataFrame>> {
-        let Passages::Drop { min_words } = settings.passages else { return Ok(None) };
-        let inputs = (&self.stored, self.sources.as_slice());
-        passages::short(session, inputs, settings, min_words).await.map(Some)
-    }
-
-    /// The documents that would get columns; `None` if none are added. Reads what [`Self::passages`] reads, and writes nothing.
-    ///
-    /// # Errors
-    /// When a table or the source cannot be read.
-    pub async fn sizes(&self, session: &SessionContext, settings: Settings) -> Result<Option<SizeCounts>> {
-        if settings.columns.is_empty() {
-            return Ok(None);
-        }
-        let short = self.short(session, settings).await?;
-        sizes::counts((session, &self.stored), settings, short).await.map(Some)
-    }
-
-    /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub async fn first_removed(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-        most: usize,
-    ) -> Result<Vec<RecordBatch>> {
-        let group = self.stored.job().source.group.as_deref();
-        let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
-        let removed = removed(session, &self.stored, group, settings.contained)?;
-        let first = removed.sort(by_place)?.limit(0, Some(most))?;
-        Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
-    }
-
-    /// What would stay and go of each group of the documents that were compared; `None` if the job has no groups.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub async fn groups(
-        &self,
-        session: &SessionContext,
-        settings: Settings,
-    ) -> Result<Option<Vec<GroupCounts>>> {
-        let job = self.stored.job();
-        let Some(group) = job.source.group.as_deref() else { return Ok(None) };
-        groups::counts(session, &self.stored, group, settings).await.map(Some)
-    }
-}
-
 /// Refuses `to` as the folder of what stays of `source`, where it holds files and no result of an application: before there is an
 /// output that could be applied.
 ///
@@ -261,53 +89,6 @@ impl Opened {
 /// [`Kind::Job`](crate::error::Kind::Job) with one of the files, or with the path that overlaps with `to`.
 pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Source) -> Result<()> {
     target::refuse_others(&Layout::open(session, to)?, source).await
-}
-
-/// Refuses an output whose sources have rows that no table of it has: those of documents that a later run replaced.
-fn refuse_replaced(stored: &Stored) -> Result<()> {
-    let replaced = stored.manifest().counts.replaced_documents.unwrap_or_default();
-    if stored.manifest().merged.is_empty() || replaced == 0 {
-        return Ok(());
-    }
-    Err(Error::job(format!(
-        "{} is merged from runs that replaced documents ({replaced}, by against.same_id), whose rows are still in the files of the \
-         earlier runs: write the newest row of each document to one dataset, run a job over that, and apply its output",
-        stored.layout().shown()
-    )))
-}
-
-/// Refuses a source that cannot be written as `settings` say.
-fn refuse(source: &job::Source, listed: &Listed, settings: Settings) -> Result<()> {
-    let rewriting = format_of(source.format).rewriting;
-    if let Rewriting::Rows(format) = rewriting {
-        format.checked_cutter(source)?;
-    }
-    if settings.tables == Tables::Delta {
-        delta::refuse(source, listed)?;
-    }
-    if settings.annotate && settings.rejects != Rejects::Keep {
-        return Err(Error::job(
-            "--annotate keeps every document, the rejected ones too: leave out --rejects, or --annotate",
-        ));
-    }
-    let option = match (settings.annotate, settings.columns.is_empty()) {
-        (true, _) => "--annotate",
-        (false, false) => "--columns",
-        (false, true) => return Ok(()),
-    };
-    if matches!(rewriting, Rewriting::WholeFile) {
-        return Err(Error::job(format!(
-            "text files have no columns that {option} could add to: apply without {option}, and read the table removed"
-        )));
-    }
-    let records = matches!(rewriting, Rewriting::Rows(_));
-    if records && !matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy) {
-        return Err(Error::job(format!(
-            "{option} writes UTF-8, and source.encoding is {}: convert the files and run the job again, or apply without {option}",
-            source.encoding
-        )));
-    }
-    Ok(())
 }
 
 /// Writes what stays of the source of a finished output to `to`, or takes up where an earlier attempt stopped.
@@ -411,8 +192,7 @@ impl Attempted<'_> {
         }
         let output = self.opened.stored.layout().shown().to_owned();
         target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
-        let session = self.engine.session();
-        let counts = decisions::counts(session, &self.opened.stored).await?;
+        let counts = decisions::counts(&self.opened.stored).await?;
         let named: BTreeSet<&str> =
             sources.iter().flat_map(|(files, _)| files).map(SourceFile::path).collect();
         let unnamable = |source: &String| !named.contains(source.as_str());
@@ -425,7 +205,7 @@ impl Attempted<'_> {
         runner.expect(stages);
         let inputs = (&self.opened.stored, self.opened.sources.as_slice());
         let Decided { removed, rejected, annotations, removed_spans, passages, sizes } =
-            decide::decide(inputs, self.settings, session, self.records, &runner).await?;
+            decide::decide(inputs, self.settings, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
             expected: expected(file.path()),

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_int64_array;
 use datafusion::functions_aggregate::expr_fn::{bool_or, count, sum};
-use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::decisions::{TOO_SHORT, removed_ids, removed_schema};
@@ -47,16 +47,12 @@ pub(super) fn short_schema(id: IdType) -> SchemaRef {
 }
 
 /// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. `short` are documents that are removed too.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn removed_spans(
-    session: &SessionContext,
     stored: &Stored,
     settings: Settings,
     short: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let spans = of_kept(session, stored, settings)?.filter(!col("kept"))?;
+    let spans = of_kept(stored, settings)?.filter(!col("kept"))?;
     let spans = match short {
         None => spans,
         Some(short) => {
@@ -69,12 +65,12 @@ pub(super) fn removed_spans(
 }
 
 /// The spans of documents that no other document represents.
-fn of_kept(session: &SessionContext, stored: &Stored, settings: Settings) -> Result<DataFrame> {
-    let spans = stored.table(session, Table::Spans)?;
+fn of_kept(stored: &Stored, settings: Settings) -> Result<DataFrame> {
+    let spans = stored.table(Table::Spans)?;
     if settings.annotate {
         return Ok(spans);
     }
-    let gone = removed_ids(session, stored, settings.contained)?;
+    let gone = removed_ids(stored, settings.contained)?;
     Ok(gone.join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
 }
 
@@ -84,12 +80,11 @@ fn of_kept(session: &SessionContext, stored: &Stored, settings: Settings) -> Res
 /// # Errors
 /// When a table cannot be read, or the source is gone.
 pub(super) async fn short(
-    session: &SessionContext,
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: Settings,
     min_words: u64,
 ) -> Result<DataFrame> {
-    let cut = of_kept(session, stored, settings)?
+    let cut = of_kept(stored, settings)?
         .aggregate(
             vec![col("id"), col("source"), col("position")],
             vec![bool_or(col("kept")).alias("keeps"), sum(col("words")).alias("cut_words")],
@@ -110,7 +105,8 @@ pub(super) async fn short(
         if of_source.is_empty() {
             continue;
         }
-        let texts = source::read(session, &job.source, listed, Request::only(of_source)).await?.frame;
+        let texts =
+            source::read(stored.session(), &job.source, listed, Request::only(of_source)).await?.frame;
         let texts = texts.select(vec![
             cast(col("source"), DataType::Utf8).alias("source"),
             col("position"),
@@ -145,16 +141,8 @@ pub(super) async fn short(
 }
 
 /// The documents of [`short`] in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
-///
-/// # Errors
-/// When the output lacks a table.
-pub(super) fn removed_as_short(
-    session: &SessionContext,
-    stored: &Stored,
-    short: DataFrame,
-    group: Option<&str>,
-) -> Result<DataFrame> {
-    let groups = stored.table(session, Table::Documents)?;
+pub(super) fn removed_as_short(stored: &Stored, short: DataFrame, group: Option<&str>) -> Result<DataFrame> {
+    let groups = stored.table(Table::Documents)?;
     let groups = groups.select(vec![col("id").alias("of_id"), by_group::group(group)])?;
     let rows = short.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
     let value = |field: &FieldRef| {
@@ -170,9 +158,6 @@ pub(super) fn removed_as_short(
 }
 
 /// The numbers of the spans of [`removed_spans`] and of the documents of [`short`].
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result<PassageCounts> {
     let bytes = sum(col("byte_end") - col("byte_start")).alias("bytes");
     let by_document = spans.aggregate(
@@ -209,11 +194,7 @@ pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do; and as [`text_place`].
-pub(super) async fn refuse(
-    session: &SessionContext,
-    (stored, sources): (&Stored, &[(Job, Listed)]),
-    settings: Settings,
-) -> Result<()> {
+pub(super) async fn refuse((stored, sources): (&Stored, &[(Job, Listed)]), settings: Settings) -> Result<()> {
     let Settings { passages, annotate, contained, .. } = settings;
     if passages == Passages::Leave {
         return Ok(());
@@ -239,7 +220,7 @@ pub(super) async fn refuse(
     }
     for (job, listed) in sources {
         refuse_source(&job.source, passages)?;
-        text_place(session, &job.source, listed).await?;
+        text_place(stored.session(), &job.source, listed).await?;
     }
     Ok(())
 }

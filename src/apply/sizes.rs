@@ -6,7 +6,7 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::as_int64_array;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, max, sum};
-use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 
@@ -32,18 +32,15 @@ pub struct SizeCounts {
 }
 
 /// The rows of the table of a column, in the columns of [`schema`]. Documents of `short` are removed too.
-///
-/// # Errors
-/// When the output lacks a table.
 pub(super) fn rows(
     column: Column,
-    (session, stored): (&SessionContext, &Stored),
+    stored: &Stored,
     settings: Settings,
     short: Option<DataFrame>,
 ) -> Result<DataFrame> {
     match column {
-        Column::ClusterSize => sizes((session, stored), settings, short),
-        Column::GroupSizes => group_sizes((session, stored), settings, short),
+        Column::ClusterSize => sizes(stored, settings, short),
+        Column::GroupSizes => group_sizes(stored, settings, short),
     }
 }
 
@@ -56,29 +53,21 @@ pub(super) fn schema(column: Column) -> SchemaRef {
 }
 
 /// The size of each document that stays, in the columns of [`sizes_schema`].
-fn sizes(
-    (session, stored): (&SessionContext, &Stored),
-    settings: Settings,
-    short: Option<DataFrame>,
-) -> Result<DataFrame> {
-    let others = represented((session, stored), settings, None)?
+fn sizes(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result<DataFrame> {
+    let others = represented(stored, settings, None)?
         .aggregate(vec![col("of")], vec![count(lit(1)).alias("others")])?;
-    let kept = kept((session, stored), settings, short)?;
+    let kept = kept(stored, settings, short)?;
     let size = coalesce(vec![col("others"), lit(0_i64)]) + lit(1_i64);
     let rows = others.join(kept, JoinType::Right, &["of"], &["id"], None)?;
     Ok(rows.select(vec![col("source"), col("position"), size.alias("cluster_size")])?)
 }
 
 /// The size of each document that stays by group, in the columns of [`group_sizes_schema`].
-fn group_sizes(
-    (session, stored): (&SessionContext, &Stored),
-    settings: Settings,
-    short: Option<DataFrame>,
-) -> Result<DataFrame> {
+fn group_sizes(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result<DataFrame> {
     let group = stored.job().source.group.as_deref();
-    let kept = kept((session, stored), settings, short)?;
+    let kept = kept(stored, settings, short)?;
     let own = kept.clone().select(vec![col("id").alias("of"), col("group")])?;
-    let counted = represented((session, stored), settings, group)?
+    let counted = represented(stored, settings, group)?
         .union(own)?
         .aggregate(vec![col("of"), col("group").alias("name")], vec![count(lit(1)).alias("documents")])?;
     let rows = counted.join(kept, JoinType::Inner, &["of"], &["id"], None)?;
@@ -86,31 +75,23 @@ fn group_sizes(
 }
 
 /// The documents of the source that go because of another one of it: (of, group), the other one and the own group.
-fn represented(
-    (session, stored): (&SessionContext, &Stored),
-    settings: Settings,
-    group: Option<&str>,
-) -> Result<DataFrame> {
-    let clustered = losses::annotated(clustered(session, stored, group)?, session, stored, settings)?;
+fn represented(stored: &Stored, settings: Settings, group: Option<&str>) -> Result<DataFrame> {
+    let clustered = losses::annotated(clustered(stored, group)?, stored, settings)?;
     let gone = clustered.filter((!col("representative")).and(!col("kept_known")))?;
     Ok(gone.select(vec![col("kept_id").alias("of"), col("group")])?)
 }
 
 /// The documents that were compared and stay: (id, source, position, group). Where `settings` annotate, those that would stay.
-fn kept(
-    (session, stored): (&SessionContext, &Stored),
-    settings: Settings,
-    short: Option<DataFrame>,
-) -> Result<DataFrame> {
+fn kept(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result<DataFrame> {
     let group = by_group::group(stored.job().source.group.as_deref());
-    let documents = stored.table(session, Table::Documents)?;
+    let documents = stored.table(Table::Documents)?;
     let documents = documents.select(vec![
         col("id"),
         cast(col("source"), DataType::Utf8).alias("source"),
         col("position"),
         group,
     ])?;
-    let gone = removed_ids(session, stored, settings.contained)?;
+    let gone = removed_ids(stored, settings.contained)?;
     let kept = gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
     match short {
         None => Ok(kept),
@@ -122,18 +103,15 @@ fn kept(
 }
 
 /// The numbers of the sizes.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(super) async fn counts(
-    inputs: (&SessionContext, &Stored),
+    stored: &Stored,
     settings: Settings,
     short: Option<DataFrame>,
 ) -> Result<SizeCounts> {
     let size = || col("cluster_size");
     let none = || lit(ScalarValue::Int64(Some(0)));
     let counted =
-        sizes(inputs, settings, short)?.aggregate(vec![], vec![count(lit(1)), sum(size()), max(size())])?;
+        sizes(stored, settings, short)?.aggregate(vec![], vec![count(lit(1)), sum(size()), max(size())])?;
     let columns = counted.schema().columns().into_iter();
     let columns = columns.map(|column| coalesce(vec![column.into(), none()])).collect::<Vec<_>>();
     let batches = counted.select(columns)?.collect().await?;

@@ -1,28 +1,22 @@
 //! The documents that stay although another one represents their cluster.
 
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
 use crate::output::Stored;
 use crate::schema::Table;
 
 /// The documents (spared_id) of the source that the job spares; `None` if it spares no document.
-///
-/// # Errors
-/// When the output lacks the table.
-pub(super) fn by_job(session: &SessionContext, stored: &Stored) -> Result<Option<DataFrame>> {
+pub(super) fn by_job(stored: &Stored) -> Result<Option<DataFrame>> {
     if stored.job().clusters.contained.is_none() {
         return Ok(None);
     }
-    let spared = stored.table(session, Table::Spared)?.filter(!col("reference"))?;
+    let spared = stored.table(Table::Spared)?.filter(!col("reference"))?;
     Ok(Some(spared.select(vec![col("id").alias("spared_id")])?))
 }
 
 /// Of the documents that others represent, in the columns of [`super::decisions::removed_schema`], those that are paired with their
 /// representative and have at least the share `contained` of their shingles there.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(super) fn without(represented: DataFrame, contained: f64) -> Result<DataFrame> {
     let goes = col("jaccard").is_not_null().and(col("containment").gt_eq(lit(contained)));
     Ok(represented.filter(goes)?)

@@ -48,10 +48,10 @@ pub trait Progress: Send + Sync {
     fn run_begins(&self, _stages: &[String]) {}
 
     /// A stage begins: its place among `stages`, from 1.
-    fn stage_begins(&self, name: &str, number: usize, stages: usize);
+    fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
 
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
-    fn stage_advances(&self, rows_in: u64, rows_out: u64);
+    fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
 
     /// The stage `name` has read so much of its input. Not called where the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: Reached) {}
@@ -63,14 +63,50 @@ pub trait Progress: Send + Sync {
     fn recovering(&self, _why: &str) {}
 
     /// A stage ended, or an earlier run had finished it (`reused`).
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);
+    fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
 }
 
 /// Ignores progress.
 pub struct Silent;
 
-impl Progress for Silent {
-    fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
-    fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
-    fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
+impl Progress for Silent {}
+
+/// Reports progress to both, to the first one first.
+pub(crate) struct Both<P>(pub(crate) Arc<P>, pub(crate) Arc<dyn Progress>);
+
+impl<P: Progress> Progress for Both<P> {
+    fn run_begins(&self, stages: &[String]) {
+        self.0.run_begins(stages);
+        self.1.run_begins(stages);
+    }
+
+    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+        self.0.stage_begins(name, number, stages);
+        self.1.stage_begins(name, number, stages);
+    }
+
+    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
+        self.0.stage_advances(rows_in, rows_out);
+        self.1.stage_advances(rows_in, rows_out);
+    }
+
+    fn stage_reaches(&self, name: &str, reached: Reached) {
+        self.0.stage_reaches(name, reached);
+        self.1.stage_reaches(name, reached);
+    }
+
+    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
+        self.0.tasks(done, begun, query_stages_done, query_stages);
+        self.1.tasks(done, begun, query_stages_done, query_stages);
+    }
+
+    fn recovering(&self, why: &str) {
+        self.0.recovering(why);
+        self.1.recovering(why);
+    }
+
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        self.0.stage_ends(name, rows, seconds, reused);
+        self.1.stage_ends(name, rows, seconds, reused);
+    }
 }

@@ -27,6 +27,7 @@ use crate::job;
 
 #[cfg(feature = "cluster")]
 pub use cluster::Cluster;
+pub(crate) use control::Both;
 pub use control::{Progress, Reached, RunControl, Silent, Unit};
 pub use interface::Engine;
 pub use local::Local;

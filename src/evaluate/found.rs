@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::JoinType;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use super::sets::Sets;
@@ -29,17 +29,12 @@ pub(super) type Found = BTreeMap<u32, BTreeMap<u32, FoundPair>>;
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(super) async fn found(
-    session: &SessionContext,
-    stored: &Stored,
-    sets: &Sets,
-    drawn: &[u32],
-) -> Result<Found> {
+pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u32]) -> Result<Found> {
     let is_drawn: BTreeSet<u32> = drawn.iter().copied().collect();
     let docs = sets.members.iter().filter(|member| is_drawn.contains(&member.set)).map(|member| member.doc);
     let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
-    let docs = session.read_batch(RecordBatch::try_from_iter([("drawn", docs)])?)?;
-    let pairs = stored.table(session, Table::Pairs)?.select(vec![
+    let docs = stored.session().read_batch(RecordBatch::try_from_iter([("drawn", docs)])?)?;
+    let pairs = stored.table(Table::Pairs)?.select(vec![
         document_key(col("id_a")).alias("a"),
         document_key(col("id_b")).alias("b"),
         col("jaccard"),

@@ -48,18 +48,16 @@ pub struct Settings {
 pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) -> Result<Evaluation> {
     let stored = Stored::open(session, url).await?;
     refuse(stored.job(), url)?;
-    let sets = Arc::new(Sets::read(session, &stored, settings.memory).await?);
+    let sets = Arc::new(Sets::read(&stored, settings.memory).await?);
     let draw = draw::draw(&sets, settings.sample, settings.seed);
     let drawn: Vec<u32> = draw.drawn.iter().map(|drawn| drawn.set).collect();
-    let found = found::found(session, &stored, &sets, &drawn);
-    let partners = partners::partners(session, &stored, &sets, &drawn);
+    let found = found::found(&stored, &sets, &drawn);
+    let partners = partners::partners(&stored, &sets, &drawn);
     let (found, partners) = tokio::try_join!(found, partners)?;
-    let stay = stay::stay(session, &stored, &sets, &partners).await?;
+    let stay = stay::stay(&stored, &sets, &partners).await?;
     let evaluation = summary::summary(&stored, &sets, &draw, &Seen { partners, found, stay });
     Ok(match &settings.truth {
-        Some(file) => {
-            Evaluation { truth: Some(truth::agreement(session, &stored, file).await?), ..evaluation }
-        }
+        Some(file) => Evaluation { truth: Some(truth::agreement(&stored, file).await?), ..evaluation },
         None => evaluation,
     })
 }

@@ -10,7 +10,7 @@ use datafusion::common::cast::{as_list_array, as_string_array, as_string_view_ar
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream_partitioned;
-use datafusion::prelude::{DataFrame, SessionContext, cast, col};
+use datafusion::prelude::{DataFrame, cast, col};
 use futures::TryStreamExt;
 
 use super::index::Index;
@@ -75,11 +75,7 @@ struct Documents {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where a source is gone or has changed.
-async fn documents(
-    session: &SessionContext,
-    stored: &Stored,
-    wanted: Option<&Selection>,
-) -> Result<Vec<Documents>> {
+async fn documents(stored: &Stored, wanted: Option<&Selection>) -> Result<Vec<Documents>> {
     let job = stored.job();
     let position = || cast(col("position"), DataType::UInt64).alias("position");
     if job.shingle.hash == ShingleHash::Dictionary {
@@ -90,11 +86,11 @@ async fn documents(
             ));
         }
         let kept = vec![utf8("source"), position(), col("doc"), col("shingles").alias(CUT)];
-        let frame = stored.table(session, Table::Documents)?.select(kept)?;
+        let frame = stored.table(Table::Documents)?.select(kept)?;
         return Ok(vec![Documents { frame, origin: Origin::Output }]);
     }
     let mut all = Vec::new();
-    for (made, listed) in stored.sources(session, "the texts are read again", "").await? {
+    for (made, listed) in stored.sources("the texts are read again", "").await? {
         let request = match wanted {
             // Two sources may have a file in common.
             Some(wanted) => Request::only(listed.take(&mut wanted.clone())),
@@ -103,7 +99,8 @@ async fn documents(
         if request.wanted.as_ref().is_some_and(Selection::is_empty) {
             continue;
         }
-        let read = source::read(session, &made.source, &listed, request.cut(&made.shingle)).await?.frame;
+        let read =
+            source::read(stored.session(), &made.source, &listed, request.cut(&made.shingle)).await?.frame;
         let mut columns = vec![
             utf8("source"),
             position(),
@@ -121,26 +118,21 @@ async fn documents(
 ///
 /// # Errors
 /// As [`documents`]; when a document that was drawn is not in its source.
-pub(super) async fn partners(
-    session: &SessionContext,
-    stored: &Stored,
-    sets: &Arc<Sets>,
-    drawn: &[u32],
-) -> Result<Partners> {
+pub(super) async fn partners(stored: &Stored, sets: &Arc<Sets>, drawn: &[u32]) -> Result<Partners> {
     let job = stored.job();
     let mut search = Search {
-        index: Index::new(session, job.score),
+        index: Index::new(stored.session(), job.score),
         sets: Arc::clone(sets),
-        frequent: frequent(session, stored).await?,
+        frequent: frequent(stored).await?,
         score: job.score,
         compare: job.candidates.compare,
     };
-    search.index = index(session, stored, &search, drawn).await?;
+    search.index = index(stored, &search, drawn).await?;
     let search = Arc::new(search);
     let mut partners: Partners = drawn.iter().map(|&set| (set, BTreeMap::new())).collect();
-    for Documents { frame, origin } in documents(session, stored, None).await? {
+    for Documents { frame, origin } in documents(stored, None).await? {
         let (origin, plan) = (Arc::new(origin), frame.create_physical_plan().await?);
-        let streams = execute_stream_partitioned(plan, session.task_ctx())?;
+        let streams = execute_stream_partitioned(plan, stored.session().task_ctx())?;
         let scan = |stream| SpawnedTask::spawn(scan(stream, Arc::clone(&search), Arc::clone(&origin)));
         let scans: Vec<_> = streams.into_iter().map(scan).collect();
         for scan in scans {
@@ -154,9 +146,9 @@ pub(super) async fn partners(
 }
 
 /// The shingles that do not count.
-async fn frequent(session: &SessionContext, stored: &Stored) -> Result<HashSet<u64>> {
+async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
     let mut frequent = HashSet::new();
-    if let Some(rows) = stored.frequent_shingles(session)? {
+    if let Some(rows) = stored.frequent_shingles()? {
         for batch in rows.select(vec![col("shingle")])?.collect().await? {
             frequent.extend(as_uint64_array(batch.column(0))?.values().iter());
         }
@@ -165,21 +157,21 @@ async fn frequent(session: &SessionContext, stored: &Stored) -> Result<HashSet<u
 }
 
 /// Reads the shingles of one document of each drawn set.
-async fn index(session: &SessionContext, stored: &Stored, search: &Search, drawn: &[u32]) -> Result<Index> {
+async fn index(stored: &Stored, search: &Search, drawn: &[u32]) -> Result<Index> {
     let mut missing: BTreeSet<u32> = drawn.iter().copied().collect();
     let docs = missing.iter().map(|&set| search.sets.sets[set as usize].doc);
     let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
-    let docs = session.read_batch(RecordBatch::try_from_iter([("wanted", docs)])?)?;
-    let places = stored.table(session, Table::Documents)?.select(vec![
+    let docs = stored.session().read_batch(RecordBatch::try_from_iter([("wanted", docs)])?)?;
+    let places = stored.table(Table::Documents)?.select(vec![
         col("source"),
         cast(col("position"), DataType::UInt64).alias("position"),
         col("doc"),
     ])?;
     let places = docs.join(places, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
     let wanted = Selection::of_rows(places).await?;
-    let mut index = Index::new(session, search.score);
+    let mut index = Index::new(stored.session(), search.score);
     let mut cutter = Cutter::default();
-    for Documents { frame, origin } in documents(session, stored, Some(&wanted)).await? {
+    for Documents { frame, origin } in documents(stored, Some(&wanted)).await? {
         let mut batches = frame.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let rows = Rows::of(&batch)?;

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -93,7 +93,7 @@ impl Sets {
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) where they take more than half of `memory` bytes; when a table cannot be read.
-    pub(super) async fn read(session: &SessionContext, stored: &Stored, memory: u64) -> Result<Self> {
+    pub(super) async fn read(stored: &Stored, memory: u64) -> Result<Self> {
         let documents = stored.manifest().counts.documents;
         let needed = documents.saturating_mul(BYTES_OF_DOCUMENT);
         if needed > memory / 2 {
@@ -107,7 +107,7 @@ impl Sets {
         // The numbers of the sets by their keys: a few bytes a set stay in the cache longer than a table that holds the hashes again.
         let mut numbers: HashTable<u32> = HashTable::with_capacity(documents as usize);
         let (mut members, mut sets) = (Vec::with_capacity(documents as usize), Vec::<Set>::new());
-        let mut batches = documents_of(session, stored)?.execute_stream().await?;
+        let mut batches = documents_of(stored)?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let number = |at: usize| as_uint64_array(batch.column(at));
             let (docs, hashes, groups) = (number(0)?, [number(1)?, number(2)?], number(3)?);
@@ -139,10 +139,8 @@ impl Sets {
         }
         drop(numbers);
         let mut found = Self::new(members, sets);
-        let mut batches = clusters(session, stored)?
-            .select(vec![document_key(col("id")), col("size")])?
-            .execute_stream()
-            .await?;
+        let mut batches =
+            clusters(stored)?.select(vec![document_key(col("id")), col("size")])?.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let (docs, sizes) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
             for (&doc, &size) in docs.values().iter().zip(sizes.values()) {
@@ -175,7 +173,7 @@ impl Sets {
 }
 
 /// (doc, set_hash_0, set_hash_1, group_key, shingle_count, position: UInt64, source: Utf8) of all documents.
-fn documents_of(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+fn documents_of(stored: &Stored) -> Result<DataFrame> {
     let job = stored.job();
     let key = match job.candidates.compare {
         Compare::All => lit(0_u64).alias("group_key"),
@@ -184,7 +182,7 @@ fn documents_of(session: &SessionContext, stored: &Stored) -> Result<DataFrame> 
         }
     };
     let number = |name: &str| cast(col(name), DataType::UInt64).alias(name);
-    let documents = stored.table(session, Table::Documents)?;
+    let documents = stored.table(Table::Documents)?;
     Ok(documents.select(vec![
         col("doc"),
         col("set_hash_0"),
@@ -197,10 +195,10 @@ fn documents_of(session: &SessionContext, stored: &Stored) -> Result<DataFrame> 
 }
 
 /// (id, size: UInt64, representative: Boolean) of the documents in clusters. All that stay are representatives.
-pub(super) fn clusters(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
-    let mut clusters = stored.table(session, Table::Clusters)?;
+pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
+    let mut clusters = stored.table(Table::Clusters)?;
     if stored.job().clusters.contained.is_some() {
-        clusters = merged::with_spared(clusters, stored.table(session, Table::Spared)?)?;
+        clusters = merged::with_spared(clusters, stored.table(Table::Spared)?)?;
     }
     let size = cast(col("size"), DataType::UInt64).alias("size");
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)

@@ -25,24 +25,19 @@ pub(super) type Stay = BTreeMap<u32, Vec<u64>>;
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) async fn stay(
-    session: &SessionContext,
-    stored: &Stored,
-    sets: &Sets,
-    partners: &Partners,
-) -> Result<Stay> {
+pub(super) async fn stay(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<Stay> {
     let paired = partners.iter().filter(|(_, partners)| !partners.is_empty());
     let wanted: BTreeSet<u32> =
         paired.flat_map(|(set, partners)| std::iter::once(*set).chain(partners.keys().copied())).collect();
     let mut stay: Stay = wanted.iter().map(|&set| (set, Vec::new())).collect();
-    let docs = docs(session, sets, &wanted)?;
+    let docs = docs(stored.session(), sets, &wanted)?;
     let job = stored.job();
     let (order, group) = (job.clusters.order(), job.source.group.as_deref());
     let mut columns = ["id", "doc", "shingle_count"].map(col).to_vec();
     columns.extend(keep::columns(&order, group)?);
-    let documents = stored.table(session, Table::Documents)?.select(columns)?;
+    let documents = stored.table(Table::Documents)?.select(columns)?;
     let documents = docs.join(documents, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let removed = clusters(session, stored)?.filter(!col("representative"))?;
+    let removed = clusters(stored)?.filter(!col("representative"))?;
     let removed = removed.select(vec![col("id").alias("removed")])?;
     let documents = removed.join(documents, JoinType::RightAnti, &["removed"], &["id"], None)?;
     let rank = row_number().order_by(keep::sorted(&order)).build()?;

@@ -44,10 +44,10 @@ type Keys = (u64, u64);
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where the file cannot be read or lacks these columns; [`Kind::Job`](crate::error::Kind::Job)
 /// where pairs are known and the output leaves some of its own out.
-pub(super) async fn agreement(session: &SessionContext, stored: &Stored, file: &str) -> Result<Agreement> {
-    let known = read(session, file).await?;
+pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
+    let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
-    let clusters = clusters(session, stored).await?;
+    let clusters = clusters(stored).await?;
     let documents = stored.manifest().counts.documents;
     if has("id") && has("cluster_id") {
         let mut of: HashMap<u64, u64> = HashMap::new();
@@ -78,7 +78,7 @@ pub(super) async fn agreement(session: &SessionContext, stored: &Stored, file: &
     let known: HashSet<Keys> =
         keys(known, ["id_a", "id_b"]).await?.into_iter().map(in_order).filter(|(a, b)| a != b).collect();
     let mut both = 0;
-    let pairs = stored.table(session, Table::Pairs)?;
+    let pairs = stored.table(Table::Pairs)?;
     let mut batches = keyed(pairs, ["id_a", "id_b"])?.execute_stream().await?;
     while let Some(batch) = batches.try_next().await? {
         let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
@@ -125,8 +125,8 @@ async fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<Vec<Keys>> {
 }
 
 /// The cluster of each document of the output's source that is in one.
-async fn clusters(session: &SessionContext, stored: &Stored) -> Result<HashMap<u64, u64>> {
-    let clusters = stored.table(session, Table::Clusters)?.filter(!col("reference"))?;
+async fn clusters(stored: &Stored) -> Result<HashMap<u64, u64>> {
+    let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?;
     Ok(keys(clusters, ["id", "cluster_id"]).await?.into_iter().collect())
 }
 

@@ -18,7 +18,6 @@ use crate::source::Listed;
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
 /// `dictionary` if it has one.
 pub struct Finished {
-    session: SessionContext,
     stored: Stored,
 }
 
@@ -35,13 +34,13 @@ impl Finished {
                 session.register_table(table.name(), Arc::new(provider))?;
             }
         }
-        Ok(Self { session: session.clone(), stored })
+        Ok(Self { stored })
     }
 
     /// The same output, whose source was moved to `places`, one for each of its URLs; none if it was not moved.
     #[must_use]
     pub fn with_source_in(self, places: Vec<String>) -> Self {
-        Self { stored: self.stored.with_source_in(places), ..self }
+        Self { stored: self.stored.with_source_in(places) }
     }
 
     /// The manifest of the run.
@@ -59,7 +58,7 @@ impl Finished {
     /// # Errors
     /// As [`Stored::sources`].
     pub(super) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
-        self.stored.sources(&self.session, why, or).await
+        self.stored.sources(why, or).await
     }
 
     /// One of the reference outputs of this output's run, in a session of its own.
@@ -68,7 +67,7 @@ impl Finished {
     /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if it was replaced since by a run over other
     /// documents.
     pub(super) async fn known(&self, known: &KnownOutput) -> Result<Finished> {
-        let state = self.session.state();
+        let state = self.session().state();
         let session =
             SessionContext::new_with_config_rt(state.config().clone(), Arc::clone(state.runtime_env()));
         let there = Finished::open(&session, &known.output).await?;
@@ -88,7 +87,7 @@ impl Finished {
     /// # Errors
     /// When the output has no such table.
     pub async fn table(&self, table: Table) -> Result<DataFrame> {
-        self.stored.table(&self.session, table)
+        self.stored.table(table)
     }
 
     /// The table of the shingles that do not count; `None` if all of them do.
@@ -96,7 +95,7 @@ impl Finished {
     /// # Errors
     /// When the table cannot be read.
     pub(super) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
-        self.stored.frequent_shingles(&self.session)
+        self.stored.frequent_shingles()
     }
 
     /// The documents with their signatures.
@@ -115,14 +114,14 @@ impl Finished {
 
     /// The rows of a table, with its numbers signed as in the files. Lazy.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
-        Ok(self.session.table(table.name()).await?)
+        Ok(self.session().table(table.name()).await?)
     }
 
     /// The documents with these keys. Of other rows only the key is read.
     pub(crate) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
         // Signed, as they are stored: a join on the column itself need not read the rows of other documents.
         let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.map(u64::cast_signed)));
-        let keys = self.session.read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
+        let keys = self.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
         let documents = self.stored(Table::Documents).await?;
         let rows = keys.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
         read::unsigned(rows, Table::Documents)
@@ -154,7 +153,7 @@ impl Finished {
 
     /// The session in which the tables are.
     pub(super) fn session(&self) -> &SessionContext {
-        &self.session
+        self.stored.session()
     }
 
     /// The result of a query that only reads the tables.
@@ -162,7 +161,7 @@ impl Finished {
     /// # Errors
     /// As [`query::read_only`].
     pub async fn sql(&self, query: &str) -> Result<DataFrame> {
-        query::read_only(&self.session, query).await
+        query::read_only(self.session(), query).await
     }
 
     /// The `most` most similar pairs, or all of them: (id_a, id_b, jaccard, containment_a, containment_b), then by id.
@@ -170,7 +169,7 @@ impl Finished {
     /// # Errors
     /// When the table cannot be read.
     pub async fn top_pairs(&self, most: Option<usize>) -> Result<DataFrame> {
-        let pairs = self.session.table("pairs").await?;
+        let pairs = self.session().table("pairs").await?;
         let order = vec![
             col("jaccard").sort(false, false),
             col("id_a").sort(true, false),

@@ -55,6 +55,11 @@ async fn put(
 /// A new file in `folder`, which is created if it is missing. Its name contains `writer`.
 fn staged_in(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile> {
     std::fs::create_dir_all(folder)?;
+    partial_file(folder, writer)
+}
+
+/// A new file in `folder` for what is not whole. Its name contains `writer`. It is removed when this is dropped.
+pub(crate) fn partial_file(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile> {
     let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(STAGED.1);

@@ -35,6 +35,7 @@ mod stored;
 pub(crate) mod upload;
 pub mod write;
 
+pub(crate) use local::partial_file;
 pub use paths::Layout;
 pub(crate) use paths::{APPLIED, BEGUN};
 pub(crate) use stored::Places;

@@ -12,8 +12,10 @@ use crate::schema::{Table, contract};
 use crate::source::{self, AsRead, Listed};
 
 /// A finished output of this program's format, whose files all exist.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Stored {
+    /// The session in which its tables are read.
+    session: SessionContext,
     layout: Layout,
     manifest: Run,
     job: Job,
@@ -43,7 +45,13 @@ impl Stored {
         let checked = check::result(&layout, depth, &check::unseen);
         let Some((manifest, damage)) = checked.await? else { return Err(layout.unfinished().await?) };
         match damage.is_empty() {
-            true => Ok(Self { job: manifest.job()?, layout, manifest, places: Vec::new() }),
+            true => Ok(Self {
+                session: session.clone(),
+                job: manifest.job()?,
+                layout,
+                manifest,
+                places: Vec::new(),
+            }),
             false => Err(check::damaged(&layout, &damage)),
         }
     }
@@ -52,6 +60,11 @@ impl Stored {
     #[must_use]
     pub(crate) fn with_source_in(self, places: Vec<String>) -> Self {
         Self { places, ..self }
+    }
+
+    /// The session in which its tables are read.
+    pub(crate) fn session(&self) -> &SessionContext {
+        &self.session
     }
 
     /// The layout of the output.
@@ -88,12 +101,7 @@ impl Stored {
     ///
     /// # Errors
     /// As [`Run::job`], and [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
-    pub(crate) async fn source(
-        &self,
-        session: &SessionContext,
-        why: &str,
-        or: &str,
-    ) -> Result<(Job, Listed)> {
+    pub(crate) async fn source(&self, why: &str, or: &str) -> Result<(Job, Listed)> {
         if !self.manifest.origins.is_empty() {
             return Err(Error::input(format!(
                 "{why}, and {} is merged from several outputs: name the one that read the document",
@@ -102,7 +110,7 @@ impl Stored {
         }
         let origin = self.origin();
         let job = read_job(&origin.job, &self.manifest.resemblance)?;
-        Self::source_of(session, &origin, job, &self.places, (why, or)).await
+        Self::source_of(&self.session, &origin, job, &self.places, (why, or)).await
     }
 
     /// As [`Self::source`], for the `job` of an origin, whose files are in `places` if there are any.
@@ -156,14 +164,10 @@ impl Stored {
     ///
     /// # Errors
     /// As [`Self::source`].
-    pub(crate) async fn sources(
-        &self,
-        session: &SessionContext,
-        why: &str,
-        or: &str,
-    ) -> Result<Vec<(Job, Listed)>> {
+    pub(crate) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
         let places = Places { of: self.layout.shown(), places: &self.places };
-        Self::sources_of(session, &self.origins(), &self.manifest.resemblance, places, (why, or)).await
+        let version = &self.manifest.resemblance;
+        Self::sources_of(&self.session, &self.origins(), version, places, (why, or)).await
     }
 
     /// As [`Self::sources`], for runs of the version `resemblance`, with the places of their sources.
@@ -236,18 +240,18 @@ impl Stored {
     ///
     /// # Errors
     /// When the output has no such table.
-    pub(crate) fn table(&self, session: &SessionContext, table: Table) -> Result<DataFrame> {
+    pub(crate) fn table(&self, table: Table) -> Result<DataFrame> {
         let Some(provider) = self.provider(table)? else {
             return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));
         };
-        read::unsigned(session.read_table(std::sync::Arc::new(provider))?, table)
+        read::unsigned(self.session.read_table(std::sync::Arc::new(provider))?, table)
     }
 
     /// The table of the shingles that do not count in this output; `None` if all of them do.
     ///
     /// # Errors
     /// As [`Self::table`].
-    pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
-        self.job().max_frequency.map(|_| self.table(session, Table::FrequentShingles)).transpose()
+    pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
+        self.job().max_frequency.map(|_| self.table(Table::FrequentShingles)).transpose()
     }
 }

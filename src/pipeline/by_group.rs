@@ -19,8 +19,8 @@ pub(super) fn named(job: &Job) -> Vec<Expr> {
 }
 
 /// The same columns of the run's own documents.
-pub(super) fn own(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-    Ok(run.table(Table::Documents)?.select(named(job))?)
+pub(super) fn own(run: &RunTables<'_>) -> Result<DataFrame> {
+    Ok(run.table(Table::Documents)?.select(named(run.job))?)
 }
 
 /// The columns that decide which document of a cluster represents it.
@@ -55,32 +55,30 @@ pub(super) fn copies(job: &Job) -> Vec<Expr> {
 }
 
 /// The same columns of the run's own documents, for any columns that the table `documents` keeps.
-pub(super) fn own_copies(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+pub(super) fn own_copies(run: &RunTables<'_>) -> Result<DataFrame> {
     let keys = run.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
-    match job.candidates.compare {
+    match run.job.candidates.compare {
         Compare::All => Ok(keys),
-        Compare::Within | Compare::Across => {
-            frames::with_columns(keys, frames::by_group::keys(own(run, job)?)?)
-        }
+        Compare::Within | Compare::Across => frames::with_columns(keys, frames::by_group::keys(own(run)?)?),
     }
 }
 
 /// (doc, group_key) of all documents, if the job compares by groups.
-pub(super) fn keys(run: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> {
-    if job.candidates.compare == Compare::All {
+pub(super) fn keys(run: &RunTables<'_>) -> Result<Option<DataFrame>> {
+    if run.job.candidates.compare == Compare::All {
         return Ok(None);
     }
-    let keys = frames::by_group::keys(own(run, job)?)?;
-    Ok(Some(match &job.against {
+    let keys = frames::by_group::keys(own(run)?)?;
+    Ok(Some(match &run.job.against {
         Some(_) => keys.union(frames::by_group::keys(run.table(WorkTable::REFERENCE)?)?)?,
         None => keys,
     }))
 }
 
 /// The rows of (a, b, ..) whose documents the job compares, and the rows without b.
-pub(super) fn compared(run: &RunTables<'_>, job: &Job, pairs: DataFrame) -> Result<DataFrame> {
-    match keys(run, job)? {
-        Some(keys) => frames::by_group::compared(pairs, keys, job.candidates.compare),
+pub(super) fn compared(run: &RunTables<'_>, pairs: DataFrame) -> Result<DataFrame> {
+    match keys(run)? {
+        Some(keys) => frames::by_group::compared(pairs, keys, run.job.candidates.compare),
         None => Ok(pairs),
     }
 }

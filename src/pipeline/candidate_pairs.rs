@@ -52,7 +52,7 @@ pub(crate) fn of_sides(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.reference.is_none() || cx.job.candidates.compare == Compare::Across {
         return Ok(None);
     }
-    let (copies, groups) = (cx.table(WorkTable::COPIES)?, by_group::keys(cx, cx.job)?);
+    let (copies, groups) = (cx.table(WorkTable::COPIES)?, by_group::keys(cx)?);
     let of_side = |table: WorkTable, columns: &[&str]| {
         let columns = columns.iter().map(|column| col(*column)).collect::<Vec<_>>();
         let keys = without_copies(cx.table(table)?.select(columns)?, copies.clone())?;

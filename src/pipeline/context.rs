@@ -66,7 +66,7 @@ impl<'a> StageContext<'a> {
     /// there is no such output.
     pub(super) fn founders(&self) -> Result<Option<DataFrame>> {
         let chain = self.reference_outputs().map(|outputs| &outputs.chain).or(self.input.merged());
-        chain.map(|chain: &Chain| chain.founders(self.session())).transpose()
+        chain.map(Chain::founders).transpose()
     }
 
     /// The shingles (shingle, ..) that do not count; `None` if all of them do.
@@ -75,8 +75,8 @@ impl<'a> StageContext<'a> {
             return Ok(None);
         }
         let known = match self.reference_outputs() {
-            Some(outputs) => outputs.chain.frequent_shingles(self.session())?,
-            None => self.input.frequent_shingles(self.session())?,
+            Some(outputs) => outputs.chain.frequent_shingles()?,
+            None => self.input.frequent_shingles()?,
         };
         match known {
             Some(known) => Ok(Some(known)),

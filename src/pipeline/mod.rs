@@ -89,7 +89,7 @@ pub async fn run(
         if let Some(known) = &known {
             known.refuse_overlap(&output)?;
         }
-        input.check_frequent(session, known.as_ref()).await?;
+        input.check_frequent(known.as_ref()).await?;
         let mut fingerprint = input.fingerprint(job, known.as_ref());
         if let Some(earlier) = &earlier
             && earlier.fingerprint != fingerprint

@@ -117,11 +117,11 @@ pub(super) async fn publish(
     counts.replaced_documents = merged.map(Chain::replaced_documents);
     let mut warnings = job.warnings();
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
-        let replaced = same_ids::replaced(&cx, job, outputs.names(cx.session())?).await?;
+        let replaced = same_ids::replaced(&cx, outputs.names()?).await?;
         counts.replaced_documents = Some(replaced);
-        let superseded = outputs.superseded(cx.session(), clusters_with_spared(&cx)?).await?;
+        let superseded = outputs.superseded(clusters_with_spared(&cx)?).await?;
         counts.superseded_reference_documents = Some(superseded);
-        warnings.extend(same_ids::not_replaced(&cx, job, outputs.names(cx.session())?).await?);
+        warnings.extend(same_ids::not_replaced(&cx, outputs.names()?).await?);
     }
     if left_out > 0 {
         warnings.push(format!(

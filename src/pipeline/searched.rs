@@ -68,7 +68,7 @@ impl StageContext<'_> {
 
     /// The places (source, position, doc, origin) of the reference documents of outputs.
     fn places_in_outputs(&self, outputs: &ReferenceOutputs) -> Result<DataFrame> {
-        let places = outputs.chain.live(self.session(), |at, _| {
+        let places = outputs.chain.live(|at, _| {
             Ok(vec![col("source"), col("position"), col("doc"), lit(at as u64).alias("origin")])
         })?;
         match replaces(self.job) {
@@ -141,7 +141,7 @@ impl StageContext<'_> {
         let Some(reference) = self.reference else {
             return frames::spans::in_turn(documents, clusters, spared, None);
         };
-        let (known, of_new) = reference.in_order(self, self.job, &documents)?;
+        let (known, of_new) = reference.in_order(self, &documents)?;
         let nowhere = [lit(ScalarValue::Utf8(None)), lit(ScalarValue::UInt64(None))];
         let [source, position] = nowhere;
         // Only spans of new documents are written.

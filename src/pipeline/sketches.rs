@@ -54,7 +54,7 @@ impl StageContext<'_> {
         let stored = match AllSketches::of(self.job) {
             AllSketches::InDocuments => self.table(Table::Documents)?,
             AllSketches::InSketches => self.table(WorkTable::SKETCHES)?,
-            AllSketches::Kept => match self.input.sketches(self.session())? {
+            AllSketches::Kept => match self.input.sketches()? {
                 Some(kept) => kept,
                 None => return Err(Error::bug("the output that is used again keeps no shingles")),
             },
@@ -236,7 +236,7 @@ impl StageContext<'_> {
     /// The reference documents that clusters may have, with the columns of the work table of reference documents.
     fn clustered_reference(&self) -> Result<Option<DataFrame>> {
         match self.reference_outputs() {
-            Some(outputs) => outputs.documents(self.session()).map(Some),
+            Some(outputs) => outputs.documents().map(Some),
             None => self.reference_documents(),
         }
     }

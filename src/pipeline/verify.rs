@@ -144,7 +144,7 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
     let blocks = blocks(cx, documents.clone()).await?.into_iter().map(|block| {
         let (documents, slices) = (documents.clone(), tables::slices(cx.session())?);
         let scores = frames::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
-        by_group::compared(cx, job, with_known(cx, scores)?)
+        by_group::compared(cx, with_known(cx, scores)?)
     });
     blocks.collect()
 }

@@ -28,7 +28,10 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
 async fn run(cx: &StageContext<'_>, stages: Vec<&'static dyn Stage>) -> Result<()> {
     let mut ahead = VecDeque::from(stages);
     while let Some(stage) = ahead.pop_front() {
-        stage.run(cx).await?;
+        match !stage.runs_again() && cx.is_done(stage).await? {
+            true => cx.take_over(stage).await?,
+            false => stage.run(cx).await?,
+        }
         let further = stage.follow_ups(cx).await?;
         cx.runner.expect(further.len());
         for stage in further.into_iter().rev() {

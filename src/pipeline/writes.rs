@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::tables::AnyTable;
+use super::tables::{AnyTable, WorkTable};
 use crate::job::Job;
 use crate::output::write::Rows;
 
@@ -11,8 +11,10 @@ pub(crate) trait Writes: Send + Sync {
     /// Its name, in logs, records and the names of its files.
     fn name(&self) -> Cow<'static, str>;
 
-    /// What it does for `job`, in one line.
-    fn describe(&self, job: &Job) -> String;
+    /// What it does for `job`, in one line; the name of a stage that is on no list.
+    fn describe(&self, _job: &Job) -> String {
+        self.name().into_owned()
+    }
 
     /// The tables that it writes, and which of its rows go into each.
     fn tables(&self, job: &Job) -> Tables;
@@ -40,5 +42,16 @@ impl<T: OneTable> Writes for T {
 
     fn tables(&self, _job: &Job) -> Tables {
         vec![(Self::TABLE, Rows::All)]
+    }
+}
+
+/// The stage that writes this table: one that only the data show to be needed.
+impl Writes for WorkTable {
+    fn name(&self) -> Cow<'static, str> {
+        WorkTable::name(*self)
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        vec![((*self).into(), Rows::All)]
     }
 }

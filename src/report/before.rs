@@ -60,10 +60,10 @@ pub(super) async fn compare(
     }
     let before = Stored::open(session, url).await?;
     for table in [Table::Documents, Table::Pairs, Table::Clusters] {
-        let rows = before.table(session, table)?;
+        let rows = before.table(table)?;
         session.register_table(format!("before_{table}"), rows.into_view())?;
     }
-    let removals = decisions::removed(session, &before, None, None)?;
+    let removals = decisions::removed(&before, None, None)?;
     session.register_table("before_removals", removals.into_view())?;
     let mut compared = Vec::new();
     for (what, sql) in

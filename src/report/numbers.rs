@@ -30,7 +30,7 @@ const MOST_WARNINGS: usize = 50;
 /// When a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
     let (stored, job, run) = (finished.output(), finished.job(), finished.manifest());
-    let removals = decisions::removed(session, stored, job.source.group.as_deref(), None)?;
+    let removals = decisions::removed(stored, job.source.group.as_deref(), None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
     let numbers = Numbers {
@@ -41,7 +41,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         lossy_removals: run.counts.lossy_removals,
     };
     let bounds = alarms::Bounds { alarms: job.alarms, may_fail: false, contained: None };
-    let verdicts = alarms::verdicts(session, stored, job, bounds).await?;
+    let verdicts = alarms::verdicts(stored, job, bounds).await?;
     let has_bounds = job.alarms.removed_share.is_some() || job.alarms.largest_cluster.is_some();
     let per_unit = per_unit(job.score.threshold);
     let (spared, spared_examples) = match job.clusters.contained {
@@ -143,7 +143,7 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
     let share = removed_shingles as f64 / shingles.max(1) as f64;
     let (mut by_group, mut more_groups) = (None, 0);
     if let Some(group) = job.source.group.as_deref() {
-        let counts = groups::counts(session, stored, group, apply::Settings::default()).await?;
+        let counts = groups::counts(stored, group, apply::Settings::default()).await?;
         let mut counts: Vec<RemovalsOfGroup> = counts
             .into_iter()
             .map(|of| RemovalsOfGroup { group: of.group, documents: of.documents, removed: of.removed })

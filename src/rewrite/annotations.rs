@@ -150,9 +150,6 @@ pub(super) struct Annotations {
 
 impl Annotations {
     /// The annotations of the documents of a file; `None` if documents are not annotated.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(super) async fn of(
         &self,
         session: &SessionContext,
@@ -200,9 +197,6 @@ enum TableCursor {
 impl Cursor {
     /// The values of the annotation columns of the document at `position`, which must increase from call to call; null where a
     /// table has no row about it.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(super) async fn at(&mut self, position: u64) -> Result<Vec<AddedValue>> {
         let mut values = Vec::with_capacity(self.columns.len());
         for (annotation, cursor) in self.annotations.iter().zip(&mut self.cursors) {
@@ -227,9 +221,6 @@ impl Cursor {
     }
 
     /// The annotation columns of the documents at these positions, which must increase.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(super) async fn columns_at(&mut self, positions: &UInt64Array) -> Result<Vec<ArrayRef>> {
         let mut texts: Vec<StringBuilder> = self.columns.iter().map(|_| StringBuilder::new()).collect();
         for position in positions.values() {

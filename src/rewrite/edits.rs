@@ -16,9 +16,6 @@ pub(super) struct Edits {
 
 impl Edits {
     /// Those of documents that are kept. Rejects in a folder of their own are not changed.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(super) async fn of_kept(work: &Work, source: &str) -> Result<Self> {
         Ok(Self {
             annotations: work.annotations.of(&work.session, &work.records, source).await?,

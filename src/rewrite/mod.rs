@@ -4,6 +4,8 @@
 //! (`rows`), text files whole (`whole_file`), and other formats as Parquet (`as_parquet`). Files get their names when
 //! they are complete. Groups of files are recorded (`record`), so that a run that was killed resumes there. `exec` is
 //! the operator, which every engine can run.
+//!
+//! If a function here does not say more, it fails only where a table of the output cannot be read.
 
 mod actions;
 mod annotations;

@@ -23,9 +23,6 @@ pub(super) struct RowWalk {
 impl RowWalk {
     /// The rows about the documents of the file `source`, from the table `files` with the columns `schema`: source, position, and
     /// any others.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub(super) async fn of(
         session: &SessionContext,
         records: &Layout,
@@ -48,9 +45,6 @@ impl RowWalk {
     }
 
     /// The rows about the document at `position`, which must increase from call to call.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub(super) async fn at(&mut self, position: u64) -> Result<Vec<RowTexts>> {
         let mut found = Vec::new();
         loop {

@@ -27,9 +27,6 @@ struct Walk {
 impl PartSpans {
     /// The spans of the documents of the files `sources`, which are neighbours, from the table `files` (source, position, byte_start,
     /// byte_end, ..).
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub(super) async fn of(
         session: &SessionContext,
         records: &Layout,
@@ -73,9 +70,6 @@ pub(super) struct SpanCursor {
 impl SpanCursor {
     /// The spans of the document at `position`, which must increase from call to call: ranges of the bytes of its text, in ascending
     /// order.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub(super) async fn at(&mut self, position: u64) -> Result<Vec<Range<usize>>> {
         let mut walk = self.spans.0.lock().await;
         let wanted = (self.source.as_str(), position);

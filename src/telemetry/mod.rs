@@ -15,8 +15,6 @@ mod parent;
 mod recorded;
 #[cfg(feature = "otlp")]
 mod settings;
-#[cfg(feature = "otlp")]
-mod stages;
 
 #[cfg(feature = "otlp")]
 pub(crate) use attributes::{of_application, of_job, of_run};
@@ -24,8 +22,6 @@ pub(crate) use attributes::{of_application, of_job, of_run};
 pub(crate) use recorded::{Failure, Recorded, Request};
 #[cfg(feature = "otlp")]
 pub(crate) use settings::Settings;
-#[cfg(feature = "otlp")]
-pub(crate) use stages::Stages;
 
 use crate::environment::{self as names, Environment};
 

@@ -17,6 +17,8 @@ use super::message::{
 use super::metrics::gauges;
 use super::parent::Parent;
 use super::settings::{BodyEncoding, Destination, Settings};
+use crate::address::masked;
+use crate::engine::Progress;
 use crate::error::{Error, Result};
 
 /// `SPAN_KIND_INTERNAL`: the work of a program, and no call of another one.
@@ -115,34 +117,6 @@ impl Recorded {
         Ok(())
     }
 
-    /// A stage begins.
-    pub(super) fn stage_begins(&self, name: &str) {
-        let mut seen = self.seen.lock();
-        let mut span = new_span(name.to_owned(), &self.trace_id, self.clock.now());
-        span.parent_span_id.clone_from(&seen.command.span_id);
-        span.trace_state.clone_from(&seen.command.trace_state);
-        span.attributes = vec![attribute("resemblance.stage.name", name)];
-        seen.running.push(span);
-    }
-
-    /// A part of a stage runs again.
-    pub(super) fn recovering(&self, why: String) {
-        let (time_unix_nano, attributes) = (self.clock.now(), vec![attribute("resemblance.reason", why)]);
-        let event = Event { time_unix_nano, name: "recovering".to_owned(), attributes };
-        self.seen.lock().command.events.push(event);
-    }
-
-    /// A stage ended, or an earlier run had finished it.
-    pub(super) fn stage_ends(&self, name: &str, rows: u64, reused: bool) {
-        let mut seen = self.seen.lock();
-        let Some(at) = seen.running.iter().position(|span| span.name == name) else { return };
-        let mut span = seen.running.remove(at);
-        span.end_time_unix_nano = self.clock.now();
-        span.attributes.push(attribute("resemblance.stage.rows", rows));
-        span.attributes.push(attribute("resemblance.stage.reused", reused));
-        seen.ended.push(span);
-    }
-
     /// Ends the command with `exit_code`: the requests with its spans and its metrics.
     ///
     /// # Errors
@@ -179,6 +153,34 @@ impl Recorded {
     fn resource(&self) -> Resource {
         let pairs = self.settings.resource.iter();
         Resource { attributes: pairs.map(|(key, value)| attribute(key, value.as_str())).collect() }
+    }
+}
+
+impl Progress for Recorded {
+    fn stage_begins(&self, name: &str, _number: usize, _stages: usize) {
+        let mut seen = self.seen.lock();
+        let mut span = new_span(name.to_owned(), &self.trace_id, self.clock.now());
+        span.parent_span_id.clone_from(&seen.command.span_id);
+        span.trace_state.clone_from(&seen.command.trace_state);
+        span.attributes = vec![attribute("resemblance.stage.name", name)];
+        seen.running.push(span);
+    }
+
+    fn recovering(&self, why: &str) {
+        let (time_unix_nano, attributes) =
+            (self.clock.now(), vec![attribute("resemblance.reason", masked(why))]);
+        let event = Event { time_unix_nano, name: "recovering".to_owned(), attributes };
+        self.seen.lock().command.events.push(event);
+    }
+
+    fn stage_ends(&self, name: &str, rows: u64, _seconds: f64, reused: bool) {
+        let mut seen = self.seen.lock();
+        let Some(at) = seen.running.iter().position(|span| span.name == name) else { return };
+        let mut span = seen.running.remove(at);
+        span.end_time_unix_nano = self.clock.now();
+        span.attributes.push(attribute("resemblance.stage.rows", rows));
+        span.attributes.push(attribute("resemblance.stage.reused", reused));
+        seen.ended.push(span);
     }
 }
 

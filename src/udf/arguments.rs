@@ -73,6 +73,34 @@ pub(crate) fn string<'a>(
     }
 }
 
+/// The values of a setting, by their names; the first one is the default.
+pub(crate) type Names<'n, T> = &'n [(&'static str, T)];
+
+/// The name of a value.
+pub(crate) fn name<T: PartialEq>(names: Names<'_, T>, value: T) -> &'static str {
+    names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name)
+}
+
+/// A setting that is one of the named values.
+pub(crate) fn one_of<T: Copy>(
+    function: &str,
+    setting: &str,
+    literal: Literal,
+    names: Names<'_, T>,
+) -> Result<T> {
+    let default = names.first().map_or("", |(name, _)| name);
+    let given = string(function, setting, literal, default)?;
+    match names.iter().find(|(name, _)| *name == given) {
+        Some((_, value)) => Ok(*value),
+        None => {
+            let names: Vec<String> = names.iter().map(|(name, _)| format!("'{name}'")).collect();
+            let (last, others) =
+                names.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+            plan_err!("{function} has no {setting} '{given}'; allowed are {} and {last}", others.join(", "))
+        }
+    }
+}
+
 /// A setting that is a whole number in `allowed`.
 pub(crate) fn number(
     function: &str,
@@ -156,17 +184,18 @@ pub(crate) fn texts<'a>(
     })
 }
 
-/// Applies `f` to an argument. A literal gives a literal.
-pub(crate) fn map(
-    argument: &ColumnarValue,
-    f: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
+/// Applies `f` to arguments. Literals alone give a literal.
+pub(crate) fn map<const N: usize>(
+    arguments: &[ColumnarValue; N],
+    f: impl FnOnce([&ArrayRef; N]) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
-    match argument {
-        ColumnarValue::Array(array) => f(array).map(ColumnarValue::Array),
-        ColumnarValue::Scalar(scalar) => {
-            let one = f(&scalar.to_array()?)?;
-            ScalarValue::try_from_array(&one, 0).map(ColumnarValue::Scalar)
-        }
+    let arrays = ColumnarValue::values_to_arrays(arguments)?;
+    let arrays = <[ArrayRef; N]>::try_from(arrays)
+        .map_err(|_| internal_datafusion_err!("arguments became another number of arrays"))?;
+    let rows = f(arrays.each_ref())?;
+    match arguments.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_))) {
+        true => ScalarValue::try_from_array(&rows, 0).map(ColumnarValue::Scalar),
+        false => Ok(ColumnarValue::Array(rows)),
     }
 }
 

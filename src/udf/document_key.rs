@@ -33,7 +33,7 @@ impl RowFunction for DocumentKey {
         Ok(())
     }
 
-    fn rows(ids: &ArrayRef, (): &()) -> Result<ArrayRef> {
+    fn rows([ids]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
         let keys = arguments::texts(Self::NAME, ids)?.map(|id| id.map(document_key));
         Ok(Arc::new(keys.collect::<UInt64Array>()))
     }

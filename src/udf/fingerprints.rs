@@ -38,7 +38,7 @@ impl RowFunction for Fingerprints {
         Ok((length, settings(literals.get(1..).unwrap_or_default())?))
     }
 
-    fn rows(texts: &ArrayRef, (length, by): &Self::Settings) -> Result<ArrayRef> {
+    fn rows([texts]: [&ArrayRef; 1], (length, by): &Self::Settings) -> Result<ArrayRef> {
         let (length, run) = (*length, run_of(*length));
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let mut lists = Lists::<UInt64Type>::with_capacity(Self::NAME, texts.len(), 0);

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err};
 use datafusion::logical_expr::Documentation;
 
-use super::arguments;
+use super::arguments::{self, Names};
 use super::row_function::RowFunction;
 use super::section::DOC_SECTION;
 use super::signatures::{SIGNATURE, Signatures};
@@ -16,6 +16,9 @@ use crate::kernel::minhash::PERMUTATIONS;
 /// The SQL function `lsh_bands`.
 #[derive(Debug)]
 pub(crate) enum LshBands {}
+
+/// The hashes by their names.
+pub(super) const HASHES: Names<BucketHash> = &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32)];
 
 impl RowFunction for LshBands {
     const NAME: &'static str = "lsh_bands";
@@ -46,11 +49,7 @@ impl RowFunction for LshBands {
                 "lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have"
             );
         }
-        let hash = match arguments::string(Self::NAME, "hash", literal(2), "xxh3")? {
-            "xxh3" => BucketHash::Xxh3,
-            "crc32" => BucketHash::Crc32,
-            other => return plan_err!("lsh_bands has no hash '{other}'; allowed are 'xxh3' and 'crc32'"),
-        };
+        let hash = arguments::one_of(Self::NAME, "hash", literal(2), HASHES)?;
         let table_size = match literal(3) {
             None => None,
             given => Some(arguments::integer(Self::NAME, "table_size", given, 1, None)?),
@@ -58,7 +57,7 @@ impl RowFunction for LshBands {
         Ok(Buckets { bands, rows, hash, table_size })
     }
 
-    fn rows(signatures: &ArrayRef, &by: &Buckets) -> Result<ArrayRef> {
+    fn rows([signatures]: [&ArrayRef; 1], &by: &Buckets) -> Result<ArrayRef> {
         arguments::map_lists::<Signatures, UInt64Type>(
             Self::NAME,
             signatures,

@@ -39,7 +39,7 @@ impl RowFunction for Minhash {
         Call::from_literals(literals)
     }
 
-    fn rows(sets: &ArrayRef, call: &Call) -> DfResult<ArrayRef> {
+    fn rows([sets]: [&ArrayRef; 1], call: &Call) -> DfResult<ArrayRef> {
         let functions = call.functions()?;
         arguments::map_lists::<Rows<UInt64Type>, UInt32Type>(
             Self::NAME,

@@ -1,5 +1,5 @@
-//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function`,
-//! `list_function` and `pair_function` are what they have in common.
+//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function`
+//! and `pair_function` are what they have in common, and `function` adapts both to DataFusion.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -20,8 +20,8 @@ pub(crate) mod arguments;
 mod containment;
 mod document_key;
 mod fingerprints;
+mod function;
 mod jaccard;
-mod list_function;
 mod lsh_bands;
 mod minhash;
 mod minhash_similarity;
@@ -55,7 +55,6 @@ use containment::Containment;
 use document_key::DocumentKey;
 use fingerprints::Fingerprints;
 use jaccard::Jaccard;
-use list_function::ListUdf;
 use lsh_bands::LshBands;
 use minhash::Minhash;
 use minhash_similarity::MinhashSimilarity;
@@ -98,12 +97,12 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         shared(RowUdf::<DocumentKey>::default()),
         shared(RowUdf::<ShingleTexts>::default()),
-        shared(ListUdf::<ShingleSamples>::default()),
-        shared(Passages::default()),
+        shared(RowUdf::<ShingleSamples, 2>::default()),
+        shared(RowUdf::<Passages, 2>::default()),
         shared(RowUdf::<Units>::default()),
         shared(RowUdf::<Fingerprints>::default()),
-        shared(ListUdf::<Windows>::default()),
-        shared(ListUdf::<WordRuns>::default()),
+        shared(RowUdf::<Windows, 2>::default()),
+        shared(RowUdf::<WordRuns, 2>::default()),
         shared(RowUdf::<WordCount>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
@@ -140,13 +139,16 @@ pub mod expr_fn {
     use datafusion::logical_expr::Expr;
     use datafusion::prelude::lit;
 
+    use super::arguments::name;
+    use super::lsh_bands::HASHES as BUCKET_HASHES;
+    use super::shingles::{HASHES, UNITS, WORDS};
     use super::{
-        Containment, DocumentKey, Fingerprints, Jaccard, ListUdf, LshBands, Minhash, MinhashSimilarity,
+        Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
         ShingleTexts, Shingles, ShortSignature, SignatureSet, Units, UnsignedBits, Windows, WordCount,
         WordRuns,
     };
-    use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit, Unit, Words};
+    use crate::job::{Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit};
 
     fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
         ScalarUDF::from(function).call(args)
@@ -167,7 +169,7 @@ pub mod expr_fn {
     pub(crate) fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
         let mut arguments = cut_arguments(text, by);
         arguments.insert(1, numbers);
-        call(ListUdf::<ShingleSamples>::default(), arguments)
+        call(RowUdf::<ShingleSamples, 2>::default(), arguments)
     }
 
     /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the rules of
@@ -188,13 +190,13 @@ pub mod expr_fn {
     /// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
     pub(crate) fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
         let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
-        call(ListUdf::<Windows>::default(), arguments)
+        call(RowUdf::<Windows, 2>::default(), arguments)
     }
 
     /// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
     pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
         let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
-        call(ListUdf::<WordRuns>::default(), arguments)
+        call(RowUdf::<WordRuns, 2>::default(), arguments)
     }
 
     /// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.
@@ -209,31 +211,20 @@ pub mod expr_fn {
     }
 
     fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
-        let unit = match by.unit {
-            Unit::Word => "word",
-            Unit::Char => "char",
-        };
         let hash = match by.hash {
             // `shingle_texts` does not hash.
-            ShingleHash::Xxh3 | ShingleHash::Dictionary => "xxh3",
-            ShingleHash::Crc32 => "crc32",
-            ShingleHash::Sha256Mod31 => "sha256-31",
-        };
-        let words = match by.words {
-            Words::Unicode => "unicode",
-            Words::Dictionary => "dictionary",
-            Words::WordCharacters => "word-characters",
-            Words::Spaces => "spaces",
+            ShingleHash::Dictionary => ShingleHash::Xxh3,
+            hash => hash,
         };
         let normalize: Vec<_> = by.normalize.iter().map(ToString::to_string).collect();
         let mut arguments = vec![
             text,
-            lit(unit),
+            lit(name(UNITS, by.unit)),
             lit(by.size as u64),
-            lit(hash),
+            lit(name(HASHES, hash)),
             lit(normalize.join(",")),
             lit(by.min_words as u64),
-            lit(words),
+            lit(name(WORDS, by.words)),
             lit(by.separator.as_str()),
         ];
         // The stage rejects documents that are too short, not the function.
@@ -283,11 +274,8 @@ pub mod expr_fn {
 
     /// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
     pub fn lsh_bands(signature: Expr, by: &Lsh) -> Expr {
-        let hash = match by.bucket_hash {
-            BucketHash::Xxh3 => "xxh3",
-            BucketHash::Crc32 => "crc32",
-        };
-        let mut args = vec![signature, lit(by.bands as u64), lit(by.rows as u64), lit(hash)];
+        let hash = lit(name(BUCKET_HASHES, by.bucket_hash));
+        let mut args = vec![signature, lit(by.bands as u64), lit(by.rows as u64), hash];
         args.extend(by.table_size.map(lit));
         call(RowUdf::<LshBands>::default(), args)
     }
@@ -304,7 +292,7 @@ pub mod expr_fn {
 
     /// `passages(a, b)`: a struct of two texts, `a` and `b`.
     pub(crate) fn passages(a: Expr, b: Expr) -> Expr {
-        call(Passages::default(), vec![a, b])
+        call(RowUdf::<Passages, 2>::default(), vec![a, b])
     }
 
     /// `set_hash(shingles, half)`: a UInt64.

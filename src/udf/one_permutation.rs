@@ -37,7 +37,7 @@ impl RowFunction for OnePermutation {
         Ok((bins, arguments::integer(Self::NAME, "seed", literal(1), 0, None)?))
     }
 
-    fn rows(sets: &ArrayRef, &(bins, seed): &(usize, u64)) -> Result<ArrayRef> {
+    fn rows([sets]: [&ArrayRef; 1], &(bins, seed): &(usize, u64)) -> Result<ArrayRef> {
         let (rounds, mut scratch) = (Rounds::new(bins, seed), Vec::new());
         arguments::map_lists::<Rows<UInt64Type>, UInt32Type>(
             Self::NAME,

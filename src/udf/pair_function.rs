@@ -1,19 +1,17 @@
-//! The interface and the adapter of the functions that compare two columns.
+//! The interface of the functions that compare two columns.
 
 use std::fmt::Debug;
-use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs};
 
 use super::arguments::Column;
+use super::function::{Function, Udf};
 
 /// A similarity of the values of two columns.
 pub(crate) trait PairFunction: Debug + Send + Sync + 'static {
@@ -35,57 +33,26 @@ pub(crate) trait PairFunction: Debug + Send + Sync + 'static {
 /// A value that the function `F` compares.
 type Row<'a, F> = <<F as PairFunction>::Column<'a> as Column<'a>>::Row;
 
-/// Adapts a [`PairFunction`] to DataFusion.
+/// A [`PairFunction`] for DataFusion.
+pub(crate) type PairUdf<F> = Udf<OfPairs<F>>;
+
+/// A [`PairFunction`] as a [`Function`].
 #[derive(Debug)]
-pub(crate) struct PairUdf<F> {
-    signature: Signature,
-    documentation: LazyLock<Documentation>,
-    function: PhantomData<F>,
-}
+pub(crate) struct OfPairs<F>(PhantomData<F>);
 
-impl<F: PairFunction> Default for PairUdf<F> {
-    fn default() -> Self {
-        Self {
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: LazyLock::new(F::documentation),
-            function: PhantomData,
-        }
-    }
-}
+impl<F: PairFunction> Function for OfPairs<F> {
+    const NAME: &'static str = F::NAME;
 
-impl<F> PartialEq for PairUdf<F> {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl<F> Eq for PairUdf<F> {}
-
-impl<F: PairFunction> Hash for PairUdf<F> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        F::NAME.hash(state);
-    }
-}
-
-impl<F: PairFunction> ScalarUDFImpl for PairUdf<F> {
-    fn name(&self) -> &str {
-        F::NAME
+    fn result() -> DataType {
+        DataType::Float64
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Float64)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+    fn coerce(types: &[DataType]) -> Result<Vec<DataType>> {
         let [_, _] = take_function_args(F::NAME, types)?;
         types.iter().map(|given| F::Column::coerce(F::NAME, given)).collect()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [a, b] = take_function_args(F::NAME, &args.args)?;
         let literals = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
         // A literal is not repeated for every row.
@@ -104,8 +71,8 @@ impl<F: PairFunction> ScalarUDFImpl for PairUdf<F> {
         }
     }
 
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(&self.documentation)
+    fn documentation() -> Option<Documentation> {
+        Some(F::documentation())
     }
 }
 

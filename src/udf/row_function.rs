@@ -1,21 +1,18 @@
-//! The interface and the adapter of the functions that map each row of their first argument.
+//! The interface of the functions that map the rows of their first arguments.
 
 use std::fmt::Debug;
-use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::LazyLock;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs};
 
 use super::arguments;
+use super::function::{Function, Udf};
 
-/// A function of its first argument, row by row. All other arguments are settings, which must be literals.
-pub(crate) trait RowFunction: Debug + Send + Sync + 'static {
+/// A function of its first `N` arguments, row by row. All other arguments are settings, which must be literals.
+pub(crate) trait RowFunction<const N: usize = 1>: Debug + Send + Sync + 'static {
     const NAME: &'static str;
 
     type Settings;
@@ -29,17 +26,17 @@ pub(crate) trait RowFunction: Debug + Send + Sync + 'static {
     /// When the function does not take them.
     fn coerce(given: &[DataType]) -> Result<Vec<DataType>>;
 
-    /// The settings, from the arguments behind the first one. Checked when a query is planned.
+    /// The settings, from the arguments behind the columns. Checked when a query is planned.
     ///
     /// # Errors
     /// When one of them is not a literal, or out of its range.
     fn settings(literals: &[Option<&ScalarValue>]) -> Result<Self::Settings>;
 
-    /// A row of the result for each row of the first argument.
+    /// A row of the result for each row of the columns.
     ///
     /// # Errors
     /// When a row cannot be mapped.
-    fn rows(first: &ArrayRef, settings: &Self::Settings) -> Result<ArrayRef>;
+    fn rows(columns: [&ArrayRef; N], settings: &Self::Settings) -> Result<ArrayRef>;
 
     /// The documentation of the function; `None` for those that SQL sessions do not have.
     fn documentation() -> Option<Documentation> {
@@ -47,69 +44,37 @@ pub(crate) trait RowFunction: Debug + Send + Sync + 'static {
     }
 }
 
-/// Adapts a [`RowFunction`] to DataFusion.
+/// A [`RowFunction`] for DataFusion.
+pub(crate) type RowUdf<F, const N: usize = 1> = Udf<OfRows<F, N>>;
+
+/// A [`RowFunction`] as a [`Function`].
 #[derive(Debug)]
-pub(crate) struct RowUdf<F> {
-    signature: Signature,
-    documentation: LazyLock<Option<Documentation>>,
-    function: PhantomData<F>,
-}
+pub(crate) struct OfRows<F, const N: usize>(PhantomData<F>);
 
-impl<F: RowFunction> Default for RowUdf<F> {
-    fn default() -> Self {
-        Self {
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: LazyLock::new(F::documentation),
-            function: PhantomData,
-        }
-    }
-}
+impl<F: RowFunction<N>, const N: usize> Function for OfRows<F, N> {
+    const NAME: &'static str = F::NAME;
 
-impl<F> PartialEq for RowUdf<F> {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl<F> Eq for RowUdf<F> {}
-
-impl<F: RowFunction> Hash for RowUdf<F> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        F::NAME.hash(state);
-    }
-}
-
-impl<F: RowFunction> ScalarUDFImpl for RowUdf<F> {
-    fn name(&self) -> &str {
-        F::NAME
+    fn result() -> DataType {
+        F::result()
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(F::result())
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        F::settings(args.scalar_arguments.get(1..).unwrap_or_default())?;
-        arguments::field(F::NAME, F::result())
-    }
-
-    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+    fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
         F::coerce(given)
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some((first, rest)) = args.args.split_first() else {
-            return Err(internal_datafusion_err!("{} was called without arguments", F::NAME));
-        };
-        let settings = F::settings(&arguments::scalars(rest))?;
-        arguments::map(first, |first| F::rows(first, &settings))
+    fn check(literals: &[Option<&ScalarValue>]) -> Result<()> {
+        F::settings(literals.get(N..).unwrap_or_default()).map(drop)
     }
 
-    fn documentation(&self) -> Option<&Documentation> {
-        self.documentation.as_ref()
+    fn invoke(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some((columns, rest)) = args.args.split_first_chunk::<N>() else {
+            return Err(internal_datafusion_err!("{} was called with too few arguments", F::NAME));
+        };
+        let settings = F::settings(&arguments::scalars(rest))?;
+        arguments::map(columns, |columns| F::rows(columns, &settings))
+    }
+
+    fn documentation() -> Option<Documentation> {
+        F::documentation()
     }
 }

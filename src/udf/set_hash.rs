@@ -34,7 +34,7 @@ impl RowFunction for SetHash {
         arguments::integer(Self::NAME, "half", literals.first().copied(), 0, None)
     }
 
-    fn rows(sets: &ArrayRef, half: &u64) -> Result<ArrayRef> {
+    fn rows([sets]: [&ArrayRef; 1], half: &u64) -> Result<ArrayRef> {
         let rows = Rows::<UInt64Type>::new(Self::NAME, sets, false)?;
         let hash = |row| rows.row(row).map(|set| set_hash(set, *half));
         Ok(Arc::new((0..rows.len()).map(hash).collect::<UInt64Array>()))

@@ -7,8 +7,9 @@ use arrow::datatypes::{DataType, Field, UInt64Type};
 use datafusion::common::{Result, ScalarValue};
 
 use super::arguments::{self, Column, Rows, list_of};
-use super::list_function::ListFunction;
-use super::shingles::settings;
+use super::row_function::RowFunction;
+use super::shingles::{self, text_list_and_settings};
+use crate::job::Shingle;
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingles_numbered;
 
@@ -17,26 +18,31 @@ use crate::kernel::text::shingle_texts::shingles_numbered;
 #[derive(Debug)]
 pub(crate) enum ShingleSamples {}
 
-impl ListFunction for ShingleSamples {
+impl RowFunction<2> for ShingleSamples {
     const NAME: &'static str = "shingle_samples";
 
-    fn list(_given: &DataType) -> DataType {
-        list_of(DataType::UInt64)
-    }
+    type Settings = Shingle;
 
     fn result() -> DataType {
         list_of(DataType::LargeUtf8)
     }
 
-    fn rows(texts: &ArrayRef, wanted: &ArrayRef, by: &[Option<&ScalarValue>]) -> Result<ArrayRef> {
-        let by = settings(by)?;
+    fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
+        text_list_and_settings(Self::NAME, given, |_| list_of(DataType::UInt64))
+    }
+
+    fn settings(literals: &[Option<&ScalarValue>]) -> Result<Shingle> {
+        shingles::settings(literals)
+    }
+
+    fn rows([texts, wanted]: [&ArrayRef; 2], by: &Shingle) -> Result<ArrayRef> {
         let wanted = Rows::<UInt64Type>::new(Self::NAME, wanted, false)?;
         let mut scratch = CutScratch::default();
         let item = Arc::new(Field::new_list_field(DataType::LargeUtf8, true));
         let mut lists = ListBuilder::with_capacity(LargeStringBuilder::new(), texts.len()).with_field(item);
         for (row, text) in arguments::texts(Self::NAME, texts)?.enumerate() {
             let samples = text.zip(wanted.row(row));
-            let samples = samples.map(|(text, wanted)| shingles_numbered(text, wanted, &by, &mut scratch));
+            let samples = samples.map(|(text, wanted)| shingles_numbered(text, wanted, by, &mut scratch));
             lists.append_option(samples.transpose()?);
         }
         Ok(Arc::new(lists.finish()))

@@ -37,7 +37,7 @@ impl RowFunction for ShingleTexts {
         Ok(Shingle { hash: ShingleHash::Dictionary, ..settings(literals)? })
     }
 
-    fn rows(texts: &ArrayRef, by: &Shingle) -> DfResult<ArrayRef> {
+    fn rows([texts]: [&ArrayRef; 1], by: &Shingle) -> DfResult<ArrayRef> {
         let mut values = LargeStringBuilder::new();
         let mut lengths = Vec::with_capacity(texts.len());
         let mut scratch = CutScratch::default();
@@ -69,7 +69,7 @@ mod tests {
         let by = Shingle { hash: ShingleHash::Dictionary, ..settings(&[]).unwrap() };
         let by = Shingle { size: 1, ..by };
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a b"), None, Some("")]));
-        let rows = ShingleTexts::rows(&texts, &by).unwrap();
+        let rows = ShingleTexts::rows([&texts], &by).unwrap();
         let rows: &ListArray = arguments::downcast(&rows).unwrap();
         assert_eq!((rows.value_length(0), rows.is_null(1), rows.value_length(2)), (2, true, 0));
     }

@@ -2,10 +2,10 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, UInt64Type};
-use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
+use datafusion::common::{Result as DfResult, ScalarValue, internal_datafusion_err, plan_err};
 use datafusion::logical_expr::Documentation;
 
-use super::arguments::{self, Lists};
+use super::arguments::{self, Lists, Names};
 use super::row_function::RowFunction;
 use super::section::DOC_SECTION;
 use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Short, Unit, Words};
@@ -15,6 +15,24 @@ use crate::kernel::text::shingles::{MAX_MIN_WORDS, Scratch, shingles};
 /// The SQL function `shingles`.
 #[derive(Debug)]
 pub(crate) enum Shingles {}
+
+/// The units by their names.
+pub(super) const UNITS: Names<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
+
+/// The hashes.
+pub(super) const HASHES: Names<ShingleHash> =
+    &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
+
+/// What a word is.
+pub(super) const WORDS: Names<Words> = &[
+    ("unicode", Words::Unicode),
+    ("dictionary", Words::Dictionary),
+    ("word-characters", Words::WordCharacters),
+    ("spaces", Words::Spaces),
+];
+
+/// What a text of fewer units than a shingle has.
+const SHORT: Names<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
 
 impl RowFunction for Shingles {
     const NAME: &'static str = "shingles";
@@ -33,7 +51,7 @@ impl RowFunction for Shingles {
         settings(literals)
     }
 
-    fn rows(texts: &ArrayRef, by: &Shingle) -> DfResult<ArrayRef> {
+    fn rows([texts]: [&ArrayRef; 1], by: &Shingle) -> DfResult<ArrayRef> {
         // A word and the space behind it take about six bytes of English.
         let bytes: usize = arguments::texts(Self::NAME, texts)?.flatten().map(str::len).sum();
         let mut lists = Lists::<UInt64Type>::with_capacity(Self::NAME, texts.len(), bytes / 6);
@@ -125,6 +143,18 @@ pub(super) fn text_and_settings(
     }
 }
 
+/// The types to which a text, a list and the settings behind them are coerced: the list to a list of the type `list`.
+pub(super) fn text_list_and_settings(
+    function: &str,
+    types: &[DataType],
+    list: impl FnOnce(&DataType) -> DataType,
+) -> DfResult<Vec<DataType>> {
+    match types {
+        [_, given, settings @ ..] => Ok([vec![DataType::Utf8View, list(given)], settings.to_vec()].concat()),
+        _ => Err(internal_datafusion_err!("{function} takes a text, a list and settings")),
+    }
+}
+
 /// The string type to which a text argument is coerced.
 fn text_type(function: &str, given: &DataType) -> DfResult<DataType> {
     match given {
@@ -139,41 +169,16 @@ fn text_type(function: &str, given: &DataType) -> DfResult<DataType> {
 pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
     const NAME: &str = "shingles";
     let literal = |at: usize| literals.get(at).copied();
-    let unit = match arguments::string(NAME, "unit", literal(0), "word")? {
-        "word" => Unit::Word,
-        "char" => Unit::Char,
-        other => return plan_err!("shingles has no unit '{other}'; allowed are 'word' and 'char'"),
-    };
+    let unit = arguments::one_of(NAME, "unit", literal(0), UNITS)?;
     let size = arguments::number(NAME, "size", literal(1), 1..=MAX_SHINGLE_SIZE, Some(5))?;
-    let hash = match arguments::string(NAME, "hash", literal(2), "xxh3")? {
-        "xxh3" => ShingleHash::Xxh3,
-        "crc32" => ShingleHash::Crc32,
-        "sha256-31" => ShingleHash::Sha256Mod31,
-        other => {
-            return plan_err!("shingles has no hash '{other}'; allowed are 'xxh3', 'crc32' and 'sha256-31'");
-        }
-    };
+    let hash = arguments::one_of(NAME, "hash", literal(2), HASHES)?;
     let normalize = match parse_steps(arguments::string(NAME, "normalize", literal(3), "")?) {
         Ok(steps) => steps,
         Err(error) => return plan_err!("shingles: {error}"),
     };
     let min_words = arguments::number(NAME, "min_words", literal(4), 0..=MAX_MIN_WORDS, Some(0))?;
-    let words = match arguments::string(NAME, "words", literal(5), "unicode")? {
-        "unicode" => Words::Unicode,
-        "dictionary" => Words::Dictionary,
-        "word-characters" => Words::WordCharacters,
-        "spaces" => Words::Spaces,
-        other => {
-            return plan_err!(
-                "shingles has no words '{other}'; allowed are 'unicode', 'dictionary', 'word-characters' and 'spaces'"
-            );
-        }
-    };
+    let words = arguments::one_of(NAME, "words", literal(5), WORDS)?;
     let separator = arguments::string(NAME, "separator", literal(6), " ")?.to_owned();
-    let short = match arguments::string(NAME, "short", literal(7), "reject")? {
-        "reject" => Short::Reject,
-        "whole" => Short::Whole,
-        other => return plan_err!("shingles has no short '{other}'; allowed are 'reject' and 'whole'"),
-    };
+    let short = arguments::one_of(NAME, "short", literal(7), SHORT)?;
     Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
 }

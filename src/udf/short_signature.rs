@@ -36,7 +36,7 @@ impl RowFunction for ShortSignature {
         Ok(())
     }
 
-    fn rows(signatures: &ArrayRef, (): &()) -> Result<ArrayRef> {
+    fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
         let rows = Rows::<UInt32Type>::new(Self::NAME, signatures, false)?;
         let lengths = (0..rows.len()).map(|row| 2 * rows.row(row).map_or(0, <[u32]>::len));
         let length = lengths.clone().sum();

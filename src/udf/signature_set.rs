@@ -32,7 +32,7 @@ impl RowFunction for SignatureSet {
         Ok(())
     }
 
-    fn rows(signatures: &ArrayRef, (): &()) -> Result<ArrayRef> {
+    fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
         arguments::map_lists::<Signatures, UInt64Type>(Self::NAME, signatures, 0, |signature, values| {
             signature_set(signature, values);
             Ok(true)

@@ -45,7 +45,7 @@ impl RowFunction for Units {
         }
     }
 
-    fn rows(texts: &ArrayRef, (unit, by): &Self::Settings) -> Result<ArrayRef> {
+    fn rows([texts]: [&ArrayRef; 1], (unit, by): &Self::Settings) -> Result<ArrayRef> {
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let mut lists = StructLists::with_capacity(texts.len());
         for text in arguments::texts(Self::NAME, texts)? {
@@ -81,7 +81,7 @@ mod tests {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("ä b\nc"), None, Some("")]));
         let line = ScalarValue::from("line");
         let by = Units::settings(&[Some(&line)]).unwrap();
-        let rows = Units::rows(&texts, &by).unwrap();
+        let rows = Units::rows([&texts], &by).unwrap();
         let rows: &ListArray = arguments::downcast(&rows).unwrap();
         assert_eq!((rows.value_length(0), rows.is_null(1), rows.value_length(2)), (2, true, 0));
         let hash = xxh3_128("ä b".as_bytes());

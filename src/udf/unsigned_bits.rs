@@ -96,8 +96,8 @@ impl ScalarUDFImpl for UnsignedBits {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [array] = take_function_args(self.name(), &args.args)?;
-        arguments::map(array, |array| {
+        let arguments = take_function_args(self.name(), args.args)?;
+        arguments::map(&arguments, |[array]: [&ArrayRef; 1]| {
             unsigned(array.data_type())
                 .and_then(|to| reinterpret(array, &to))
                 .ok_or_else(|| internal_datafusion_err!("unsigned_bits got {}", array.data_type()))

@@ -8,9 +8,10 @@ use datafusion::common::{Result, ScalarValue};
 
 use super::arguments::{self, Column, Rows, list_of};
 use super::fingerprints::Fingerprints;
-use super::list_function::ListFunction;
 use super::row_function::RowFunction;
+use super::shingles::text_list_and_settings;
 use super::struct_lists::{StructLists, type_of};
+use crate::job::Shingle;
 use crate::kernel::text::winnow::{hash_runs, run_of, windows_around, winnow};
 use crate::kernel::text::written_words::WrittenWords;
 
@@ -22,19 +23,25 @@ pub(crate) enum Windows {}
 /// The columns of a window: the hash of its words, the first of its words, and the characters before that.
 pub(crate) const WINDOW: [&str; 4] = ["hash_0", "hash_1", "at", "char_start"];
 
-impl ListFunction for Windows {
+impl RowFunction<2> for Windows {
     const NAME: &'static str = "windows";
 
-    fn list(_given: &DataType) -> DataType {
-        list_of(DataType::UInt64)
-    }
+    type Settings = (usize, Shingle);
 
     fn result() -> DataType {
         type_of(WINDOW)
     }
 
-    fn rows(texts: &ArrayRef, wanted: &ArrayRef, settings: &[Option<&ScalarValue>]) -> Result<ArrayRef> {
-        let (length, by) = Fingerprints::settings(settings)?;
+    fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
+        text_list_and_settings(Self::NAME, given, |_| list_of(DataType::UInt64))
+    }
+
+    fn settings(literals: &[Option<&ScalarValue>]) -> Result<Self::Settings> {
+        Fingerprints::settings(literals)
+    }
+
+    fn rows([texts, wanted]: [&ArrayRef; 2], (length, by): &Self::Settings) -> Result<ArrayRef> {
+        let length = *length;
         let wanted = Rows::<UInt64Type>::new(Self::NAME, wanted, false)?;
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let mut lists = StructLists::with_capacity(texts.len());

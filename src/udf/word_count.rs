@@ -33,7 +33,7 @@ impl RowFunction for WordCount {
         settings(literals)
     }
 
-    fn rows(texts: &ArrayRef, by: &Shingle) -> Result<ArrayRef> {
+    fn rows([texts]: [&ArrayRef; 1], by: &Shingle) -> Result<ArrayRef> {
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let mut counts = UInt64Builder::with_capacity(texts.len());
         for text in arguments::texts(Self::NAME, texts)? {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn words_are_counted_and_nulls_stay() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("Ä b, c\n--"), None, Some("")]));
-        let counts = WordCount::rows(&texts, &WordCount::settings(&[]).unwrap()).unwrap();
+        let counts = WordCount::rows([&texts], &WordCount::settings(&[]).unwrap()).unwrap();
         let mut wanted = UInt64Builder::new();
         [Some(3), None, Some(0)].into_iter().for_each(|count| wanted.append_option(count));
         assert_eq!(counts.as_ref(), &wanted.finish() as &dyn arrow::array::Array);

@@ -6,9 +6,10 @@ use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
 
 use super::arguments;
 use super::fingerprints::Fingerprints;
-use super::list_function::ListFunction;
 use super::row_function::RowFunction;
+use super::shingles::text_list_and_settings;
 use super::struct_lists::{StructLists, type_of};
+use crate::job::Shingle;
 use crate::kernel::text::runs::{RepeatedWindow, runs};
 use crate::kernel::text::written_words::WrittenWords;
 
@@ -38,20 +39,27 @@ pub(crate) const RUN: [&str; 12] = [
     "kept_char_start",
 ];
 
-impl ListFunction for WordRuns {
+impl RowFunction<2> for WordRuns {
     const NAME: &'static str = "word_runs";
 
-    fn list(given: &DataType) -> DataType {
-        given.clone()
-    }
+    /// (length, gap, how words are cut).
+    type Settings = (usize, usize, Shingle);
 
     fn result() -> DataType {
         type_of(RUN)
     }
 
-    fn rows(texts: &ArrayRef, lists: &ArrayRef, settings: &[Option<&ScalarValue>]) -> Result<ArrayRef> {
-        let gap = arguments::integer(Self::NAME, "gap", settings.first().copied(), 0, None)? as usize;
-        let (length, by) = Fingerprints::settings(settings.get(1..).unwrap_or_default())?;
+    fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
+        text_list_and_settings(Self::NAME, given, DataType::clone)
+    }
+
+    fn settings(literals: &[Option<&ScalarValue>]) -> Result<Self::Settings> {
+        let gap = arguments::integer(Self::NAME, "gap", literals.first().copied(), 0, None)? as usize;
+        let (length, by) = Fingerprints::settings(literals.get(1..).unwrap_or_default())?;
+        Ok((length, gap, by))
+    }
+
+    fn rows([texts, lists]: [&ArrayRef; 2], (length, gap, by): &Self::Settings) -> Result<ArrayRef> {
         let lists: &ListArray = arguments::downcast(lists)?;
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let mut found = StructLists::with_capacity(texts.len());
@@ -63,7 +71,7 @@ impl ListFunction for WordRuns {
             let (windows, kept_at) = repeated(lists.value(row).as_struct())?;
             words.cut(text);
             let mut places = words.places(text);
-            for run in runs(&windows, length, gap) {
+            for run in runs(&windows, *length, *gap) {
                 let (place, hash) = (places.of(run.words.clone()), words.hash(run.words.clone()));
                 let [kept_doc, window_start] = kept_at.get(run.window).copied().unwrap_or_default();
                 let kept_char_start = if run.kept { place.chars.start as u64 } else { window_start };

@@ -163,8 +163,8 @@ impl Apply {
                 largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
                 ..of_job
             };
-            opened.check_alarms(engine.session(), settings, alarms, removes).await?;
-            let losses = opened.losses(engine.session(), settings).await?;
+            opened.check_alarms(settings, alarms, removes).await?;
+            let losses = opened.losses(settings).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, settings, &control).await?;
@@ -176,10 +176,10 @@ impl Apply {
                     for warning in opened.warnings() {
                         tracing::warn!("{warning}");
                     }
-                    let groups = opened.groups(engine.session(), settings).await?;
-                    let passages = opened.passages(engine.session(), settings).await?;
-                    let counts = opened.counts(engine.session(), settings, passages).await?;
-                    let sizes = opened.sizes(engine.session(), settings).await?;
+                    let groups = opened.groups(settings).await?;
+                    let passages = opened.passages(settings).await?;
+                    let counts = opened.counts(settings, passages).await?;
+                    let sizes = opened.sizes(settings).await?;
                     Ok((Report { counts, passages, sizes, groups, superseded, losses }, None))
                 }
             }

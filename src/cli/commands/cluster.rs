@@ -15,10 +15,11 @@ use parquet::file::properties::WriterProperties;
 
 use crate::address;
 use crate::cli::support::work::Work;
-use crate::cli::support::{arguments, print};
+use crate::cli::support::{arguments, print, record};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, ClusterMethod};
+use crate::output::partial_file;
 use crate::pipeline::frames::given_pairs;
 
 /// Examples of the command.
@@ -92,11 +93,7 @@ impl Cluster {
         })?;
         target.publish()?;
         match self.json {
-            true => {
-                let text = serde_json::to_string(&found)
-                    .map_err(|e| Error::bug("the counts cannot be written").because(e))?;
-                print::result(&format!("{text}\n"))
-            }
+            true => print::result(&print::json_line(&found)?),
             false => print::result(&format!(
                 "{:>12} {} of {} in {}\n",
                 print::count(found.clusters),
@@ -176,23 +173,14 @@ struct Target {
 
 impl Target {
     fn new(path: &Path) -> Result<Self> {
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let folder = record::folder(path);
         if path.exists() {
             return Err(Error::job(format!(
                 "--to: {} exists: remove it, or name another file",
                 path.display()
             )));
         }
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".resemblance-").suffix(".tmp");
-        // As for any new file, the umask decides who may read it.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let partial = builder
-            .tempfile_in(folder)
+        let partial = partial_file(folder, "")
             .map_err(|e| Error::job(format!("--to: cannot write into {}", folder.display())).because(e))?;
         Ok(Self { path: path.to_owned(), partial })
     }

@@ -108,7 +108,7 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
         let engine = Local::new(lookup::session(&job.engine)?);
         let (session, settings) = (engine.session(), Settings::default());
         let opened = Opened::open(session, &job.output.url, Vec::new(), settings).await?;
-        let losses = opened.losses(session, settings).await?;
+        let losses = opened.losses(settings).await?;
         match to {
             Some(to) => {
                 let outcome = applied::apply(&engine, opened, to, settings, &control).await?;
@@ -117,9 +117,9 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
             }
             None => Ok(Ended {
                 losses,
-                counts: opened.counts(session, settings, PassageCounts::default()).await?,
+                counts: opened.counts(settings, PassageCounts::default()).await?,
                 outcome: None,
-                removed: opened.first_removed(session, settings, SHOWN).await?,
+                removed: opened.first_removed(settings, SHOWN).await?,
             }),
         }
     })

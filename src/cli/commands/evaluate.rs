@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use crate::audit;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, audited, evaluated, print};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::evaluate::{Settings, evaluate};
 
 /// Examples of the command.
@@ -66,13 +66,17 @@ impl Evaluate {
         if let Some(file) = &self.labels {
             let judged =
                 on_session(self.memory, async |session, _| audit::judge(session, &self.output, file).await)?;
-            return print::result(&if self.json { as_json(&judged)? } else { audited::judged_text(&judged) });
+            return print::result(&if self.json {
+                print::json(&judged)?
+            } else {
+                audited::judged_text(&judged)
+            });
         }
         let (sample, truth) = (self.sample.get(), self.truth.clone());
         let settings = Settings { sample, seed: self.seed, memory: self.memory, truth };
         let evaluation =
             on_session(self.memory, async |session, _| evaluate(session, &self.output, &settings).await)?;
-        print::result(&if self.json { as_json(&evaluation)? } else { evaluated::text(&evaluation) })
+        print::result(&if self.json { print::json(&evaluation)? } else { evaluated::text(&evaluation) })
     }
 
     /// Writes a pack of pairs to judge.
@@ -83,14 +87,8 @@ impl Evaluate {
             on_session(self.memory, async |session, _| audit::audit(session, &self.output, &settings).await)?;
         audited::write(&pack, &paths)?;
         print::result(&match self.json {
-            true => as_json(&audited::pack_json(&pack, &paths))?,
+            true => print::json(&audited::pack_json(&pack, &paths))?,
             false => audited::pack_text(&pack, &paths, &self.output),
         })
     }
-}
-
-fn as_json(evaluation: &impl serde::Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(evaluation)
-        .map_err(|e| Error::bug("an evaluation cannot be written").because(e))?;
-    Ok(format!("{text}\n"))
 }

@@ -50,7 +50,10 @@ impl Merge {
         let ran = run_job(&job, screen.progress(), existing, Some(0));
         screen.clear();
         let (outcome, _) = ran?;
-        print::result(&if self.json { as_json(&outcome)? } else { as_text(&job, &outcome) })
+        print::result(&match self.json {
+            true => print::json(&outcome.manifest.counts)?,
+            false => as_text(&job, &outcome),
+        })
     }
 
     /// The job that merges: the settings of the last output, on the engine of this command.
@@ -60,12 +63,6 @@ impl Merge {
         let made = made_by(last)?;
         Ok(Job { engine, ..Job::of_merge(self.outputs.clone(), &made, &self.to) })
     }
-}
-
-fn as_json(outcome: &Outcome) -> Result<String> {
-    let text = serde_json::to_string_pretty(&outcome.manifest.counts)
-        .map_err(|e| Error::bug("the counts cannot be written").because(e))?;
-    Ok(format!("{text}\n"))
 }
 
 fn as_text(job: &Job, outcome: &Outcome) -> String {

@@ -279,12 +279,5 @@ fn cells(neighbor: &Neighbor) -> Vec<String> {
 }
 
 fn json_lines(neighbors: &[Neighbor]) -> Result<String> {
-    let mut lines = String::new();
-    for neighbor in neighbors {
-        let line = serde_json::to_string(neighbor)
-            .map_err(|e| Error::bug("a neighbor cannot be written").because(e))?;
-        lines.push_str(&line);
-        lines.push('\n');
-    }
-    Ok(lines)
+    neighbors.iter().map(print::json_line).collect()
 }

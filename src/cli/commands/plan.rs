@@ -5,8 +5,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::{arguments, forecasted, print};
-use crate::error::{Error, Result};
-use crate::forecast::{Forecast, Settings};
+use crate::error::Result;
+use crate::forecast::Settings;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -50,12 +50,6 @@ impl Plan {
         for risk in &mut forecast.risks {
             risk.set.retain(|set| self.job.takes(set));
         }
-        print::result(&if self.json { as_json(&forecast)? } else { forecasted::text(&forecast, &job) })
+        print::result(&if self.json { print::json(&forecast)? } else { forecasted::text(&forecast, &job) })
     }
-}
-
-fn as_json(forecast: &Forecast) -> Result<String> {
-    let text = serde_json::to_string_pretty(forecast)
-        .map_err(|e| Error::bug("a forecast cannot be written").because(e))?;
-    Ok(format!("{text}\n"))
 }

@@ -89,9 +89,7 @@ impl Report {
             record::write(to, &html(&report)?)?;
         }
         if self.json {
-            let json = serde_json::to_string(&report)
-                .map_err(|e| Error::bug("a report cannot be written as JSON").because(e))?;
-            return print::result(&format!("{json}\n"));
+            return print::result(&print::json_line(&report)?);
         }
         let mut text = format!("{}\n", report.sentence);
         for alarm in &report.alarms.passed {

@@ -13,7 +13,7 @@ use crate::cli::support::record::{self, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
 use crate::cli::support::time_left::Costs;
 use crate::cli::support::{evaluated, forecasted, left_out, metrics_text, panics, print, telemetry};
-use crate::engine::Progress;
+use crate::engine::{Both, Progress};
 use crate::error::Result;
 use crate::forecast::Settings;
 use crate::job::Job;
@@ -86,7 +86,7 @@ impl Run {
     ) -> Result<()> {
         let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
         let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
-        let recorder = Recorder::begin(screen.progress());
+        let recorder = Recorder::begin();
         let job = self.job.load_over_output();
         let name = match &job {
             Ok(job) => job.name.clone(),
@@ -104,7 +104,7 @@ impl Run {
                 forecast = Some(made);
                 machine::forget_peak_memory();
             }
-            let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
+            let progress = Arc::new(Both(Arc::clone(&recorder), screen.progress()));
             let ran = run(&job, progress, existing)?;
             Ok((job, ran))
         });

@@ -1,7 +1,7 @@
 //! `resemblance schema`: the JSON Schema of a job file.
 
 use crate::cli::support::print;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::file::File;
 
 /// Examples of the command.
@@ -19,8 +19,6 @@ pub(in crate::cli) struct Schema {}
 
 impl Schema {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let schema = serde_json::to_string_pretty(&schemars::schema_for!(File))
-            .map_err(|e| Error::bug("the schema cannot be written").because(e))?;
-        print::result(&format!("{schema}\n"))
+        print::result(&print::json(&schemars::schema_for!(File))?)
     }
 }

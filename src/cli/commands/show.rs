@@ -294,9 +294,7 @@ impl Shown {
                 passages,
                 passages_complete,
             };
-            lines += &serde_json::to_string(&line)
-                .map_err(|e| Error::bug("a pair cannot be written").because(e))?;
-            lines.push('\n');
+            lines += &print::json_line(&line)?;
         }
         Ok(lines)
     }

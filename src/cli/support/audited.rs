@@ -10,6 +10,7 @@ use crate::audit::{Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack, html
 use crate::cli::support::print;
 use crate::error::{Context, Error, Result};
 use crate::evaluate::Estimate;
+use crate::output::partial_file;
 
 /// The files of a pack.
 const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
@@ -36,12 +37,7 @@ pub(in crate::cli) fn write(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let written = || -> std::io::Result<()> {
             std::fs::create_dir_all(folder)?;
-            let mut builder = tempfile::Builder::new();
-            builder.prefix(".resemblance-").suffix(".tmp");
-            // As for any new file, the umask decides.
-            #[cfg(unix)]
-            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let mut file = builder.tempfile_in(folder)?;
+            let mut file = partial_file(folder, "")?;
             file.write_all(&content)?;
             file.as_file().sync_all()?;
             file.persist_noclobber(path)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::error::visible::visible;
@@ -18,6 +19,20 @@ pub(in crate::cli) fn result(text: &str) -> Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(e) => Err(Error::input("the result cannot be written to standard output").because(e)),
     }
+}
+
+/// A result as indented JSON.
+pub(in crate::cli) fn json(result: &impl Serialize) -> Result<String> {
+    ended(serde_json::to_string_pretty(result))
+}
+
+/// A result as a line of JSON.
+pub(in crate::cli) fn json_line(result: &impl Serialize) -> Result<String> {
+    ended(serde_json::to_string(result))
+}
+
+fn ended(json: serde_json::Result<String>) -> Result<String> {
+    json.map(|text| format!("{text}\n")).map_err(|e| Error::bug("the result cannot be written").because(e))
 }
 
 /// Writes an error to standard error, in colour on a terminal. Failures are ignored: the exit code remains.

@@ -13,32 +13,27 @@ use crate::address::masked;
 use crate::cli::support::errors::causes;
 use crate::cli::support::metrics_text::{Measured, metrics};
 use crate::cli::support::run_job::Ran;
-use crate::engine::{Progress, Reached};
+use crate::engine::Progress;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
 use crate::forecast::Forecast;
 use crate::lookup::rows;
 use crate::machine;
 use crate::output::manifest::StageTime;
+use crate::output::partial_file;
 use crate::pipeline::Outcome;
 
-/// Records the stages of a run, and forwards its progress.
+/// Records the stages of a run.
 pub(in crate::cli) struct Recorder {
     began: Instant,
-    shown: Arc<dyn Progress>,
     stages: Mutex<Vec<StageTime>>,
     recoveries: AtomicU64,
 }
 
 impl Recorder {
     /// Begins now.
-    pub(in crate::cli) fn begin(shown: Arc<dyn Progress>) -> Arc<Self> {
-        Arc::new(Self {
-            began: Instant::now(),
-            shown,
-            stages: Mutex::default(),
-            recoveries: AtomicU64::new(0),
-        })
+    pub(in crate::cli) fn begin() -> Arc<Self> {
+        Arc::new(Self { began: Instant::now(), stages: Mutex::default(), recoveries: AtomicU64::new(0) })
     }
 
     /// Ends the run `id` of the job `name`.
@@ -51,35 +46,13 @@ impl Recorder {
 }
 
 impl Progress for Recorder {
-    fn run_begins(&self, stages: &[String]) {
-        self.shown.run_begins(stages);
-    }
-
-    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
-        self.shown.stage_begins(name, number, stages);
-    }
-
-    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        self.shown.stage_advances(rows_in, rows_out);
-    }
-
-    fn stage_reaches(&self, name: &str, reached: Reached) {
-        self.shown.stage_reaches(name, reached);
-    }
-
-    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
-        self.shown.tasks(done, begun, query_stages_done, query_stages);
-    }
-
-    fn recovering(&self, why: &str) {
+    fn recovering(&self, _why: &str) {
         self.recoveries.fetch_add(1, Ordering::Relaxed);
-        self.shown.recovering(why);
     }
 
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, _reused: bool) {
         let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, road: None };
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
-        self.shown.stage_ends(name, rows, seconds, reused);
     }
 }
 
@@ -196,13 +169,8 @@ pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
 /// Writes a file atomically.
 pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
     let written = || -> std::io::Result<()> {
-        // A name whose ending no collector of files matches.
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".resemblance-").suffix(".tmp");
-        // The collector may be another user: as for any new file, the umask decides.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder.tempfile_in(folder(path))?;
+        // Collectors of files match no name of this ending. They may be other users.
+        let mut file = partial_file(folder(path), "")?;
         file.write_all(text.as_bytes())?;
         file.as_file().sync_all()?;
         file.persist(path)?;
@@ -211,7 +179,8 @@ pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
     written().map_err(|e| Error::input(format!("cannot write {}", path.display())).because(e))
 }
 
-fn folder(path: &Path) -> &Path {
+/// The folder of a file.
+pub(in crate::cli) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

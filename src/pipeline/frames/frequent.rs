@@ -39,9 +39,6 @@ pub(crate) fn limit(max_frequency: f64, documents: u64) -> u64 {
 
 /// (source, position, text, doc, reason, ..) -> (group_key: UInt64, doc, group: Utf8, shingles: `List<UInt64>`). `group` is the column
 /// with the group, if documents have one.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn sets(documents: DataFrame, shingle: &Shingle, group: Option<&str>) -> Result<DataFrame> {
     // A rejected text is not cut: it may be anything.
     let text = when(col("reason").is_null(), col("text")).end()?;
@@ -54,9 +51,6 @@ pub(crate) fn sets(documents: DataFrame, shingle: &Shingle, group: Option<&str>)
 }
 
 /// [`sets`] -> the columns of `operator::shingle_counts::schema`.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn counts(sets: DataFrame, bits: u32) -> Result<DataFrame> {
     let sets = sets.select(vec![col("group_key"), col("shingles")])?;
     apply(Operator::CountShingles(CountShingles { bits }), vec![sets])
@@ -64,9 +58,6 @@ pub(crate) fn counts(sets: DataFrame, bits: u32) -> Result<DataFrame> {
 
 /// [`sets`], [`counts`] -> (group_key, group: Utf8, shingle, documents, doc: UInt64): how many documents of a group have a shingle that
 /// may be in more than `over` of them, and one that has it. The row without a shingle counts the documents of the group.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn suspects(sets: DataFrame, counts: DataFrame, bits: u32, over: u64) -> Result<DataFrame> {
     let rows = apply(Operator::Suspects(Suspects { bits, over }), vec![counts, sets])?;
     let counted = rows.aggregate(
@@ -95,9 +86,6 @@ pub(super) fn is_frequent(documents: Expr, of_documents: Expr, max_frequency: f6
 
 /// [`suspects`] -> (shingle, documents, of_documents: UInt64, group: Utf8, doc: UInt64), one row for each shingle that is in more than
 /// the share `max_frequency` of the documents of a group: the group in which its share is the largest.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn frequent(suspects: DataFrame, max_frequency: f64) -> Result<DataFrame> {
     let sizes = suspects
         .clone()
@@ -122,9 +110,6 @@ pub(crate) fn frequent(suspects: DataFrame, max_frequency: f64) -> Result<DataFr
 
 /// (.., shingles: `List<UInt64>`), (shingle: UInt64, ..) -> the same rows, whose sets have none of these shingles; as they are if all
 /// shingles count. Whatever makes sets of texts calls this.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn without(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
     let names: Vec<String> = documents.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -138,9 +123,6 @@ pub(crate) fn without(documents: DataFrame, frequent: Option<DataFrame>) -> Resu
 
 /// [`frequent`], (source, position, doc) of compared documents, (source, position, id, reason) of rejects -> (source, position, origin) of
 /// the documents that show frequent shingles.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let columns = || ["source", "position"].map(col).to_vec();
     let rejected = rejects
@@ -153,9 +135,6 @@ pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: Data
 }
 
 /// [`frequent`], (doc, text) of their documents -> the columns of `schemas/frequent_shingles.toml`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn with_samples(frequent: DataFrame, texts: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let wanted = frequent
         .clone()

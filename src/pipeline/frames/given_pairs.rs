@@ -19,9 +19,6 @@ use crate::operator::{self, Operator};
 ///
 /// The smallest id represents a cluster, and is its `cluster_id`. With [`ClusterMethod::Representative`] documents are taken in the
 /// order of their ids.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn clusters(pairs: DataFrame, threshold: f64, method: ClusterMethod) -> Result<DataFrame> {
     let paired = col("score").gt_eq(lit(threshold)).and(col("id_a").not_eq(col("id_b")));
     let pairs = pairs.filter(paired)?;

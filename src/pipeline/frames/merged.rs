@@ -28,9 +28,6 @@ pub(crate) fn pairs() -> Vec<Expr> {
 }
 
 /// The table clusters with those documents as representatives, too, that the table spared has: they all stay.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<DataFrame> {
     let columns = clusters.schema().columns().into_iter().map(|column| match column.name.as_str() {
         "representative" => col("representative").or(col("spared_id").is_not_null()).alias("representative"),

@@ -1,4 +1,5 @@
-//! Functions from frames to frames that stages share: lazy, without I/O and without a session.
+//! Functions from frames to frames that stages share: lazy, without I/O and without a session. If a function here does
+//! not say more, it fails only where a frame lacks its columns.
 
 pub(crate) mod bands;
 pub(crate) mod by_group;

@@ -151,9 +151,6 @@ pub(super) fn passage_id() -> Expr {
 /// The rows of [`units`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
 ///
 /// Of each passage, the first occurrence in the first document by `turn` and then by `order` is kept.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let units = units.repeated(HASH)?;
     let units = with_order(units, documents, &["source", "position"], order)?;
@@ -191,9 +188,6 @@ pub(crate) fn positions(samples: DataFrame) -> Result<DataFrame> {
 
 /// The columns of `schemas/spans.toml`, (source, position, text) of the documents of [`samples`], (id, group) of documents if they have
 /// groups -> the columns of `schemas/passages.toml`.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
     let most =
         || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();

@@ -50,9 +50,6 @@ impl Supposition {
 }
 
 /// (doc, shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, least, missed: UInt64): see [`Tally`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn sampled(sets: DataFrame, none: DataFrame) -> Result<DataFrame> {
     let rows = apply(Operator::Tally(Tally::Sample), vec![none, sets])?;
     let columns = ["shingle", "documents", "least", "missed"].map(col).to_vec();
@@ -60,9 +57,6 @@ pub(crate) fn sampled(sets: DataFrame, none: DataFrame) -> Result<DataFrame> {
 }
 
 /// [`sampled`] -> (shingle: UInt64, frequent: Boolean), the supposed shingles.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn supposed(sampled: DataFrame, by: Supposition) -> Result<DataFrame> {
     let frequent = col("least").gt_eq(lit(by.frequent)).alias("frequent");
     Ok(sampled
@@ -73,9 +67,6 @@ pub(crate) fn supposed(sampled: DataFrame, by: Supposition) -> Result<DataFrame>
 /// (source, position, id, text, doc, reason), [`supposed`] -> the columns of [`super::shingles::measured`] without the shingles that are
 /// supposed to be frequent; and those of [`Tally`], with which other rows follow. `compared` is true for documents that can
 /// be compared and are not in doubt, and null in all other rows.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn measured(
     documents: DataFrame,
     shingle: &Shingle,
@@ -107,9 +98,6 @@ pub(crate) struct Shown {
 }
 
 /// [`Tally`]'s rows -> (documents, missed: UInt64), one row: see [`Shown`].
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn shown(tallies: DataFrame) -> Result<DataFrame> {
     let of_all = tallies.filter(col("shingle").is_null())?;
     let sums = vec![sum(col("documents")).alias("documents"), sum(col("missed")).alias("missed")];
@@ -132,9 +120,6 @@ fn counted(tallies: DataFrame, supposed: DataFrame) -> Result<DataFrame> {
 }
 
 /// The same -> the shingles that are frequent, or may be, and were not supposed to be, and those that were and are not.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn wrong(
     tallies: DataFrame,
     supposed: DataFrame,
@@ -156,9 +141,6 @@ pub(crate) fn misses_frequent(max_frequency: f64, shown: Shown) -> bool {
 }
 
 /// The same, where nothing is wrong -> the columns of [`super::frequent::frequent`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn frequent(
     tallies: DataFrame,
     supposed: DataFrame,

@@ -37,11 +37,11 @@ pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 }
 
 /// The documents of all outputs, without those that were replaced, and their rejects.
-pub(crate) fn read(session: &SessionContext, chain: &Chain, job: &Job) -> Result<Read> {
+pub(crate) fn read(chain: &Chain, job: &Job) -> Result<Read> {
     let types = chain.types();
     let keeps_shingles = job.output.keep.shingles();
-    let documents = chain.live(session, |_, _| Ok(frames::reused::columns(&types, keeps_shingles)))?;
-    let rejects = union(chain.outputs().iter().map(|stored| stored.table(session, Table::Rejects)))?;
+    let documents = chain.live(|_, _| Ok(frames::reused::columns(&types, keeps_shingles)))?;
+    let rejects = union(chain.outputs().iter().map(|stored| stored.table(Table::Rejects)))?;
     let documents = frames::reused::reused(documents, rejects, &job.lsh)?;
     Ok(Read { documents, types, inputs: chain.outputs().iter().map(as_input).collect() })
 }

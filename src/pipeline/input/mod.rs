@@ -22,7 +22,6 @@ use crate::schema::Table;
 use crate::source::{self, AsRead, Listed, Request};
 
 /// The input of a run: see [`job::Input`].
-#[derive(Debug)]
 pub(crate) enum Input {
     /// The files of the source.
     Read(Listed),
@@ -100,14 +99,10 @@ impl Input {
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if not.
-    pub(crate) async fn check_frequent(
-        &self,
-        session: &SessionContext,
-        reference: Option<&ReferenceDocuments>,
-    ) -> Result<()> {
+    pub(crate) async fn check_frequent(&self, reference: Option<&ReferenceDocuments>) -> Result<()> {
         match (self, reference.and_then(ReferenceDocuments::outputs)) {
             (Input::Reuse(reused), Some(outputs)) => {
-                same_frequent(session, outputs.chain.outputs().iter().chain([&reused.stored])).await
+                same_frequent(outputs.chain.outputs().iter().chain([&reused.stored])).await
             }
             _ => Ok(()),
         }
@@ -125,8 +120,8 @@ impl Input {
                 let documents = frames::documents::documents(read.frame)?;
                 Ok(Read { documents, types: read.types, inputs: read.inputs })
             }
-            Input::Reuse(reused) => reused.read(session, job),
-            Input::Merge(chain) => merged::read(session, chain, job),
+            Input::Reuse(reused) => reused.read(job),
+            Input::Merge(chain) => merged::read(chain, job),
         }
     }
 
@@ -170,10 +165,10 @@ impl Input {
     }
 
     /// The documents with their sketches, if they come from an output that keeps shingles.
-    pub(crate) fn sketches(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+    pub(crate) fn sketches(&self) -> Result<Option<DataFrame>> {
         match self {
             Input::Reuse(reused) if reused.stored.job().output.keep.shingles() => {
-                reused.stored.table(session, Table::Documents).map(Some)
+                reused.stored.table(Table::Documents).map(Some)
             }
             Input::Read(_) | Input::Reuse(_) | Input::Merge(_) => Ok(None),
         }
@@ -181,10 +176,10 @@ impl Input {
 
     /// The table of the shingles that did not count in an output that is used again, or in those that are merged; `None` if texts are
     /// read.
-    pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+    pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         match self {
-            Input::Reuse(reused) => reused.stored.frequent_shingles(session),
-            Input::Merge(chain) => chain.frequent_shingles(session),
+            Input::Reuse(reused) => reused.stored.frequent_shingles(),
+            Input::Merge(chain) => chain.frequent_shingles(),
             Input::Read(_) => Ok(None),
         }
     }

@@ -13,7 +13,6 @@ use crate::schema::Table;
 use crate::source::Listed;
 
 /// A finished output whose sketches are reused.
-#[derive(Debug)]
 pub(crate) struct Reused {
     pub(super) stored: Stored,
     /// The run that cut the texts.
@@ -64,23 +63,21 @@ impl Reused {
         }
         let listed = match keep.shingles() {
             true if job.output.pair_passages => {
-                Some(stored.source(session, "output.pair_passages needs the texts", "").await?.1)
+                Some(stored.source("output.pair_passages needs the texts", "").await?.1)
             }
-            true if job.passages.is_some() => {
-                Some(stored.source(session, "[passages] needs the texts", "").await?.1)
-            }
+            true if job.passages.is_some() => Some(stored.source("[passages] needs the texts", "").await?.1),
             true => None,
             false => {
                 let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);
-                Some(stored.source(session, &why, or).await?.1)
+                Some(stored.source(&why, or).await?.1)
             }
         };
         Ok(Self { origin: stored.origin(), listed, stored })
     }
 
     /// The documents with their sketches, and the rejects.
-    pub(super) fn read(&self, session: &SessionContext, job: &Job) -> Result<Read> {
-        let table = |table: Table| -> Result<DataFrame> { self.stored.table(session, table) };
+    pub(super) fn read(&self, job: &Job) -> Result<Read> {
+        let table = |table: Table| -> Result<DataFrame> { self.stored.table(table) };
         let types = self.stored.manifest().source.clone();
         let columns = frames::reused::columns(&types, self.stored.job().output.keep.shingles());
         let documents = table(Table::Documents)?.select(columns)?;

@@ -19,7 +19,6 @@ use crate::schema::{SourceTypes, Table};
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 
 /// One finished output or more, in the order in which they were made.
-#[derive(Debug)]
 pub(crate) struct Chain {
     outputs: Vec<Stored>,
     /// The cluster method of each.
@@ -43,7 +42,7 @@ impl Chain {
         let opened = stream::iter(urls).map(|url| opened(session, url, job).boxed());
         let outputs: Vec<Stored> = opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
         lineage::check_order(&outputs, named_by)?;
-        same_frequent(session, outputs.iter()).await?;
+        same_frequent(outputs.iter()).await?;
         let methods = outputs.iter().map(|stored| stored.job().clusters.method).collect();
         Ok(Self { outputs, methods })
     }
@@ -76,9 +75,9 @@ impl Chain {
     }
 
     /// The table of the shingles that do not count in any of the outputs; `None` if all of them do.
-    pub(crate) fn frequent_shingles(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+    pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         match self.outputs.first() {
-            Some(first) => first.frequent_shingles(session),
+            Some(first) => first.frequent_shingles(),
             None => Ok(None),
         }
     }
@@ -156,14 +155,13 @@ impl Chain {
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
-    pub(crate) async fn check_ids(&self, session: &SessionContext) -> Result<()> {
+    pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<Seen<'_>> = self.outputs.iter().map(|stored| Seen::by(stored.manifest())).collect();
         let has_seen = |later: usize, before: usize| seen[later].has(self.outputs[before].manifest());
         if (0..self.outputs.len()).all(|later| (0..later).all(|before| has_seen(later, before))) {
             return Ok(());
         }
-        let shared =
-            reference::shared_ids(self.every(session, Table::Documents, &[col("doc"), utf8("id")])?)?;
+        let shared = reference::shared_ids(self.every(Table::Documents, &[col("doc"), utf8("id")])?)?;
         for batch in shared.collect().await? {
             let run = |column: usize| as_uint64_array(batch.column(column)).map(|runs| runs.values());
             let (before, later, ids) = (run(0)?, run(1)?, as_string_array(batch.column(2))?);
@@ -183,14 +181,13 @@ impl Chain {
     }
 
     /// These columns of a table of all outputs, after `run`: the place of the output.
-    fn every(&self, session: &SessionContext, table: Table, columns: &[Expr]) -> Result<DataFrame> {
-        self.every_of(session, table, columns, |_| true)
+    fn every(&self, table: Table, columns: &[Expr]) -> Result<DataFrame> {
+        self.every_of(table, columns, |_| true)
     }
 
     /// The same of the outputs that `wanted` selects, one or more.
     fn every_of(
         &self,
-        session: &SessionContext,
         table: Table,
         columns: &[Expr],
         wanted: impl Fn(&Stored) -> bool,
@@ -198,53 +195,49 @@ impl Chain {
         let outputs = self.outputs.iter().enumerate().filter(|(_, stored)| wanted(stored));
         union(outputs.map(|(run, stored)| {
             let columns = [&[lit(run as u64).alias("run")], columns].concat();
-            Ok(stored.table(session, table)?.select(columns)?)
+            Ok(stored.table(table)?.select(columns)?)
         }))
     }
 
     /// The documents that no later run replaced: `doc`, and the other columns that `columns` returns for the output at each place.
-    pub(crate) fn live(
-        &self,
-        session: &SessionContext,
-        columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
-    ) -> Result<DataFrame> {
+    pub(crate) fn live(&self, columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>) -> Result<DataFrame> {
         let replaces = self.replaced();
         let documents = union(self.outputs.iter().enumerate().map(|(run, stored)| {
             let mut columns = columns(run, stored)?;
             if replaces {
                 columns.push(lit(run as u64).alias("run"));
             }
-            Ok(stored.table(session, Table::Documents)?.select(columns)?)
+            Ok(stored.table(Table::Documents)?.select(columns)?)
         }))?;
         if !replaces {
             return Ok(documents);
         }
-        let later = self.every_of(session, Table::Documents, &[col("doc")], is_replacing)?;
+        let later = self.every_of(Table::Documents, &[col("doc")], is_replacing)?;
         merged::staying(documents, later)
     }
 
     /// The same with these columns of all outputs.
-    pub(crate) fn all_live(&self, session: &SessionContext, columns: Vec<Expr>) -> Result<DataFrame> {
-        self.live(session, |_, _| Ok(columns.clone()))
+    pub(crate) fn all_live(&self, columns: Vec<Expr>) -> Result<DataFrame> {
+        self.live(|_, _| Ok(columns.clone()))
     }
 
     /// (run, id, cluster_id) of all outputs.
-    pub(crate) fn clusters(&self, session: &SessionContext) -> Result<DataFrame> {
-        self.every(session, Table::Clusters, &[col("id"), col("cluster_id")])
+    pub(crate) fn clusters(&self) -> Result<DataFrame> {
+        self.every(Table::Clusters, &[col("id"), col("cluster_id")])
     }
 
     /// The founders: documents (id) whose id is that of their cluster.
-    pub(crate) fn founders(&self, session: &SessionContext) -> Result<DataFrame> {
-        reference::founders(self.clusters(session)?)
+    pub(crate) fn founders(&self) -> Result<DataFrame> {
+        reference::founders(self.clusters()?)
     }
 
     /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
-    pub(crate) fn removed(&self, session: &SessionContext) -> Result<DataFrame> {
+    pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
-            let clusters = stored.table(session, Table::Clusters)?;
+            let clusters = stored.table(Table::Clusters)?;
             let clusters = match stored.job().clusters.contained {
                 None => clusters,
-                Some(_) => merged::with_spared(clusters, stored.table(session, Table::Spared)?)?,
+                Some(_) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
             };
             Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("representative")])?)
         }))?;
@@ -253,32 +246,31 @@ impl Chain {
             return Ok(removed.select(vec![col("doc")])?);
         }
         // The document that was removed may have a text that a later run replaced.
-        let documents = self.live(session, |at, _| Ok(vec![col("doc"), lit(at as u64).alias("since")]))?;
+        let documents = self.live(|at, _| Ok(vec![col("doc"), lit(at as u64).alias("since")]))?;
         reference::removed_since(removed, documents)
     }
 
     /// The pairs of all outputs, as [`merged::pairs`] returns them.
-    pub(crate) fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
-        self.every(session, Table::Pairs, &merged::pairs())
+    pub(crate) fn pairs(&self) -> Result<DataFrame> {
+        self.every(Table::Pairs, &merged::pairs())
     }
 
     /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
     /// copies, and `new` has these columns of the documents that replace others now.
     pub(crate) fn pairs_of_groups(
         &self,
-        session: &SessionContext,
         columns: &[Expr],
         new: Option<DataFrame>,
         representatives: DataFrame,
     ) -> Result<DataFrame> {
-        let mut documents = self.every(session, Table::Documents, columns)?;
+        let mut documents = self.every(Table::Documents, columns)?;
         if let Some(new) = new {
             let names = columns.iter().map(|column| col(column.schema_name().to_string()));
             let run = lit(self.outputs.len() as u64).alias("run");
             documents =
                 documents.union(new.select(std::iter::once(run).chain(names).collect::<Vec<_>>())?)?;
         }
-        merged::pairs_of_groups(self.pairs(session)?, merged::versions(documents)?, representatives)
+        merged::pairs_of_groups(self.pairs()?, merged::versions(documents)?, representatives)
     }
 }
 

@@ -24,7 +24,6 @@ use outputs::ReferenceOutputs;
 use source::SecondSource;
 
 /// The reference documents of a run, by where they are.
-#[derive(Debug)]
 pub(crate) enum ReferenceDocuments {
     Outputs(ReferenceOutputs),
     Source(Box<SecondSource>),
@@ -95,10 +94,10 @@ impl ReferenceDocuments {
     }
 
     /// The edges between documents (a, b): the scores and copies of this run, and the clusters of other outputs.
-    pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+    pub(crate) async fn edges(&self, run: &RunTables<'_>) -> Result<DataFrame> {
         let found = frames::reference::edges(run.table(WorkTable::SCORES)?, run.table(WorkTable::MEMBERS)?)?;
         match self {
-            Self::Outputs(outputs) => Ok(found.union(outputs.edges(run, job).await?)?),
+            Self::Outputs(outputs) => Ok(found.union(outputs.edges(run).await?)?),
             Self::Source(_) => Ok(found),
         }
     }
@@ -108,36 +107,26 @@ impl ReferenceDocuments {
     /// second value is the `before` of new documents, by which
     /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least number first. `like`
     /// has the types of the columns.
-    pub(crate) fn clustered(
-        &self,
-        run: &RunTables<'_>,
-        job: &Job,
-        like: &DataFrame,
-    ) -> Result<(DataFrame, Expr)> {
+    pub(crate) fn clustered(&self, run: &RunTables<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(outputs) => Ok((outputs.clustered(run, job)?, lit(outputs.place_of_new()))),
-            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE)?, job, like),
+            Self::Outputs(outputs) => Ok((outputs.clustered(run)?, lit(outputs.place_of_new()))),
+            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE)?, run.job, like),
         }
     }
 
     /// All documents that can be compared, without those that this run replaces, and the `before` of new ones: as [`Self::clustered`],
     /// without hashes for those of a second source.
-    pub(crate) fn in_order(
-        &self,
-        run: &RunTables<'_>,
-        job: &Job,
-        like: &DataFrame,
-    ) -> Result<(DataFrame, Expr)> {
+    pub(crate) fn in_order(&self, run: &RunTables<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(_) => self.clustered(run, job, like),
-            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE_KEYS)?, job, like),
+            Self::Outputs(_) => self.clustered(run, like),
+            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE_KEYS)?, run.job, like),
         }
     }
 
     /// The rule for the ids of clusters.
-    pub(crate) fn cluster_id(&self, session: &SessionContext) -> Result<ClusterId> {
+    pub(crate) fn cluster_id(&self) -> Result<ClusterId> {
         match self {
-            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders(session)?)),
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders()?)),
             Self::Source(_) => Ok(ClusterId::LeastNew),
         }
     }

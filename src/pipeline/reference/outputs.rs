@@ -22,7 +22,6 @@ use crate::source::Listed;
 use crate::udf::expr_fn::document_key;
 
 /// The finished outputs with the reference documents.
-#[derive(Debug)]
 pub(crate) struct ReferenceOutputs {
     pub(crate) chain: Chain,
     /// For each output, the sources of its texts with the jobs that read them; `None` if no text is read, since the
@@ -39,9 +38,9 @@ impl ReferenceOutputs {
     /// As [`Chain::open`], and if texts are needed that are gone or have changed.
     pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let chain = Chain::open(session, urls, "against.output", job).await?;
-        chain.check_ids(session).await?;
+        chain.check_ids().await?;
         let outputs = stream::iter(chain.outputs());
-        let sources = outputs.map(|stored| sources_of(session, stored, job).boxed());
+        let sources = outputs.map(|stored| sources_of(stored, job).boxed());
         let sources = sources.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
         let group = job.source.group.clone();
         if let Some(group) = &group {
@@ -90,10 +89,10 @@ impl ReferenceOutputs {
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1,
     /// signature, shingles, group). Shingles are null if an output keeps none, and `origin` is the place of the output.
     /// Documents that a later output replaced are left out.
-    pub(crate) fn documents(&self, session: &SessionContext) -> Result<DataFrame> {
+    pub(crate) fn documents(&self) -> Result<DataFrame> {
         let columns =
             ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
-        self.chain.live(session, |at, stored| {
+        self.chain.live(|at, stored| {
             let mut columns = columns.map(col).to_vec();
             columns.insert(0, lit(at as u64).alias("origin"));
             columns.push(match stored.job().output.keep.shingles() {
@@ -109,9 +108,9 @@ impl ReferenceOutputs {
     }
 
     /// (id, doc, shingle_count, group) of all reference documents.
-    pub(crate) fn names(&self, session: &SessionContext) -> Result<DataFrame> {
+    pub(crate) fn names(&self) -> Result<DataFrame> {
         let group = frames::by_group::group(self.group.as_deref());
-        self.chain.all_live(session, vec![col("id"), col("doc"), col("shingle_count"), group])
+        self.chain.all_live(vec![col("id"), col("doc"), col("shingle_count"), group])
     }
 
     /// The sources of texts, with the jobs that read them, by the place of their output.
@@ -121,59 +120,55 @@ impl ReferenceOutputs {
     }
 
     /// The edges of the outputs: (a, b).
-    pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        let session = run.session();
-        match self.groups(run, job).await? {
+    pub(crate) async fn edges(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        match self.groups(run).await? {
             // A replaced document may have connected a cluster, so the pairs of the other documents are used.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
             }
-            None if self.chain.all_by_components() => {
-                reference::edges_of_clusters(self.chain.clusters(session)?)
-            }
-            None => Ok(self.chain.pairs(session)?.select(vec![col("a"), col("b")])?),
+            None if self.chain.all_by_components() => reference::edges_of_clusters(self.chain.clusters()?),
+            None => Ok(self.chain.pairs()?.select(vec![col("a"), col("b")])?),
         }
     }
 
     /// The pairs of the outputs, of documents that this run does not replace: (a, b, shared, shingles_a, shingles_b, ..).
-    pub(crate) async fn pairs(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        match self.groups(run, job).await? {
+    pub(crate) async fn pairs(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        match self.groups(run).await? {
             Some(Groups { pairs, .. }) => merged::in_order(pairs),
-            None => self.chain.pairs(run.session()),
+            None => self.chain.pairs(),
         }
     }
 
     /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
-    async fn groups(&self, run: &RunTables<'_>, job: &Job) -> Result<Option<Groups>> {
-        let session = run.session();
-        let replaces = replaced(run, job, self.names(session)?).await? > 0;
+    async fn groups(&self, run: &RunTables<'_>) -> Result<Option<Groups>> {
+        let replaces = replaced(run, self.names()?).await? > 0;
         if !replaces && !self.chain.replaced() {
             return Ok(None);
         }
-        let columns = by_group::copies(job);
-        let mut documents = self.chain.all_live(session, columns.clone())?;
+        let columns = by_group::copies(run.job);
+        let mut documents = self.chain.all_live(columns.clone())?;
         let mut new = None;
         if replaces {
-            let own = by_group::own_copies(run, job)?;
+            let own = by_group::own_copies(run)?;
             documents = reference::without(documents, own.clone())?;
             new = Some(own);
         }
         let representatives = merged::representatives(documents.clone())?;
-        let pairs = self.chain.pairs_of_groups(session, &columns, new, representatives.clone())?;
+        let pairs = self.chain.pairs_of_groups(&columns, new, representatives.clone())?;
         Ok(Some(Groups { pairs, documents, representatives }))
     }
 
     /// The reference documents that this run does not replace: in the columns of [`by_group::ordered`], with `set_hash_0`,
     /// `set_hash_1` and `before`: the place of the output, and [`Self::place_of_removed`] for documents that the outputs remove.
-    pub(crate) fn clustered(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        let documents = self.chain.live(run.session(), |at, _| {
-            let mut columns = by_group::ordered(job)?;
+    pub(crate) fn clustered(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        let documents = self.chain.live(|at, _| {
+            let mut columns = by_group::ordered(run.job)?;
             columns.extend([col("set_hash_0"), col("set_hash_1"), lit(at as u64).alias(BEFORE)]);
             Ok(columns)
         })?;
-        let removed = self.chain.removed(run.session())?;
+        let removed = self.chain.removed()?;
         let documents = reference::placed(documents, removed, self.place_of_removed())?;
-        match replaces(job) {
+        match replaces(run.job) {
             true => reference::without(documents, run.table(WorkTable::KEYS)?),
             false => Ok(documents),
         }
@@ -192,10 +187,10 @@ impl ReferenceOutputs {
 
     /// The number of documents that the outputs kept and that do not represent their `clusters` (id, representative,
     /// reference, ..) now.
-    pub(crate) async fn superseded(&self, session: &SessionContext, clusters: DataFrame) -> Result<u64> {
+    pub(crate) async fn superseded(&self, clusters: DataFrame) -> Result<u64> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;
-        rows_of(reference::without(others, self.chain.removed(session)?)?).await
+        rows_of(reference::without(others, self.chain.removed()?)?).await
     }
 }
 
@@ -210,15 +205,11 @@ struct Groups {
 }
 
 /// The sources of the texts of `stored`, with the jobs that read them; `None` if no text is read.
-async fn sources_of(
-    session: &SessionContext,
-    stored: &Stored,
-    job: &Job,
-) -> Result<Option<Vec<(Job, Listed)>>> {
+async fn sources_of(stored: &Stored, job: &Job) -> Result<Option<Vec<(Job, Listed)>>> {
     let shown = stored.layout().shown();
     Ok(match stored.job().output.keep.shingles() {
-        true if job.output.pair_passages => Some(stored.sources(session, PAIR_PASSAGES, "").await?),
-        true if job.passages.is_some() => Some(stored.sources(session, PASSAGES, "").await?),
+        true if job.output.pair_passages => Some(stored.sources(PAIR_PASSAGES, "").await?),
+        true if job.passages.is_some() => Some(stored.sources(PASSAGES, "").await?),
         true => None,
         false if AllSketches::of(job) != AllSketches::Nowhere => {
             return Err(Error::job(format!(
@@ -228,7 +219,7 @@ async fn sources_of(
         }
         false => {
             let (why, or) = (format!("{shown} keeps no shingles"), KEEP_THEM);
-            Some(stored.sources(session, &why, or).await?)
+            Some(stored.sources(&why, or).await?)
         }
     })
 }

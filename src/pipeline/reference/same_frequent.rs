@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use datafusion::common::cast::as_uint64_array;
-use datafusion::prelude::{SessionContext, col};
+use datafusion::prelude::col;
 use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
@@ -13,13 +13,10 @@ use crate::output::Stored;
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with two outputs where they differ.
-pub(crate) async fn same_frequent<'a>(
-    session: &SessionContext,
-    outputs: impl Iterator<Item = &'a Stored>,
-) -> Result<()> {
+pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
     let mut first: Option<(&Stored, HashSet<u64>)> = None;
     for stored in outputs {
-        let Some(frequent) = stored.frequent_shingles(session)? else { continue };
+        let Some(frequent) = stored.frequent_shingles()? else { continue };
         let mut rows = frequent.select(vec![col("shingle")])?.execute_stream().await?;
         let (mut shingles, mut same) = (HashSet::new(), true);
         while let Some(batch) = rows.try_next().await? {

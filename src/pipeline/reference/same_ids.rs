@@ -21,8 +21,8 @@ pub(crate) fn replaces(job: &Job) -> bool {
 
 /// Ends the run if a new document has the id of one of the `reference` documents (doc, ..), and `against.same_id` is
 /// not set.
-pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<()> {
-    if job.same_id() != Some(SameId::Error) {
+pub(crate) async fn refuse(run: &RunTables<'_>, reference: DataFrame) -> Result<()> {
+    if run.job.same_id() != Some(SameId::Error) {
         return Ok(());
     }
     let same = frames::reference::same(run.table(Table::Documents)?, reference)?;
@@ -31,7 +31,7 @@ pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame)
         return Ok(());
     }
     let more = if ids.len() == NAMED { " (perhaps not the only ones)" } else { "" };
-    let what_to_do = match job.source.id {
+    let what_to_do = match run.job.source.id {
         Id::RowNumber => {
             "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, in \
              the jobs of against.output too, or give the files of each day names of their own"
@@ -47,8 +47,8 @@ pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame)
 }
 
 /// The number of `reference` documents (doc, ..) that the run replaces.
-pub(crate) async fn replaced(run: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<u64> {
-    if !replaces(job) {
+pub(crate) async fn replaced(run: &RunTables<'_>, reference: DataFrame) -> Result<u64> {
+    if !replaces(run.job) {
         return Ok(0);
     }
     rows_of(frames::reference::same(reference, run.table(WorkTable::KEYS)?)?).await
@@ -56,12 +56,8 @@ pub(crate) async fn replaced(run: &RunTables<'_>, job: &Job, reference: DataFram
 
 /// A warning about new documents that cannot be compared and so do not replace the `reference` documents (doc, ..) of the same id;
 /// `None` if there are none.
-pub(crate) async fn not_replaced(
-    run: &RunTables<'_>,
-    job: &Job,
-    reference: DataFrame,
-) -> Result<Option<String>> {
-    if !replaces(job) || run.rows(Table::Rejects) == 0 {
+pub(crate) async fn not_replaced(run: &RunTables<'_>, reference: DataFrame) -> Result<Option<String>> {
+    if !replaces(run.job) || run.rows(Table::Rejects) == 0 {
         return Ok(None);
     }
     let rejected = run.table(Table::Rejects)?.filter(col("id").is_not_null())?;

@@ -52,7 +52,7 @@ async fn of_outputs(session: &SessionContext, outputs: &ReferenceOutputs, job: &
     let mut read = Vec::new();
     for stored in outputs.chain.outputs() {
         for (made, listed) in
-            stored.sources(session, "the texts of the documents of against.output are read", "").await?
+            stored.sources("the texts of the documents of against.output are read", "").await?
         {
             let frame = source::read(session, &made.source, &listed, Request::all()).await?.frame;
             read.push(with_group(frame, &made.source, job.source.group.as_deref()));
@@ -63,7 +63,7 @@ async fn of_outputs(session: &SessionContext, outputs: &ReferenceOutputs, job: &
         col("position").alias("live_position"),
         col("doc"),
     ];
-    let live = outputs.chain.all_live(session, live)?;
+    let live = outputs.chain.all_live(live)?;
     let live = live.select(vec![col("live_source"), col("live_position"), col("doc").alias("live_doc")])?;
     let (left, right) = (&["live_source", "live_position", "live_doc"], &["source", "position", "doc"]);
     Ok(live.join(union(read.into_iter())?, JoinType::RightSemi, left, right, None)?)

@@ -2,13 +2,8 @@
 
 use std::borrow::Cow;
 
-use futures::future::BoxFuture;
-
-use super::interface::{Stage, Tables, Writes, all};
-use crate::error::{Error, Result};
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, pair_columns};
+use super::interface::{BoxFuture, Error, Job, Result, Stage, StageContext, Tables, WorkTable, Writes, all};
+use crate::pipeline::tables::pair_columns;
 use crate::pipeline::{candidate_pairs::CandidatePairs, verify::agree};
 
 /// Drops candidates by their signatures.

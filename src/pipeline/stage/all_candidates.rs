@@ -2,15 +2,12 @@
 
 use std::borrow::Cow;
 
-use futures::future::BoxFuture;
-
 use super::agreeing::Agreeing;
-use super::interface::{Stage, Tables, Writes, not_null, null};
+use super::interface::{
+    BoxFuture, Job, Result, Stage, StageContext, Tables, WorkTable, Writes, not_null, null,
+};
 use super::prefix_join;
-use crate::error::Result;
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, pair_columns, single_columns};
+use crate::pipeline::tables::{pair_columns, single_columns};
 use crate::pipeline::verify::signatures_first;
 
 /// Pairs documents of hot buckets by their rarest shingles.
@@ -38,6 +35,10 @@ impl Writes for AllCandidates {
 }
 
 impl Stage for AllCandidates {
+    fn runs_again(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { prefix_join::by_prefixes(self, cx, Some(WorkTable::CANDIDATES)).await })
     }

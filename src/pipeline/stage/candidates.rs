@@ -3,27 +3,26 @@
 use std::borrow::Cow;
 
 use datafusion::prelude::{DataFrame, col};
-use futures::future::BoxFuture;
 
 use super::agreeing::Agreeing;
 use super::all_candidates::AllCandidates;
 use super::frequencies::Frequencies;
 use super::hot_positions::HotPositions;
 use super::hot_sketches::HotSketches;
-use super::interface::{Stage, Tables, Writes, not_null, null};
+use super::interface::{
+    BoxFuture, Job, Result, Stage, StageContext, Tables, WorkTable, Writes, frames, not_null, null,
+};
 use super::pair_limit;
 use super::prefix_join;
-use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::job::Method;
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::{Operator, apply};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::context::StageContext;
+use crate::pipeline::by_group;
 use crate::pipeline::frames::copies::without_copies;
 use crate::pipeline::frames::mark::mark;
-use crate::pipeline::tables::{WorkTable, pair_columns, single_columns};
+use crate::pipeline::tables::{pair_columns, single_columns};
 use crate::pipeline::verify::signatures_first;
-use crate::pipeline::{by_group, frames};
 
 /// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
 /// a bucket of more than `hot` documents one row (doc, null).
@@ -74,7 +73,7 @@ async fn by_buckets(cx: &StageContext<'_>) -> Result<()> {
         keys = keys.union(frames::bands::bands(known, lsh)?.select(buckets)?)?;
     }
     let (copies, known) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
-    let frame = by_group::compared(cx, cx.job, candidates(keys, copies, lsh.hot_bucket, known)?)?;
+    let frame = by_group::compared(cx, candidates(keys, copies, lsh.hot_bucket, known)?)?;
     let documents = cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE);
     cx.run(&Candidates, documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]).await?;
     if cx.rows(WorkTable::HOT) > 0 {
@@ -123,6 +122,10 @@ impl Writes for Candidates {
 impl Stage for Candidates {
     fn is_in(&self, job: &Job) -> bool {
         job.compares() && job.candidates.method != Method::All
+    }
+
+    fn runs_again(&self) -> bool {
+        true
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {

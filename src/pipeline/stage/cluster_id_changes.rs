@@ -1,14 +1,7 @@
 //! cluster_id_changes: the clusters of earlier runs whose id changed.
 
-use futures::future::BoxFuture;
-
 use super::clusters::changes;
-use super::interface::{OneTable, Stage};
-use crate::error::{Error, Result};
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::AnyTable;
-use crate::schema::Table;
+use super::interface::{AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, Table};
 
 /// Writes which clusters of earlier runs have another id now.
 pub(crate) struct ClusterIdChanges;

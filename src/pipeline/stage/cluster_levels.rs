@@ -6,19 +6,17 @@ use datafusion::functions::expr_fn::{coalesce, least};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
-use futures::future::BoxFuture;
 
 use super::clusters::{cluster_ids, clusters};
-use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
+use super::interface::{
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, BoxFuture, Job, OneTable, Result, Stage,
+    StageContext, Table, WorkTable,
+};
 use super::ranks;
 use super::represented::{copies_are_pairs, edges, found, scores_of_components};
 use crate::clusters::Division;
-use crate::error::Result;
-use crate::job::{Clusters, Job, Measure};
-use crate::pipeline::context::StageContext;
+use crate::job::{Clusters, Measure};
 use crate::pipeline::frames::cluster_id::ClusterId;
-use crate::pipeline::tables::{AnyTable, WorkTable};
-use crate::schema::Table;
 
 /// (id, set, root, rank, reference) of documents, (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id, size,
 /// representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for each document

@@ -8,18 +8,15 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{bool_and, count, min};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::interface::{
+    BYTES_OF_MEMBER, BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
+    frames,
+};
 use super::ranks::clustered;
 use super::represented::copies_are_pairs;
-use crate::error::Result;
-use crate::job::{ClusterMethod, Job};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
+use crate::job::ClusterMethod;
 use crate::pipeline::frames::cluster_id::ClusterId;
-use crate::pipeline::tables::WorkTable;
-use crate::schema::Table;
 
 /// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies -> (id, cluster_id,
 /// size, representative, jaccard_to_representative, weakest_link, reference).
@@ -115,7 +112,7 @@ pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFr
 pub(super) fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
     match cx.reference {
         None => Ok(ClusterId::Least),
-        Some(reference) => reference.cluster_id(cx.session()),
+        Some(reference) => reference.cluster_id(),
     }
 }
 

@@ -1,14 +1,11 @@
 //! components: the documents that are connected by scores: by union-find while that fits in memory, else by rounds of [`super::stars`].
 
 use datafusion::prelude::{DataFrame, col};
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
+use super::interface::{AnyTable, BoxFuture, OneTable, Result, Stage, StageContext, WorkTable};
 use super::stars;
 use super::union_find::union_find;
-use crate::error::Result;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
+use crate::pipeline::tables::numbers;
 
 /// Finds which documents are connected by scores.
 pub(crate) struct Components;
@@ -22,7 +19,7 @@ impl WorkTable {
 async fn edges(cx: &StageContext<'_>) -> Result<DataFrame> {
     match cx.reference {
         None => Ok(cx.table(WorkTable::SCORES)?.select(vec![col("a"), col("b")])?),
-        Some(known) => known.edges(cx, cx.job).await,
+        Some(known) => known.edges(cx).await,
     }
 }
 
@@ -34,9 +31,6 @@ impl OneTable for Components {
 impl Stage for Components {
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let edges = edges(cx).await?;
             match union_find(cx, edges.clone()).await? {
                 Some(found) => {

@@ -2,20 +2,18 @@
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
+use super::interface::{
+    AnyTable, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+};
 use super::pair_limit;
-use crate::error::Result;
 use crate::job::Method;
-use crate::pipeline::context::StageContext;
+use crate::pipeline::by_group;
 use crate::pipeline::frames::copies::copies;
 use crate::pipeline::frames::duplicates::repeated;
 use crate::pipeline::numbers::{keys_of, spawn};
 use crate::pipeline::same_keys::{NAMED_DUPLICATES, refuse_duplicates};
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
-use crate::pipeline::{by_group, frames};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::numbers;
 
 /// Bytes of a row (document, the two halves of its set's hash).
 const BYTES_OF_KEY: u64 = 24;
@@ -40,6 +38,10 @@ impl OneTable for Copies {
 }
 
 impl Stage for Copies {
+    fn runs_again(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let keys = cx.table(WorkTable::KEYS)?;
@@ -49,7 +51,7 @@ impl Stage for Copies {
                 None => keys.select(columns.map(col).to_vec())?,
                 known => frames::mark::both(keys, known, &columns)?,
             };
-            if let Some(groups) = by_group::keys(cx, cx.job)? {
+            if let Some(groups) = by_group::keys(cx)? {
                 keys = frames::with_columns(keys, groups)?;
             }
             let frames = vec![match cx.job.candidates.method {

@@ -3,17 +3,14 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use futures::future::BoxFuture;
 
 use super::dictionary;
 use super::duplicates::first_of_each_id;
-use super::interface::{Stage, Tables, Writes, all};
-use crate::error::Result;
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::{WorkTable, id_column, list_column};
-use crate::schema::{self, SourceTypes};
+use super::interface::{
+    BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Tables, WorkTable, Writes, all, frames,
+};
+use crate::pipeline::tables::{id_column, list_column};
+use crate::schema::{self};
 
 /// Cuts all texts.
 pub(crate) struct Cuts;

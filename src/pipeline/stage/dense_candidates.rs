@@ -5,36 +5,23 @@ use std::borrow::Cow;
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{OneTable, Tables, Writes, all, not_null, null};
+use super::interface::{Job, Result, StageContext, Tables, WorkTable, Writes, frames, not_null, null};
 use super::pair_limit::{self, Population};
-use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::job::Method;
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes;
 use crate::pipeline::candidate_pairs::CandidatePairs;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::frames::leaders;
 use crate::pipeline::frames::prefix::Join;
 use crate::pipeline::numbers::rows_of;
-use crate::pipeline::tables::{
-    AnyTable, WorkTable, columns_of, named, pair_columns, score_columns, single_columns,
-};
+use crate::pipeline::tables::{columns_of, named, pair_columns, score_columns, single_columns};
 use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
-
-/// Takes the rarest shingles of documents in dense buckets.
-struct Prefixes;
 
 /// Names the leaders of a round, and the documents that they are compared with.
 struct Leaders(u32);
 
-/// Compares them.
-struct Followers(u32);
-
-/// Adds the candidates of dense buckets to the others.
-pub(crate) struct DenseCandidates;
-
 impl WorkTable {
+    /// The rarest shingles of documents in dense buckets.
     const PREFIXES: Self = Self::new("prefixes", |_| columns_of(&prefixes::schema()));
     /// Leaders of a round, and the documents that they are compared with.
     const PROPOSED: Self = Self::new("proposed", pair_columns);
@@ -74,7 +61,7 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
     };
     let dense = frames::prefix::only(cx.of_joined()?.frame, cx.table(documents)?)?;
     let frame = frames::prefix::prefixes(dense, cx.table(WorkTable::FREQUENCIES)?, join)?;
-    cx.run_further(&Prefixes, 0, vec![frame]).await?;
+    cx.run_further(&WorkTable::PREFIXES, 0, vec![frame]).await?;
     let of_pass = |pairs| {
         let (prefixes, states) = (cx.table(WorkTable::PREFIXES)?, states(cx)?);
         leaders::pairs(prefixes, states, join.threshold(), limit, pairs, cx.reference_docs()?)
@@ -89,7 +76,14 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
             break;
         }
         cx.runner.expect(1);
-        verify(cx, &Followers(round), cx.of_joined()?, CandidatePairs::of(cx, table)?, None).await?;
+        verify(
+            cx,
+            &WorkTable::FOLLOWERS.of_round(round),
+            cx.of_joined()?,
+            CandidatePairs::of(cx, table)?,
+            None,
+        )
+        .await?;
         if cx.rows(WorkTable::FOLLOWERS.of_round(round)).saturating_mul(WORTH_IT) < proposed {
             break;
         }
@@ -99,7 +93,7 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
         let followers = cx.table(WorkTable::FOLLOWERS.of_round(round))?;
         frame = frame.union(followers.select(vec![col("a"), col("b")])?)?;
     }
-    cx.run_further(&DenseCandidates, bytes, vec![frame.distinct()?]).await?;
+    cx.run_further(&WorkTable::DENSE_CANDIDATES, bytes, vec![frame.distinct()?]).await?;
     let settled = settled(cx).await?;
     if let Some((settled, count)) = settled.filter(|&(_, count)| count > 1) {
         let keys = settled.select(vec![col("settled").alias("needed")])?;
@@ -149,18 +143,9 @@ async fn settled(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
     Ok(Some((settled, count)))
 }
 
-impl OneTable for Prefixes {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::PREFIXES);
-    const WHAT: &'static str = "take the rarest shingles of documents that share one with very many others";
-}
-
 impl Writes for Leaders {
     fn name(&self) -> Cow<'static, str> {
         named("leaders", Some(self.0))
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "name leaders among them".into()
     }
 
     fn tables(&self, _job: &Job) -> Tables {
@@ -169,23 +154,4 @@ impl Writes for Leaders {
             null(WorkTable::LEADERS.of_round(self.0), "b"),
         ]
     }
-}
-
-impl Writes for Followers {
-    fn name(&self) -> Cow<'static, str> {
-        named("followers", Some(self.0))
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "compare them with their leaders".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::FOLLOWERS.of_round(self.0))
-    }
-}
-
-impl OneTable for DenseCandidates {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::DENSE_CANDIDATES);
-    const WHAT: &'static str = "add their candidates to the others";
 }

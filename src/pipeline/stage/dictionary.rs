@@ -2,16 +2,12 @@
 
 use std::borrow::Cow;
 
-use futures::future::BoxFuture;
-
-use super::interface::{Stage, Tables, Writes, not_null};
-use crate::error::Result;
-use crate::job::{Job, ShingleHash};
+use super::interface::{
+    BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, frames, not_null,
+};
+use crate::job::ShingleHash;
 use crate::output::write::Rows;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::{WorkTable, numbers};
-use crate::schema::Table;
+use crate::pipeline::tables::numbers;
 
 /// Numbers the shingles. Numbers are ranks in one order, so all rows end in one partition.
 pub(crate) struct Dictionary;

@@ -2,15 +2,12 @@
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::DataFrame;
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
-use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job, SameId};
-use crate::pipeline::context::StageContext;
+use super::interface::{
+    AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
+};
+use crate::job::{DuplicateIds, SameId};
 use crate::pipeline::frames::duplicates::{both, duplicates, of_known, reject};
-use crate::pipeline::tables::{AnyTable, WorkTable};
-use crate::schema::SourceTypes;
 
 /// The documents without those whose id an earlier or a reference document has, if the job rejects those.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
@@ -53,7 +50,7 @@ impl Stage for Duplicates {
             let (job, documents) = (cx.job, cx.documents.clone());
             let known = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
             let of_known = match known {
-                Some(known) => Some(of_known(documents.clone(), known.names(cx.session())?)?),
+                Some(known) => Some(of_known(documents.clone(), known.names()?)?),
                 None => None,
             };
             let repeated = match job.source.duplicate_ids {

@@ -2,19 +2,14 @@
 
 use std::borrow::Cow;
 
-use futures::future::BoxFuture;
-
 use super::duplicates::first_of_each_id;
 use super::frequent::{ShingleCounts, Suspects};
-use super::interface::{Stage, Tables, Writes, not_null};
+use super::interface::{
+    BoxFuture, Job, Result, Stage, StageContext, Tables, WorkTable, Writes, frames, not_null,
+};
 use super::sketches::{Sketches, with_buckets};
 use super::supposed::{is_sampled, is_supposed, is_wrong, supposed, supposition};
-use crate::error::Result;
-use crate::job::Job;
 use crate::output::write::Rows;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::WorkTable;
 
 /// Reads all texts, as [`Sketches`] does, without the shingles that are supposed to be frequent, and counts what shows whether they are.
 /// Documents with a shingle that is in doubt are left to [`Sketches`]. If a supposition was wrong, or the sample was too small for one, that
@@ -49,9 +44,6 @@ impl Stage for FirstSketches {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let by = supposition(cx).await?;
             let documents = first_of_each_id(cx, cx.documents.clone())?;
             let counted = by.unwrap_or_default();

@@ -1,14 +1,9 @@
 //! frequencies: how often each shingle occurs among the documents of a prefix join.
 
-use futures::future::BoxFuture;
-
-use super::interface::{OneTable, Stage};
-use crate::error::Result;
-use crate::job::{Job, Method};
+use super::interface::{AnyTable, BoxFuture, Job, OneTable, Result, Stage, StageContext, WorkTable, frames};
+use crate::job::Method;
 use crate::operator::token_counts;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::{AnyTable, WorkTable, columns_of};
+use crate::pipeline::tables::columns_of;
 
 /// Counts shingles. The documents determine when it can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,19 +3,16 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col};
-use futures::future::BoxFuture;
 
 use super::duplicates::first_of_each_id;
-use super::interface::{OneTable, Stage};
+use super::interface::{
+    AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+};
 use super::supposed::{self, counts_shingles, is_sampled, is_supposed, share};
-use crate::error::Result;
-use crate::job::Job;
 use crate::operator::shingle_counts;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::tables::{AnyTable, WorkTable, columns_of, numbers};
-use crate::schema::{SourceTypes, carried};
+use crate::pipeline::tables::{columns_of, numbers};
+use crate::schema::carried;
 
 /// Counts shingles, never too few.
 pub(crate) struct ShingleCounts;
@@ -94,9 +91,6 @@ impl Stage for Suspects {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let (counts, share) = (cx.table(WorkTable::SHINGLE_COUNTS)?, share(cx.job)?);
             let documents =
                 counts.clone().aggregate(vec![], vec![sum(col("documents")).alias("documents")])?;
@@ -124,9 +118,6 @@ impl Stage for Frequent {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let (frequent, rows) = match is_supposed(cx) {
                 true => (supposed::frequent(cx).await?, cx.rows(WorkTable::TALLIES)),
                 false => {

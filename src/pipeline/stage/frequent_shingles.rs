@@ -1,16 +1,12 @@
 //! frequent_positions, frequent_shingles: the shingles that do not count, each with its words.
 
 use datafusion::prelude::col;
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
+use super::interface::{
+    AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, Table, WorkTable, frames,
+};
 use super::supposed::counts_shingles;
-use crate::error::{Error, Result};
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
-use crate::schema::Table;
+use crate::pipeline::tables::position_columns;
 
 /// Finds the texts that show the frequent shingles.
 pub(crate) struct FrequentPositions;
@@ -58,9 +54,6 @@ impl Stage for FrequentShingles {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             if !counts_shingles(cx.job) {
                 let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
                 return cx.run(self, 0, vec![kept]).await;

@@ -1,15 +1,9 @@
 //! group_pairs: the number of pairs of every two groups.
 
-use futures::future::BoxFuture;
-
-use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
-use crate::error::Result;
-use crate::job::Job;
+use super::interface::{
+    AnyTable, BYTES_OF_MEMBER, BoxFuture, Job, OneTable, Result, Stage, StageContext, Table, frames,
+};
 use crate::pipeline::by_group::{NAMES, own};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::AnyTable;
-use crate::schema::Table;
 
 /// Counts the pairs of every two groups.
 pub(crate) struct GroupPairs;
@@ -26,7 +20,7 @@ impl Stage for GroupPairs {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let documents = frames::mark::both(own(cx, cx.job)?, None, &NAMES)?;
+            let documents = frames::mark::both(own(cx)?, None, &NAMES)?;
             let frame = frames::by_group::group_pairs(cx.table(Table::Pairs)?, documents)?;
             let bytes = 4 * cx.rows(Table::Pairs) * BYTES_OF_MEMBER;
             cx.run(self, bytes, vec![frame]).await

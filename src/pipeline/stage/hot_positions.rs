@@ -1,11 +1,7 @@
 //! hot_positions: the positions of the texts of documents in hot buckets.
 
-use futures::future::BoxFuture;
-
-use super::interface::{OneTable, Stage};
-use crate::error::Result;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
+use super::interface::{AnyTable, BoxFuture, OneTable, Result, Stage, StageContext, WorkTable};
+use crate::pipeline::tables::position_columns;
 
 /// Finds the texts of documents of hot buckets.
 pub(crate) struct HotPositions;

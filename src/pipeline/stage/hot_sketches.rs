@@ -1,11 +1,7 @@
 //! hot_sketches: the sketches of documents in hot buckets, which are read several times.
 
-use futures::future::BoxFuture;
-
-use super::interface::{OneTable, Stage};
-use crate::error::Result;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, sketch_columns};
+use super::interface::{AnyTable, BoxFuture, OneTable, Result, Stage, StageContext, WorkTable};
+use crate::pipeline::tables::sketch_columns;
 
 /// Cuts the texts of hot buckets again.
 pub(crate) struct HotSketches;

@@ -1,13 +1,15 @@
-//! The interface of a stage.
+//! The interface of a stage, and the names that most stages are written with.
 
-use futures::future::BoxFuture;
+pub(super) use futures::future::BoxFuture;
 
-use crate::error::Result;
-use crate::job::Job;
+pub(super) use crate::error::{Error, Result};
+pub(super) use crate::job::Job;
 use crate::output::write::Rows;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::AnyTable;
+pub(super) use crate::pipeline::context::StageContext;
+pub(super) use crate::pipeline::frames;
+pub(super) use crate::pipeline::tables::{AnyTable, WorkTable};
 pub(super) use crate::pipeline::writes::{OneTable, Tables, Writes};
+pub(super) use crate::schema::{SourceTypes, Table};
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
 ///
@@ -19,7 +21,12 @@ pub(crate) trait Stage: Writes {
         true
     }
 
-    /// Writes its tables.
+    /// Whether a run that resumes calls [`Self::run`] although an earlier attempt wrote the tables: for what it checks or runs besides.
+    fn runs_again(&self) -> bool {
+        false
+    }
+
+    /// Writes its tables. A run that resumes takes over those of an earlier attempt instead.
     ///
     /// # Errors
     /// By kind: the data do not fit the job, storage fails, or the run was stopped.

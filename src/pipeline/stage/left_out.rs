@@ -3,17 +3,14 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
-use crate::error::{Error, Result};
-use crate::job::{Job, Source};
+use super::interface::{
+    AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+};
+use crate::job::Source;
 use crate::output::counts::Counts;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
-use crate::schema::SourceTypes;
+use crate::pipeline::tables::numbers;
 use crate::source;
 
 /// Counts the rows and files that are left out.

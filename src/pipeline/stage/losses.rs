@@ -6,25 +6,19 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
+use super::interface::{
+    AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
+};
 use super::removals::{loses_alone, roles};
-use crate::error::Result;
-use crate::job::Job;
 use crate::operator::losses::CountLosses;
 use crate::operator::{self, Operator};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::context::StageContext;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::tables::{AnyTable, WorkTable, columns_of};
-use crate::schema::SourceTypes;
+use crate::pipeline::tables::columns_of;
 
 /// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
 /// those of reference documents. (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
     let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let removals = match basis {
@@ -48,9 +42,6 @@ pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -
 }
 
 /// The others: [`roles`], (doc, shingles, ..) of their documents -> the columns of [`operator::losses::schema`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn counted(roles: DataFrame, sketches: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
     let sketches = sketches.select(vec![col("doc").alias("set"), col("shingles")])?;
     let sets = roles.join(sketches, JoinType::Inner, &["doc"], &["set"], None)?;
@@ -99,9 +90,6 @@ impl Stage for Losses {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let removals = cx.table(WorkTable::REMOVALS)?;
             let basis = Basis::of(cx.job);
             let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];

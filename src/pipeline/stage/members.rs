@@ -4,17 +4,15 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_KEY, BYTES_OF_MEMBER, OneTable, Stage};
-use crate::error::Result;
+use super::interface::{
+    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext,
+    Table, WorkTable, frames,
+};
 use crate::pipeline::by_group::{NAMES, own};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::frames::copies::{Rules, in_pairs};
 use crate::pipeline::frames::scores::needed;
-use crate::pipeline::tables::{AnyTable, WorkTable, id_column, numbers};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{id_column, numbers};
 
 /// (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) -> (id, doc,
 /// shingle_count, rep: UInt64, size: UInt64, reference: Boolean, group: Utf8), one row per document of such a group, and one per
@@ -76,7 +74,7 @@ impl Stage for Members {
         Box::pin(async move {
             let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
             let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
-            let documents = frames::mark::both(own(cx, cx.job)?, cx.reference_documents()?, &NAMES)?;
+            let documents = frames::mark::both(own(cx)?, cx.reference_documents()?, &NAMES)?;
             let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
             let bytes = count * BYTES_OF_MEMBER
                 + cx.bytes(WorkTable::COPIES)

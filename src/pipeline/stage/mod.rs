@@ -1,5 +1,6 @@
 //! The stages of a run, one a file: each has its name, its description, the tables that it writes with their columns,
-//! and the frames that make their rows.
+//! and the frames that make their rows. If a function from frames to frames does not say more, it fails only where a frame lacks its
+//! columns.
 //!
 //! `Stages::of` lists those of a job: `check` prints the list, a run walks through it, and progress counts it. Some
 //! stages are on no list, because only the data show that they are needed, such as the rounds that settle dense groups:

@@ -2,18 +2,13 @@
 
 use std::borrow::Cow;
 
-use futures::future::BoxFuture;
-
-use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
-use crate::error::Result;
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
+use super::interface::{
+    BYTES_OF_MEMBER, BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
+    frames,
+};
 use crate::pipeline::frames::copies::Rules;
 use crate::pipeline::frames::pairs::pairs;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::tables::WorkTable;
-use crate::schema::Table;
 
 /// A batch of pairs with their texts may have one part in this many of the bytes of a partition's rows: several of them
 /// wait for their passages at once, which no pool accounts for.

@@ -57,11 +57,8 @@ impl Stage for Passages {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let groups = match cx.job.has_groups() {
-                true => Some(by_group::own(cx, cx.job)?.select(vec![col("id"), col("group")])?),
+                true => Some(by_group::own(cx)?.select(vec![col("id"), col("group")])?),
                 false => None,
             };
             let texts = cx.own_texts_at(WorkTable::PASSAGE_POSITIONS).await?;

@@ -1,13 +1,8 @@
 //! positions: the positions of the texts of documents in candidates.
 
-use futures::future::BoxFuture;
-
-use super::interface::{OneTable, Stage};
-use crate::error::Result;
-use crate::job::Job;
+use super::interface::{AnyTable, BoxFuture, Job, OneTable, Result, Stage, StageContext, WorkTable};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
+use crate::pipeline::tables::position_columns;
 
 /// Finds the texts of candidates.
 pub(crate) struct Positions;

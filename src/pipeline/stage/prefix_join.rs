@@ -4,15 +4,11 @@
 use datafusion::prelude::col;
 
 use super::dense_candidates;
-use super::interface::Writes;
+use super::interface::{Result, StageContext, Table, WorkTable, Writes, frames};
 use super::pair_limit::{self, Population};
-use crate::error::Result;
 use crate::job::Compare;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::WorkTable;
+use crate::pipeline::by_group;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
-use crate::pipeline::{by_group, frames};
-use crate::schema::Table;
 
 /// Pairs documents by their rarest shingles in `stage`: all documents, or those of hot buckets, whose pairs are added to the
 /// `others`. Settles the dense groups among them.
@@ -41,7 +37,7 @@ pub(super) async fn by_prefixes(
     let (documents, join) = (cx.documents_to_join()?, cx.join().await?);
     let (frequencies, known) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
     let frame = frames::prefix::candidates(documents, frequencies, join, dense, known)?;
-    let mut frame = by_group::compared(cx, job, frame)?;
+    let mut frame = by_group::compared(cx, frame)?;
     if let Some(others) = others {
         frame = frame.union(cx.table(others)?)?.distinct()?;
     }

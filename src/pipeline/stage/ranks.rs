@@ -7,19 +7,18 @@ use datafusion::functions_aggregate::expr_fn::{bool_and, min};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
-use crate::error::Result;
+use super::interface::{
+    AnyTable, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext, Table,
+    WorkTable, frames,
+};
 use crate::job::{Compare, Preference};
-use crate::pipeline::context::StageContext;
+use crate::pipeline::by_group;
 use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::frames::{keep, merged};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
-use crate::pipeline::tables::{AnyTable, WorkTable, id_column, numbers};
-use crate::pipeline::{by_group, frames};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{id_column, numbers};
 
 /// (id, doc, shingle_count, rep, reference, ..), (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64, reference), one row per
 /// document: the representative of its shingle set, the root of its component, and its place there in the order of preferences,
@@ -131,7 +130,7 @@ pub(super) fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -
     let own = cx.table(Table::Documents)?.select(by_group::ordered(cx.job)?)?;
     let sets = cx.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
     let own = frames::with_columns(own, sets)?;
-    let (reference, before) = reference.clustered(cx, cx.job, &own)?;
+    let (reference, before) = reference.clustered(cx, &own)?;
     let own = own.with_column(BEFORE, before)?;
     let names = by_group::ordered_names(cx.job);
     let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", BEFORE]);
@@ -158,9 +157,9 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
 
 /// `members` of the outputs of `chain`, which are merged: with `before`, by which documents that these keep come before
 /// those that they remove.
-fn kept_first(members: DataFrame, chain: &Chain, cx: &StageContext<'_>) -> Result<DataFrame> {
+fn kept_first(members: DataFrame, chain: &Chain) -> Result<DataFrame> {
     let members = members.with_column(BEFORE, lit(0_u64))?;
-    frames::reference::placed(members, chain.removed(cx.session())?, 1)
+    frames::reference::placed(members, chain.removed()?, 1)
 }
 
 /// Orders the documents of each component.
@@ -193,7 +192,7 @@ impl Stage for Ranks {
                     with_reference(components, clustered(cx, reference)?, new, &order)?
                 }
                 (None, Some(chain)) => {
-                    of_merged(kept_first(members(cx, &order)?, chain, cx)?, components, &order)?
+                    of_merged(kept_first(members(cx, &order)?, chain)?, components, &order)?
                 }
                 (None, None) => ranks(members(cx, &order)?, components, &order)?,
             };

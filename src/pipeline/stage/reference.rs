@@ -4,20 +4,18 @@ use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{Stage, Tables, Writes, all, not_null, null};
+use super::interface::{
+    BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
+    frames, not_null, null,
+};
 use super::reference_duplicates::ReferenceDuplicates;
-use crate::error::{Error, Result};
-use crate::job::{self, Job, Method};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
+use crate::job::{self, Method};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::same_ids::{self, replaces};
 use crate::pipeline::reference::source::{SecondSource, refuse_same_keys};
-use crate::pipeline::tables::{WorkTable, id_column, list_column, numbers, signature_column};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{id_column, list_column, numbers, signature_column};
 
 /// Finds the reference documents that may match new ones.
 pub(crate) struct Reference;
@@ -90,6 +88,10 @@ impl Stage for Reference {
         job.against.is_some()
     }
 
+    fn runs_again(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match cx.reference {
@@ -105,8 +107,8 @@ async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &Referenc
     if cx.is_done(stage).await? {
         return cx.take_over(stage).await;
     }
-    same_ids::refuse(cx, cx.job, outputs.names(cx.session())?).await?;
-    let frame = marked(cx, outputs.documents(cx.session())?).await?.filter(col("may_match"))?;
+    same_ids::refuse(cx, outputs.names()?).await?;
+    let frame = marked(cx, outputs.documents()?).await?.filter(col("may_match"))?;
     let frame = match replaces(cx.job) {
         true => frames::reference::without(frame, cx.table(WorkTable::KEYS)?)?,
         false => frame,

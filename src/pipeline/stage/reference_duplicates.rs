@@ -1,15 +1,10 @@
 //! reference_duplicates: documents of a second source whose id an earlier one has.
 
-use futures::future::BoxFuture;
-
 use super::duplicates;
-use super::interface::{OneTable, Stage};
-use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job};
-use crate::pipeline::context::StageContext;
+use super::interface::{AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, WorkTable};
+use crate::job::DuplicateIds;
 use crate::pipeline::frames::duplicates::duplicates;
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::tables::{AnyTable, WorkTable};
 
 /// Finds documents of a second source whose id an earlier one has.
 pub(crate) struct ReferenceDuplicates;

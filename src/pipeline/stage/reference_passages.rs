@@ -39,9 +39,6 @@ impl Stage for ReferenceUnits {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
             let units = frames::spans::units(cx.searched_reference_texts().await?, by, &cx.job.shingle)?;
             let (new, count) = (cx.table(WorkTable::UNITS)?, cx.rows(WorkTable::UNITS));
@@ -62,9 +59,6 @@ impl Stage for ReferenceFingerprints {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let texts = cx.searched_reference_texts().await?;
             let fingerprints = frames::word_runs::fingerprints(texts, length_of(cx)?, &cx.job.shingle)?;
             let (new, count) = (cx.table(WorkTable::FINGERPRINTS)?, cx.rows(WorkTable::FINGERPRINTS));

@@ -6,25 +6,20 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, OneTable, Stage};
+use super::interface::{
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BoxFuture, Job, OneTable, Result, SourceTypes, Stage,
+    StageContext, WorkTable,
+};
 use super::represented::scores_of_components;
-use crate::error::Result;
-use crate::job::Job;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
-use crate::schema::SourceTypes;
+use crate::pipeline::tables::{numbers, position_columns};
 
 /// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a, shingles_b, ..)
 /// -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative has another
 /// one: `of_set`. `root` and `place` name the cluster, and `documents` counts the run's own documents that have the set. What the
 /// two share and have is null where they are not a pair.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let own = ranks
         .filter(!col("reference"))?
@@ -67,9 +62,6 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
 }
 
 /// [`removals`] -> the same and lossy: UInt64, the sets of the cluster that may lose something; null if none may.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn with_lossy(removed: DataFrame) -> Result<DataFrame> {
     let lossy = removed
         .clone()
@@ -100,9 +92,6 @@ pub(super) fn loses_alone() -> Expr {
 
 /// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count what is lost:
 /// those that their representatives may not contain, unless their scores say it, and these representatives. `doc` is a document that has the set.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
     let removals = removals.filter(may_lose().and(!loses_alone()))?;
     let role = when(col("shared").is_null(), lit(CHAINED)).otherwise(lit(PAIRED))?;

@@ -7,19 +7,18 @@ use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
+use super::interface::{
+    BYTES_OF_EDGE, BYTES_OF_KEY, BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Table, Tables,
+    WorkTable, Writes, all,
+};
 use super::ranks;
 use crate::clusters::Division;
-use crate::error::Result;
-use crate::job::{ClusterMethod, Compare, Job, Reference};
+use crate::job::{ClusterMethod, Compare, Reference};
 use crate::operator::represent::Represent;
 use crate::operator::{self, Operator};
-use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::copies::{Paired, Rules};
-use crate::pipeline::tables::{WorkTable, numbers};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::numbers;
 
 /// (set, root, rank, reference, ..) of documents, (a, b, shared, shingles_a, shingles_b, ..) -> (set: UInt64, root: UInt64, rank: UInt64,
 /// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
@@ -119,7 +118,7 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
         scores = scores.select(columns())?;
         if let Some(outputs) = reference.outputs() {
             count += outputs.chain.count(Table::Pairs);
-            scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
+            scores = scores.union(outputs.pairs(cx).await?.select(columns())?)?;
         }
         scores = ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;
     }

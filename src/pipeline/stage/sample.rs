@@ -2,19 +2,10 @@
 
 use datafusion::prelude::DataFrame;
 
-use super::interface::OneTable;
-use crate::error::Result;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
+use super::interface::{Result, StageContext, WorkTable, frames};
 use crate::pipeline::sketches::TextsToCut;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns, score_columns};
+use crate::pipeline::tables::{position_columns, score_columns};
 use crate::pipeline::verify::every_two;
-
-/// Finds the texts of a sample.
-struct SamplePositions;
-
-/// Compares every two documents of a sample.
-pub(crate) struct Sample;
 
 /// Compares every two of the documents with the keys `needed` (needed).
 pub(crate) async fn compare(cx: &StageContext<'_>, needed: DataFrame) -> Result<()> {
@@ -23,15 +14,15 @@ pub(crate) async fn compare(cx: &StageContext<'_>, needed: DataFrame) -> Result<
         None => {
             let wanted = TextsToCut { table: WorkTable::SAMPLE_POSITIONS, needed, bytes: 0 };
             cx.runner.expect(1);
-            cx.find(&SamplePositions, &wanted).await?;
+            cx.find(&WorkTable::SAMPLE_POSITIONS, &wanted).await?;
             cx.cut(wanted).await?
         }
     };
-    let pairs = match cx.is_done(&Sample).await? {
+    let pairs = match cx.is_done(&WorkTable::SAMPLE).await? {
         true => Vec::new(),
         false => every_two(cx, documents).await?,
     };
-    cx.run_further(&Sample, 0, pairs).await
+    cx.run_further(&WorkTable::SAMPLE, 0, pairs).await
 }
 
 impl WorkTable {
@@ -39,14 +30,4 @@ impl WorkTable {
     pub(crate) const SAMPLE_POSITIONS: Self = Self::new("sample_positions", position_columns);
     /// Pairs of a sample that reach the threshold.
     pub(crate) const SAMPLE: Self = Self::new("sample", score_columns);
-}
-
-impl OneTable for SamplePositions {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::SAMPLE_POSITIONS);
-    const WHAT: &'static str = "find the texts of a sample";
-}
-
-impl OneTable for Sample {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::SAMPLE);
-    const WHAT: &'static str = "estimate how many pairs there are";
 }

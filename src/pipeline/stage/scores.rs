@@ -3,22 +3,20 @@
 use std::borrow::Cow;
 
 use arrow::array::RecordBatch;
-use futures::future::BoxFuture;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{
+    BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all, frames,
+};
 use super::pair_limit;
-use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::job::Method;
 use crate::operator::score;
 use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::by_group;
 use crate::pipeline::candidate_pairs::{CandidatePairs, of_sides};
-use crate::pipeline::context::StageContext;
 use crate::pipeline::frames::copies::without_copies;
 use crate::pipeline::reference::chain::Chain;
-use crate::pipeline::tables::{WorkTable, score_columns};
+use crate::pipeline::tables::score_columns;
 use crate::pipeline::verify::{every_two, verify};
-use crate::pipeline::{by_group, frames};
-use crate::schema::Table;
 
 /// Scores the candidates; every two documents, if the job's method has no candidates.
 pub(crate) struct Scores;
@@ -40,14 +38,13 @@ async fn of_all(cx: &StageContext<'_>) -> Result<()> {
 
 /// Takes the scores of the merged outputs, of documents that no later run replaced.
 async fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<()> {
-    let session = cx.session();
     let frame = match earlier.replaced() {
-        false => frames::merged::scores(earlier.pairs(session)?, cx.table(WorkTable::COPIES)?)?,
+        false => frames::merged::scores(earlier.pairs()?, cx.table(WorkTable::COPIES)?)?,
         true => {
             let columns = by_group::copies(cx.job);
             let there = cx.table(Table::Documents)?.select(columns.clone())?;
             let representatives = frames::merged::representatives(there)?;
-            frames::merged::in_order(earlier.pairs_of_groups(session, &columns, None, representatives)?)?
+            frames::merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)?
         }
     };
     cx.run(&Scores, 0, vec![frame]).await
@@ -82,6 +79,10 @@ impl Writes for Scores {
 }
 
 impl Stage for Scores {
+    fn runs_again(&self) -> bool {
+        true
+    }
+
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             if let Some(earlier) = cx.input.merged() {

@@ -2,18 +2,14 @@
 
 use arrow::array::RecordBatch;
 use datafusion::prelude::col;
-use futures::future::BoxFuture;
 
 use super::duplicates::first_of_each_id;
-use super::interface::{OneTable, Stage};
+use super::interface::{
+    AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, WorkTable, frames,
+};
 use super::supposed::is_sampled;
-use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::operator::tally;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::frames::supposed::SHARE;
-use crate::pipeline::tables::{AnyTable, WorkTable};
 
 /// Counts shingles in a sample of the documents.
 pub(crate) struct ShingleSample;
@@ -33,9 +29,6 @@ impl Stage for ShingleSample {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let none = || cx.session().read_batch(RecordBatch::new_empty(tally::supposed_schema()));
             let documents = cx.input.sample(cx.session(), cx.job, SHARE).await?;
             let documents = documents.ok_or_else(|| Error::bug("there is no source to read texts from"))?;

@@ -4,18 +4,16 @@ use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::DataFrame;
-use futures::future::BoxFuture;
 
 use super::duplicates::first_of_each_id;
-use super::interface::{Stage, Tables, Writes, not_null, null};
+use super::interface::{
+    BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
+    frames, not_null, null,
+};
 use super::supposed::is_supposed;
-use crate::error::{Error, Result};
-use crate::job::{Input, Job, Method, Reuse, ShingleHash};
+use crate::job::{Input, Method, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::tables::{WorkTable, list_column, numbers, sketch_columns};
-use crate::schema::{SourceTypes, Table};
+use crate::pipeline::tables::{list_column, numbers, sketch_columns};
 
 /// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output
 /// already have all of these.
@@ -115,9 +113,6 @@ pub(super) fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u6
 
 /// Reads the documents that the first sketches left.
 async fn of_doubtful(stage: &Sketches, cx: &StageContext<'_>) -> Result<()> {
-    if cx.is_done(stage).await? {
-        return cx.take_over(stage).await;
-    }
     let texts = cx.own_at(WorkTable::DOUBTFUL, Some(&cx.job.shingle)).await?;
     let mut sketches = Vec::with_capacity(texts.len());
     for texts in texts {

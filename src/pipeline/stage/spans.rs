@@ -27,9 +27,6 @@ impl Stage for Spans {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let spans = match cx.job.passages {
                 Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
                 Some(Passages::Units { .. }) | None => {

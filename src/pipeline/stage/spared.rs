@@ -4,25 +4,19 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use futures::future::BoxFuture;
 
-use super::interface::{BYTES_OF_MEMBER, OneTable, Stage};
+use super::interface::{
+    AnyTable, BYTES_OF_MEMBER, BoxFuture, Job, OneTable, Result, Stage, StageContext, Table, WorkTable,
+};
 use super::losses::{containment, is_spared};
 use super::represented::copies_are_pairs;
-use crate::error::Result;
-use crate::job::{ClusterMethod, Job};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable};
-use crate::schema::Table;
+use crate::job::ClusterMethod;
 
 /// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, ..) of groups of copies, (set, shared,
 /// shingles, of_shingles, ..) of what is lost -> the columns of `schemas/spared.toml`.
 ///
 /// A document that does not represent its cluster is spared if it is not paired with the representative, or if that has a share of
 /// its shingles less than `contained`. `copies_are_pairs` is that of [`super::clusters::clusters`].
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn spared(
     documents: DataFrame,
     sets: DataFrame,

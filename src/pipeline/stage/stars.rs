@@ -16,20 +16,15 @@
 //! join is by sorting: both sides may spill, and it holds one row of the aggregation's side at a time. A node may have
 //! any number of neighbours.
 
-use std::borrow::Cow;
-
 use arrow::array::RecordBatch;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::functions_aggregate::expr_fn::{min, sum};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::interface::{Tables, Writes, all};
-use crate::error::Result;
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
+use super::interface::{Result, StageContext, WorkTable};
 use crate::pipeline::frames::joined_by_sorting;
-use crate::pipeline::tables::{WorkTable, named, numbers};
+use crate::pipeline::tables::numbers;
 
 /// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
 ///
@@ -132,18 +127,13 @@ pub fn components(edges: DataFrame) -> Result<DataFrame> {
     Ok(edges.select(vec![col("high").alias("doc"), col("low").alias("root")])?.union(roots)?)
 }
 
-/// A half of a round: every node's higher neighbours are joined with its least one.
-pub(crate) struct LargeStar(u32);
-
-/// The other half: every node's lower neighbours are joined with its least one.
-pub(crate) struct SmallStar(u32);
-
 const LARGE: &str = "large_star";
 const SMALL: &str = "small_star";
-const TEXT: &str = "find which documents are connected by scores";
 
 impl WorkTable {
+    /// A half of a round: every node's higher neighbours are joined with its least one.
     const LARGE_STAR: Self = Self::new(LARGE, |_| numbers(["high", "low"]));
+    /// The other half: every node's lower neighbours are joined with its least one.
     const SMALL_STAR: Self = Self::new(SMALL, |_| numbers(["high", "low"]));
 }
 
@@ -154,12 +144,12 @@ pub(super) async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Resul
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
     // Whether the table that it starts from exists.
-    let mut has_before = take_over(cx, &SmallStar(round - 1)).await?;
+    let mut has_before = take_over(cx, WorkTable::SMALL_STAR.of_round(round - 1)).await?;
     loop {
-        let (large, small) = (LargeStar(round), SmallStar(round));
-        let before = WorkTable::SMALL_STAR.of_round(round - 1);
-        if !take_over(cx, &small).await? {
-            if !take_over(cx, &large).await? {
+        let [before, small] = [round - 1, round].map(|round| WorkTable::SMALL_STAR.of_round(round));
+        let large = WorkTable::LARGE_STAR.of_round(round);
+        if !take_over(cx, small).await? {
+            if !take_over(cx, large).await? {
                 if round > 1 && !has_before {
                     // The last round of an earlier run is damaged, and the table that it started from is gone.
                     round = 1;
@@ -171,16 +161,15 @@ pub(super) async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Resul
                 };
                 cx.run_further(&large, 0, vec![large_star(of)?]).await?;
             }
-            let of = cx.table(WorkTable::LARGE_STAR.of_round(round))?;
+            let of = cx.table(large)?;
             cx.run_further(&small, 0, vec![small_star(of)?]).await?;
         }
-        let after = WorkTable::SMALL_STAR.of_round(round);
-        let done = has_before && is_same(cx, before, after).await?;
+        let done = has_before && is_same(cx, before, small).await?;
         cx.runner.remove(&large.name()).await;
-        cx.runner.remove(&SmallStar(round - 1).name()).await;
+        cx.runner.remove(&before.name()).await;
         if done {
             tracing::info!(rounds = round, "connected components were found");
-            return Ok((cx.table(after)?, cx.bytes(after)));
+            return Ok((cx.table(small)?, cx.bytes(small)));
         }
         (has_before, round) = (true, round + 1);
     }
@@ -193,11 +182,11 @@ fn round_of(stage: &str) -> Option<u32> {
 }
 
 /// Takes over a half of a round of an earlier run. Returns whether it exists.
-async fn take_over(cx: &StageContext<'_>, half: &dyn Writes) -> Result<bool> {
-    if !cx.is_done(half).await? {
+async fn take_over(cx: &StageContext<'_>, half: WorkTable) -> Result<bool> {
+    if !cx.is_done(&half).await? {
         return Ok(false);
     }
-    cx.run_further(half, 0, Vec::new()).await?;
+    cx.run_further(&half, 0, Vec::new()).await?;
     Ok(true)
 }
 
@@ -210,42 +199,14 @@ async fn is_same(cx: &StageContext<'_>, before: WorkTable, after: WorkTable) -> 
     Ok(sums(before).await? == sums(after).await?)
 }
 
-impl Writes for LargeStar {
-    fn name(&self) -> Cow<'static, str> {
-        named(LARGE, Some(self.0))
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        TEXT.into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::LARGE_STAR.of_round(self.0))
-    }
-}
-
-impl Writes for SmallStar {
-    fn name(&self) -> Cow<'static, str> {
-        named(SMALL, Some(self.0))
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        TEXT.into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::SMALL_STAR.of_round(self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn halves_of_rounds_are_recognised_by_their_names() {
-        assert_eq!(round_of(&LargeStar(12).name()), Some(12));
-        assert_eq!(round_of(&SmallStar(1).name()), Some(1));
+        assert_eq!(round_of(&WorkTable::LARGE_STAR.of_round(12).name()), Some(12));
+        assert_eq!(round_of(&WorkTable::SMALL_STAR.of_round(1).name()), Some(1));
         for other in ["components", "set_hash_1", "large_star", "small_star_"] {
             assert_eq!(round_of(other), None, "{other}");
         }

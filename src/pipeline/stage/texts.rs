@@ -2,14 +2,11 @@
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::col;
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
-use crate::error::Result;
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
-use crate::schema::SourceTypes;
+use super::interface::{
+    AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
+};
+use crate::pipeline::tables::position_columns;
 
 /// Finds the texts of documents in pairs.
 pub(crate) struct TextPositions;
@@ -61,11 +58,6 @@ impl Stage for Texts {
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            match cx.is_done(self).await? {
-                true => cx.take_over(self).await,
-                false => cx.run(self, 0, cx.texts().await?).await,
-            }
-        })
+        Box::pin(async move { cx.run(self, 0, cx.texts().await?).await })
     }
 }

@@ -59,9 +59,6 @@ impl Stage for Units {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
             let units = frames::spans::units(cx.searched_texts().await?, by, &cx.job.shingle)?;
             cx.run_in_parts(self, 0, cx.parts_of_source(), units).await

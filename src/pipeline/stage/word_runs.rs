@@ -89,9 +89,6 @@ impl Stage for Fingerprints {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let fingerprints =
                 frames::word_runs::fingerprints(cx.searched_texts().await?, length_of(cx)?, &cx.job.shingle)?;
             cx.run_in_parts(self, 0, cx.parts_of_source(), fingerprints).await
@@ -150,9 +147,6 @@ impl Stage for Windows {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            if cx.is_done(self).await? {
-                return cx.take_over(self).await;
-            }
             let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
             let windows = |texts, of_reference| {
                 frames::word_runs::windows(texts, hits.clone(), length_of(cx)?, &cx.job.shingle, of_reference)

@@ -10,12 +10,12 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use crate::apply;
 use crate::cli::support::errors::sentences;
 use crate::cli::support::{http, record, senders};
-use crate::engine::Progress;
+use crate::engine::{Both, Progress};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::pipeline::Outcome;
-use crate::telemetry::{Failure, Recorded, Request, Settings, Stages, of_application, of_job, of_run};
+use crate::telemetry::{Failure, Recorded, Request, Settings, of_application, of_job, of_run};
 
 /// The time limit of a request, so that its own error comes before the end of the wait for all senders.
 const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
@@ -47,7 +47,7 @@ pub(in crate::cli) fn begin(command: &str, run_id: Option<&str>) {
 /// Progress whose stages become spans too.
 pub(in crate::cli) fn watched(shown: Arc<dyn Progress>) -> Arc<dyn Progress> {
     match current() {
-        Some(recorded) => Arc::new(Stages { recorded, shown }),
+        Some(recorded) => Arc::new(Both(recorded, shown)),
         None => shown,
     }
 }
