@@ -91,6 +91,16 @@ impl RowSet {
         })
     }
 
+    /// The first run of wanted rows from `row` on, with the gaps in it that are shorter than `gap` rows.
+    pub(crate) fn near_run(&self, row: u64, gap: u64) -> Option<Range<u64>> {
+        let start = self.next(row)?;
+        let mut end = start + 1;
+        while let Some(next) = self.next(end).filter(|next| next - end < gap) {
+            end = next + 1;
+        }
+        Some(start..end)
+    }
+
     /// The first row from `row` on, and inside of the words, whose bit is set in its word mapped by `seen`.
     fn find(&self, row: u64, seen: impl Fn(u64) -> u64) -> Option<u64> {
         let row = row.max(self.first);
@@ -220,6 +230,14 @@ mod tests {
                 (set.within(start..start + length), rows.range(start..start + length).copied().collect()),
             ] {
                 prop_assert_eq!(set.runs().flatten().collect::<BTreeSet<_>>(), rows.clone());
+                // Rows are near if fewer than three others are between them.
+                let mut near: BTreeSet<u64> = rows.clone();
+                for (one, next) in rows.iter().zip(rows.iter().skip(1)) {
+                    near.extend((*one..*next).filter(|_| next - one <= 3));
+                }
+                let mut from = 0;
+                let near_runs = std::iter::from_fn(|| set.near_run(from, 3).inspect(|run| from = run.end));
+                prop_assert_eq!(near_runs.flatten().collect::<BTreeSet<_>>(), near);
                 prop_assert_eq!(set.others(400).runs().flatten().count(), 400 - rows.len());
                 prop_assert_eq!(&set.union(&set.others(400)), &RowSet::default().others(400));
                 prop_assert!(set.runs().zip(set.runs().skip(1)).all(|(a, b)| a.end < b.start), "runs are longest");

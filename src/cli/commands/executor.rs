@@ -94,7 +94,7 @@ impl Executor {
             work_dir: self.work_dir.clone(),
             wait: self.wait,
         };
-        allocator::give_back(self.memory);
+        allocator::give_back(self.memory, vcores);
         let runtime = roles::runtime()?;
         let (host, port) = &self.scheduler;
         let listening = |address: SocketAddr| {

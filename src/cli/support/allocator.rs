@@ -3,6 +3,12 @@
 //! Left alone, glibc keeps up to 64 MiB of freed memory for each of its arenas, eight for each core: it raises both of its
 //! thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a budget of 512 MiB held up
 //! to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program sets stay as they are.
+//!
+//! Two further things keep freed memory. A thread takes from the arenas that others use no more, so each of them grows to the largest
+//! need that a thread has had: there is one for each thread that computes, and those that wait for files share them. And what is free in
+//! the middle of an arena stays there, so it is returned in intervals.
+
+use std::time::Duration;
 
 /// The budget divided by this: larger blocks are mapped one by one, and each is returned when it is freed.
 const MAPPED_PART: u64 = 128;
@@ -14,10 +20,25 @@ const FREE_PART: u64 = 32;
 /// and clearing memory takes time.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// Makes glibc's allocator return freed memory to the system, for a budget of `memory` bytes. Other allocators are unchanged.
-pub(in crate::cli) fn give_back(memory: u64) {
+/// How often memory that is free inside of arenas is returned.
+const RETURNED_EVERY: Duration = Duration::from_secs(2);
+
+/// Makes glibc's allocator return freed memory to the system, for a budget of `memory` bytes and so many threads. Other allocators are
+/// unchanged.
+pub(in crate::cli) fn give_back(memory: u64, threads: usize) {
     let (mapped, free) = thresholds(memory);
-    set(mapped, free);
+    set(mapped, free, i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
+}
+
+/// Returns what is free inside of arenas, in intervals and without end.
+pub(in crate::cli) async fn give_back_in_intervals() {
+    loop {
+        tokio::time::sleep(RETURNED_EVERY).await;
+        // It may take some milliseconds.
+        if tokio::task::spawn_blocking(trim).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Bytes from which on a block is mapped alone, and bytes that may lie free at the end of an arena.
@@ -27,19 +48,29 @@ fn thresholds(memory: u64) -> (i32, i32) {
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn set(mapped: i32, free: i32) {
-    let options = [(libc::M_MMAP_THRESHOLD, mapped), (libc::M_TRIM_THRESHOLD, free)];
-    for (option, bytes) in options {
+fn set(mapped: i32, free: i32, arenas: i32) {
+    let options =
+        [(libc::M_MMAP_THRESHOLD, mapped), (libc::M_TRIM_THRESHOLD, free), (libc::M_ARENA_MAX, arenas)];
+    for (option, value) in options {
         // SAFETY: `mallopt` takes two numbers, and may be called at any time and from any thread.
-        let taken = unsafe { libc::mallopt(option, bytes) };
+        let taken = unsafe { libc::mallopt(option, value) };
         if taken == 0 {
-            tracing::debug!(option, bytes, "the allocator does not take this threshold");
+            tracing::debug!(option, value, "the allocator does not take this setting");
         }
     }
 }
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn trim() {
+    // SAFETY: `malloc_trim` takes a number of bytes that stay free, and may be called at any time and from any thread.
+    unsafe { libc::malloc_trim(0) };
+}
+
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn set(_mapped: i32, _free: i32) {}
+fn trim() {}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn set(_mapped: i32, _free: i32, _arenas: i32) {}
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +119,7 @@ mod tests {
         fn in_a_process_of_its_own() {
             let Ok(gives_back) = std::env::var(INSIDE) else { return };
             if gives_back == "yes" {
-                give_back(256 << 20);
+                give_back(256 << 20, 2);
             }
             // What raises glibc's own thresholds, as one large buffer of a run does.
             drop(vec![1_u8; 31 << 20]);

@@ -60,12 +60,13 @@ impl Work {
                 memory >> 20
             );
         }
-        allocator::give_back(engine.memory);
+        allocator::give_back(engine.memory, threads);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();
         let runtime = built(&mut builder)?;
         let stop = CancellationToken::new();
         runtime.spawn(stop_on_signal(stop.clone()));
+        runtime.spawn(allocator::give_back_in_intervals());
         Ok(Self { runtime: Some(runtime), stop })
     }
 

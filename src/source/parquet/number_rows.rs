@@ -68,7 +68,10 @@ impl Description for NumberRows {
         }
         let partition_columns = self.chunks.first().map_or(0, |chunk| chunk.partitions.len());
         let schema = numbered_schema(values.iter().map(|f| f.data_type()), partition_columns);
-        Ok(Shape::in_partitions_of(input, schema).row_by_row())
+        let shape = Shape::in_partitions_of(input, schema);
+        // Where not all rows are wanted, some are read that are not.
+        let reads_all = self.chunks.iter().all(|chunk| chunk.wanted.is_none());
+        Ok(if reads_all { shape.row_by_row() } else { shape })
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> DfResult<Batches> {

@@ -1,10 +1,13 @@
 //! Chunks of files, and the positions of their rows, which are counted as they come.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringViewBuilder, UInt64Builder,
+    Array, ArrayBuilder, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch,
+    RecordBatchOptions, StringViewBuilder, UInt64Builder,
 };
+use arrow::compute::filter;
 use arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -50,6 +53,17 @@ pub(crate) struct WantedRows {
     pub file_rows: u64,
 }
 
+/// Gaps of fewer rows between wanted ones are read with them. The reader of Parquet decodes such gaps in any case, and each run of rows
+/// takes memory for as long as the plan is there: without this, 32 bytes for each wanted row.
+const READ_GAP: u64 = 32;
+
+impl WantedRows {
+    /// The first run of rows from `row` on that is read.
+    pub(super) fn next_read(&self, row: u64) -> Option<Range<u64>> {
+        self.rows.near_run(row, READ_GAP)
+    }
+}
+
 impl Chunk {
     /// The number of rows that are read; `None` if it is not known before.
     pub(super) fn expected(&self) -> Option<u64> {
@@ -83,12 +97,14 @@ pub(super) struct Numbering {
     last_batch: usize,
     /// The position after the last row.
     next_row: u64,
+    /// The end of the run of rows that is being read, where not all are.
+    run_end: u64,
 }
 
 impl Numbering {
     /// The beginning of a partition that reads `chunks` in this `order`.
     pub(super) fn new(chunks: Arc<[Chunk]>, order: Vec<u32>, batch_rows: usize, schema: SchemaRef) -> Self {
-        Self { chunks, order, batch_rows, schema, at: None, last_batch: 0, next_row: 0 }
+        Self { chunks, order, batch_rows, schema, at: None, last_batch: 0, next_row: 0, run_end: 0 }
     }
 
     /// The partition's chunks.
@@ -118,45 +134,64 @@ impl Numbering {
         let partition_columns = self.chunks.first().map_or(0, |chunk| chunk.partitions.len());
         let mut partitions: Vec<_> =
             (0..partition_columns).map(|_| StringViewBuilder::with_capacity(rows)).collect();
+        let mut kept = BooleanBufferBuilder::new(rows);
         let mut row = 0;
         while row < rows {
             let index = indices.value(row);
             let run = indices.values()[row..].iter().take_while(|i| **i == index).count();
             let seen = self.enter(index)?;
             let chunk = self.chunk(index)?;
-            sources.try_append_value_n(&*chunk.source, run)?;
-            names.try_append_value_n(&*chunk.name, run)?;
-            for (builder, value) in partitions.iter_mut().zip(&chunk.partitions) {
-                match value {
-                    Some(value) => builder.try_append_value_n(value, run)?,
-                    None => (0..run).for_each(|_| builder.append_null()),
-                }
-            }
-            let mut next = if seen == 0 { chunk.first_row } else { self.next_row };
+            let (mut next, mut run_end) = match seen {
+                0 => (chunk.first_row, 0),
+                _ => (self.next_row, self.run_end),
+            };
+            let before = positions.len();
             match &chunk.wanted {
                 None => {
                     for position in next..next + run as u64 {
                         positions.append_value(position);
                     }
+                    kept.append_n(run, true);
                     next += run as u64;
                 }
                 Some(wanted) => {
                     for _ in 0..run {
-                        let Some(position) = wanted.rows.next(next) else {
-                            let why = format!("{} has more rows than were wanted", chunk.source);
-                            return Err(Error::bug(why).into());
-                        };
-                        positions.append_value(position);
-                        next = position + 1;
+                        if next >= run_end {
+                            let Some(read) = wanted.next_read(next) else {
+                                let why = format!("{} has more rows than were wanted", chunk.source);
+                                return Err(Error::bug(why).into());
+                            };
+                            (next, run_end) = (read.start, read.end);
+                        }
+                        let is_wanted = wanted.rows.contains(next);
+                        if is_wanted {
+                            positions.append_value(next);
+                        }
+                        kept.append(is_wanted);
+                        next += 1;
                     }
                 }
             }
-            self.next_row = next;
-            self.at = Some((index, seen + run as u64));
+            let count = positions.len() - before;
+            sources.try_append_value_n(&*chunk.source, count)?;
+            names.try_append_value_n(&*chunk.name, count)?;
+            for (builder, value) in partitions.iter_mut().zip(&chunk.partitions) {
+                match value {
+                    Some(value) => builder.try_append_value_n(value, count)?,
+                    None => (0..count).for_each(|_| builder.append_null()),
+                }
+            }
+            (self.next_row, self.run_end) = (next, run_end);
+            self.at = Some((index, seen + count as u64));
             row += run;
         }
         if rows > 0 {
             self.last_batch = rows;
+        }
+        let kept = BooleanArray::new(kept.build(), None);
+        let rows = positions.len();
+        if rows < kept.len() {
+            columns = columns.iter().map(|column| filter(column, &kept)).collect::<Result<_, _>>()?;
         }
         columns.push(Arc::new(sources.finish()) as ArrayRef);
         columns.push(Arc::new(names.finish()));

@@ -189,7 +189,7 @@ pub(crate) fn pinned_scan(
 fn row_selection(wanted: &WantedRows) -> RowSelection {
     let mut selectors = Vec::new();
     let mut at = 0;
-    for run in wanted.rows.runs() {
+    while let Some(run) = wanted.next_read(at) {
         selectors.push(RowSelector::skip((run.start - at) as usize));
         selectors.push(RowSelector::select((run.end - run.start) as usize));
         at = run.end;
