@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
             if table == Table::Dictionary && !finished.manifest().tables.contains_key(table.name()) {
                 continue;
             }
-            match finished.table(table).await {
+            match finished.table(table) {
                 Ok(frame) => {
                     if let Err(error) = frame.collect().await {
                         answered(&Error::from(error));

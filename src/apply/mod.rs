@@ -97,14 +97,9 @@ pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Sou
 /// [`Kind::Job`](crate::error::Kind::Job) where `to` holds something else or overlaps with what is read;
 /// [`Kind::Input`](crate::error::Kind::Input) where a file or the storage fails, or another process took the folder. Where one
 /// writes there, waits for its end. What was finished is used by the next attempt.
-pub async fn apply(
-    engine: &dyn Engine,
-    opened: Opened,
-    to: &str,
-    settings: Settings,
-    control: &RunControl,
-) -> Result<Outcome> {
+pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunControl) -> Result<Outcome> {
     let session = engine.session();
+    let settings = opened.settings;
     let fingerprint = settings.fingerprint(&opened.stored);
     let target = Layout::open(session, to)?.written_by(&fingerprint);
     for (job, listed) in &opened.sources {
@@ -145,7 +140,6 @@ pub async fn apply(
         target: &target,
         records: &records,
         claim: &claim,
-        settings,
         fingerprint,
         kept_schema,
         control,
@@ -172,7 +166,6 @@ struct Attempted<'a> {
     /// Its folder of records.
     records: &'a Layout,
     claim: &'a Claim,
-    settings: Settings,
     fingerprint: String,
     /// The columns of the Delta table of documents that stay; none where it is not to be one.
     kept_schema: Option<SchemaRef>,
@@ -201,11 +194,11 @@ impl Attempted<'_> {
         let stages = (self.records, self.claim);
         let runner =
             Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
-        let stages = decide::tables(&self.opened.stored, self.settings) + 1;
+        let stages = decide::tables(&self.opened.stored, self.opened.settings) + 1;
         runner.expect(stages);
         let inputs = (&self.opened.stored, self.opened.sources.as_slice());
         let Decided { removed, rejected, annotations, removed_spans, passages, sizes } =
-            decide::decide(inputs, self.settings, self.records, &runner).await?;
+            decide::decide(inputs, self.opened.settings, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
             expected: expected(file.path()),
@@ -216,7 +209,7 @@ impl Attempted<'_> {
         let rewrite = Rewrite {
             parts: [].into(),
             target: self.target.absolute(),
-            rejects: self.settings.rejects,
+            rejects: self.opened.settings.rejects,
             fingerprint: self.fingerprint.clone(),
             rejected,
             removed: removed.clone(),
@@ -256,16 +249,16 @@ impl Attempted<'_> {
             output,
             origins: self.opened.stored.origins(),
             id,
-            rejects: self.settings.rejects,
-            annotate: self.settings.annotate,
-            tables: self.settings.tables,
+            rejects: self.opened.settings.rejects,
+            annotate: self.opened.settings.annotate,
+            tables: self.opened.settings.tables,
             counts,
             files: done.files,
             removed: removed.into_iter().map(in_result).collect(),
             removed_spans: removed_spans.into_iter().map(in_result).collect(),
-            passages: self.settings.passages,
+            passages: self.opened.settings.passages,
             passage_counts: passages,
-            columns: self.settings.columns,
+            columns: self.opened.settings.columns,
             sizes,
             warnings,
         };

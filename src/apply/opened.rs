@@ -20,6 +20,7 @@ pub struct Opened {
     pub(super) stored: Stored,
     /// The jobs that read the documents, with their files: one, or those of all outputs that this one is merged from.
     pub(super) sources: Vec<(Job, Listed)>,
+    pub(super) settings: Settings,
 }
 
 impl Opened {
@@ -46,7 +47,7 @@ impl Opened {
         if let Some(contained) = settings.contained {
             losses::refuse(&stored, contained).await?;
         }
-        let opened = Self { stored, sources };
+        let opened = Self { stored, sources, settings };
         passages::refuse((&opened.stored, &opened.sources), settings).await?;
         Ok(opened)
     }
@@ -81,8 +82,8 @@ impl Opened {
     ///
     /// # Errors
     /// As [`alarms::check`].
-    pub async fn check_alarms(&self, settings: Settings, alarms: Alarms, may_fail: bool) -> Result<()> {
-        let bounds = alarms::Bounds { alarms, may_fail, contained: settings.contained };
+    pub async fn check_alarms(&self, alarms: Alarms, may_fail: bool) -> Result<()> {
+        let bounds = alarms::Bounds { alarms, may_fail, contained: self.settings.contained };
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
@@ -90,22 +91,22 @@ impl Opened {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn losses(&self, settings: Settings) -> Result<Losses> {
-        losses::losses(&self.stored, settings.contained).await
+    pub async fn losses(&self) -> Result<Losses> {
+        losses::losses(&self.stored, self.settings.contained).await
     }
 
     /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and writes nothing.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn counts(&self, settings: Settings, passages: PassageCounts) -> Result<Counts> {
+    pub async fn counts(&self, passages: PassageCounts) -> Result<Counts> {
         let counts = decisions::counts(&self.stored).await?.into_values();
         let mut all = counts.fold(Counts::default(), Counts::plus);
         let left_out = self.stored.manifest().counts.rows_left_out();
         all.read += left_out;
         all.kept += left_out;
-        if !settings.annotate {
-            let removed = decisions::removed_ids(&self.stored, settings.contained)?;
+        if !self.settings.annotate {
+            let removed = decisions::removed_ids(&self.stored, self.settings.contained)?;
             all.removed = removed.count().await? as u64;
             all.kept -= all.removed;
         }
@@ -119,42 +120,42 @@ impl Opened {
     ///
     /// # Errors
     /// When a table or the source cannot be read.
-    pub async fn passages(&self, settings: Settings) -> Result<PassageCounts> {
-        if settings.passages == Passages::Leave {
+    pub async fn passages(&self) -> Result<PassageCounts> {
+        if self.settings.passages == Passages::Leave {
             return Ok(PassageCounts::default());
         }
-        let short = self.short(settings).await?;
-        let spans = passages::removed_spans(&self.stored, settings, short.clone())?;
+        let short = self.short().await?;
+        let spans = passages::removed_spans(&self.stored, self.settings, short.clone())?;
         passages::counts(spans, short).await
     }
 
     /// The documents that would become too short; `None` if such documents stay.
-    async fn short(&self, settings: Settings) -> Result<Option<DataFrame>> {
-        let Passages::Drop { min_words } = settings.passages else { return Ok(None) };
+    async fn short(&self) -> Result<Option<DataFrame>> {
+        let Passages::Drop { min_words } = self.settings.passages else { return Ok(None) };
         let inputs = (&self.stored, self.sources.as_slice());
-        passages::short(inputs, settings, min_words).await.map(Some)
+        passages::short(inputs, self.settings, min_words).await.map(Some)
     }
 
     /// The documents that would get columns; `None` if none are added. Reads what [`Self::passages`] reads, and writes nothing.
     ///
     /// # Errors
     /// When a table or the source cannot be read.
-    pub async fn sizes(&self, settings: Settings) -> Result<Option<SizeCounts>> {
-        if settings.columns.is_empty() {
+    pub async fn sizes(&self) -> Result<Option<SizeCounts>> {
+        if self.settings.columns.is_empty() {
             return Ok(None);
         }
-        let short = self.short(settings).await?;
-        sizes::counts(&self.stored, settings, short).await.map(Some)
+        let short = self.short().await?;
+        sizes::counts(&self.stored, self.settings, short).await.map(Some)
     }
 
     /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn first_removed(&self, settings: Settings, most: usize) -> Result<Vec<RecordBatch>> {
+    pub async fn first_removed(&self, most: usize) -> Result<Vec<RecordBatch>> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
-        let removed = removed(&self.stored, group, settings.contained)?;
+        let removed = removed(&self.stored, group, self.settings.contained)?;
         let first = removed.sort(by_place)?.limit(0, Some(most))?;
         Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
     }
@@ -163,10 +164,10 @@ impl Opened {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn groups(&self, settings: Settings) -> Result<Option<Vec<GroupCounts>>> {
+    pub async fn groups(&self) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
-        groups::counts(&self.stored, group, settings).await.map(Some)
+        groups::counts(&self.stored, group, self.settings).await.map(Some)
     }
 }
 

@@ -1,15 +1,13 @@
 //! What an output has of the sets that were drawn.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::JoinType;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
-use super::sets::Sets;
+use super::sets::{Sets, keys};
 use crate::error::Result;
 use crate::output::Stored;
 use crate::schema::Table;
@@ -32,8 +30,7 @@ pub(super) type Found = BTreeMap<u32, BTreeMap<u32, FoundPair>>;
 pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u32]) -> Result<Found> {
     let is_drawn: BTreeSet<u32> = drawn.iter().copied().collect();
     let docs = sets.members.iter().filter(|member| is_drawn.contains(&member.set)).map(|member| member.doc);
-    let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
-    let docs = stored.session().read_batch(RecordBatch::try_from_iter([("drawn", docs)])?)?;
+    let docs = keys(stored, "drawn", docs)?;
     let pairs = stored.table(Table::Pairs)?.select(vec![
         document_key(col("id_a")).alias("a"),
         document_key(col("id_b")).alias("b"),

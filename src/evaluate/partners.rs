@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::{Array, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::common::cast::{as_list_array, as_string_array, as_string_view_array, as_uint64_array};
@@ -14,7 +14,7 @@ use datafusion::prelude::{DataFrame, cast, col};
 use futures::TryStreamExt;
 
 use super::index::Index;
-use super::sets::{Set, Sets, place};
+use super::sets::{Set, Sets, keys, place};
 use crate::error::{Error, Result};
 use crate::job::{Compare, Measure, Score, Shingle, ShingleHash};
 use crate::kernel::containment::containment_of;
@@ -160,8 +160,7 @@ async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
 async fn index(stored: &Stored, search: &Search, drawn: &[u32]) -> Result<Index> {
     let mut missing: BTreeSet<u32> = drawn.iter().copied().collect();
     let docs = missing.iter().map(|&set| search.sets.sets[set as usize].doc);
-    let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
-    let docs = stored.session().read_batch(RecordBatch::try_from_iter([("wanted", docs)])?)?;
+    let docs = keys(stored, "wanted", docs)?;
     let places = stored.table(Table::Documents)?.select(vec![
         col("source"),
         cast(col("position"), DataType::UInt64).alias("position"),

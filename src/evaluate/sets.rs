@@ -1,5 +1,8 @@
 //! The shingle sets of an output, in memory: which documents have each.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, cast, col, lit};
@@ -192,6 +195,12 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
         number("position"),
         utf8("source"),
     ])?)
+}
+
+/// A row for each of these keys: one column of UInt64 of this name.
+pub(super) fn keys(stored: &Stored, name: &str, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
+    let keys: ArrayRef = Arc::new(UInt64Array::from_iter_values(keys));
+    Ok(stored.session().read_batch(RecordBatch::try_from_iter([(name, keys)])?)?)
 }
 
 /// (id, size: UInt64, representative: Boolean) of the documents in clusters. All that stay are representatives.

@@ -1,18 +1,16 @@
 //! Which documents of some shingle sets stay, in the order of `clusters.keep`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::ExprFunctionExt;
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::col;
 use futures::TryStreamExt;
 
 use super::partners::Partners;
-use super::sets::{Sets, clusters};
+use super::sets::{Sets, clusters, keys};
 use crate::error::Result;
 use crate::output::Stored;
 use crate::pipeline::frames::keep;
@@ -30,7 +28,8 @@ pub(super) async fn stay(stored: &Stored, sets: &Sets, partners: &Partners) -> R
     let wanted: BTreeSet<u32> =
         paired.flat_map(|(set, partners)| std::iter::once(*set).chain(partners.keys().copied())).collect();
     let mut stay: Stay = wanted.iter().map(|&set| (set, Vec::new())).collect();
-    let docs = docs(stored.session(), sets, &wanted)?;
+    let docs = sets.members.iter().filter(|member| wanted.contains(&member.set)).map(|member| member.doc);
+    let docs = keys(stored, "wanted", docs)?;
     let job = stored.job();
     let (order, group) = (job.clusters.order(), job.source.group.as_deref());
     let mut columns = ["id", "doc", "shingle_count"].map(col).to_vec();
@@ -52,11 +51,4 @@ pub(super) async fn stay(stored: &Stored, sets: &Sets, partners: &Partners) -> R
         }
     }
     Ok(stay)
-}
-
-/// (wanted: UInt64), the keys of the documents of these sets.
-fn docs(session: &SessionContext, sets: &Sets, wanted: &BTreeSet<u32>) -> Result<DataFrame> {
-    let docs = sets.members.iter().filter(|member| wanted.contains(&member.set)).map(|member| member.doc);
-    let docs: ArrayRef = Arc::new(UInt64Array::from_iter_values(docs));
-    Ok(session.read_batch(RecordBatch::try_from_iter([("wanted", docs)])?)?)
 }

@@ -1,5 +1,6 @@
 //! A finished output, its tables registered for SQL.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -9,16 +10,20 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use super::id::Id;
 use super::query;
 use crate::error::{Error, Result};
-use crate::job::Job;
-use crate::output::manifest::{KnownOutput, Run};
+use crate::output::manifest::KnownOutput;
 use crate::output::{Stored, read};
 use crate::schema::Table;
-use crate::source::Listed;
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
 /// `dictionary` if it has one.
-pub struct Finished {
-    stored: Stored,
+pub struct Finished(Stored);
+
+impl Deref for Finished {
+    type Target = Stored;
+
+    fn deref(&self) -> &Stored {
+        &self.0
+    }
 }
 
 impl Finished {
@@ -34,31 +39,13 @@ impl Finished {
                 session.register_table(table.name(), Arc::new(provider))?;
             }
         }
-        Ok(Self { stored })
+        Ok(Self(stored))
     }
 
     /// The same output, whose source was moved to `places`, one for each of its URLs; none if it was not moved.
     #[must_use]
     pub fn with_source_in(self, places: Vec<String>) -> Self {
-        Self { stored: self.stored.with_source_in(places) }
-    }
-
-    /// The manifest of the run.
-    pub fn manifest(&self) -> &Run {
-        self.stored.manifest()
-    }
-
-    /// The job that was run, every default filled in.
-    pub fn job(&self) -> &Job {
-        self.stored.job()
-    }
-
-    /// The jobs that read the texts, and the files of their sources: see [`Stored::sources`].
-    ///
-    /// # Errors
-    /// As [`Stored::sources`].
-    pub(super) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
-        self.stored.sources(why, or).await
+        Self(self.0.with_source_in(places))
     }
 
     /// One of the reference outputs of this output's run, in a session of its own.
@@ -76,26 +63,10 @@ impl Finished {
                 "{} was made again since {} was made against it, so its documents may be others: run the job of {1} again with \
                  --overwrite",
                 known.output,
-                self.stored.layout().shown()
+                self.layout().shown()
             )));
         }
         Ok(there)
-    }
-
-    /// The rows of a table with its unsigned numbers: see `Stored::table`. Lazy.
-    ///
-    /// # Errors
-    /// When the output has no such table.
-    pub async fn table(&self, table: Table) -> Result<DataFrame> {
-        self.stored.table(table)
-    }
-
-    /// The table of the shingles that do not count; `None` if all of them do.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
-    pub(super) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
-        self.stored.frequent_shingles()
     }
 
     /// The documents with their signatures.
@@ -109,7 +80,7 @@ impl Finished {
                  documents: run the job again with output.keep = \"signatures\"",
             ));
         }
-        self.table(Table::Documents).await
+        self.table(Table::Documents)
     }
 
     /// The rows of a table, with its numbers signed as in the files. Lazy.
@@ -144,16 +115,6 @@ impl Finished {
     /// Whether the output keeps the shingles of its documents.
     pub fn keeps_shingles(&self) -> bool {
         self.job().output.keep.shingles()
-    }
-
-    /// The output itself.
-    pub(crate) fn output(&self) -> &Stored {
-        &self.stored
-    }
-
-    /// The session in which the tables are.
-    pub(super) fn session(&self) -> &SessionContext {
-        self.stored.session()
     }
 
     /// The result of a query that only reads the tables.

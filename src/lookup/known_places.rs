@@ -133,12 +133,12 @@ async fn known_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
         return Ok(vec![reread::known_source(finished).await?]);
     }
     let keys = |documents: DataFrame| documents.select(vec![col("doc").alias("later_doc")]);
-    let mut later = keys(finished.table(Table::Documents).await?)?;
+    let mut later = keys(finished.table(Table::Documents)?)?;
     let mut texts = Vec::new();
     // The last output first: documents that it replaced are still in the earlier ones.
     for known in finished.manifest().known.iter().rev() {
         let earlier = finished.known(known).await?;
-        let documents = earlier.table(Table::Documents).await?;
+        let documents = earlier.table(Table::Documents)?;
         let live =
             later.clone().join(documents.clone(), JoinType::RightAnti, &["later_doc"], &["doc"], None)?;
         let again = Reread::open(&earlier, Need::Texts).await?;

@@ -22,7 +22,7 @@ const MIN_PART: usize = 3;
 /// # Errors
 /// When the tables cannot be read.
 pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
-    let rejects = finished.table(Table::Rejects).await?;
+    let rejects = finished.table(Table::Rejects)?;
     let rejects = match finished.id(id) {
         Some(id) => rejects.filter(col("id").eq(id.literal()))?,
         None => rejects.filter(lit(false))?,
@@ -44,7 +44,7 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
         }
     }
     let mut nearest = Nearest::to(id);
-    let mut ids = finished.table(Table::Documents).await?.select(vec![utf8("id")])?.execute_stream().await?;
+    let mut ids = finished.table(Table::Documents)?.select(vec![utf8("id")])?.execute_stream().await?;
     while let Some(batch) = ids.try_next().await? {
         as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
     }

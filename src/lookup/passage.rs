@@ -58,7 +58,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
             "this output has no passages: add the section [passages] to its job, and run it again",
         ));
     }
-    let passages = finished.table(Table::Passages).await?;
+    let passages = finished.table(Table::Passages)?;
     let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
     let columns = vec![
         text("passage_id"),
@@ -102,8 +102,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
             )));
         }
     };
-    let places =
-        finished.table(Table::Spans).await?.filter(col("passage_id").eq(lit(passage.id.as_str())))?;
+    let places = finished.table(Table::Spans)?.filter(col("passage_id").eq(lit(passage.id.as_str())))?;
     let all = places.clone().count().await? as u64;
     let order = vec![
         col("kept").sort(false, false),

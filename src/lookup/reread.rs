@@ -143,7 +143,7 @@ pub(super) async fn known_source(finished: &Finished) -> Result<DataFrame> {
     let read = source::read(finished.session(), source, &listed, Request::all()).await?.frame;
     let read = read.with_column("source", utf8("source"))?;
     // Of several documents with one id, only one was compared.
-    let rejects = finished.table(Table::ReferenceRejects).await?;
+    let rejects = finished.table(Table::ReferenceRejects)?;
     let rejects = rejects
         .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
     let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);

@@ -133,7 +133,7 @@ async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<(
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
     let texts = shingle_texts::of_one_text(text, &job.shingle)?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
-    let dictionary = finished.table(Table::Dictionary).await?;
+    let dictionary = finished.table(Table::Dictionary)?;
     let mut entries = dictionary.select(vec![col("number"), utf8("shingle")])?.execute_stream().await?;
     let mut entries_read = 0;
     while let Some(batch) = entries.try_next().await? {

@@ -73,7 +73,7 @@ impl Stored {
     }
 
     /// The manifest of the run.
-    pub(crate) fn manifest(&self) -> &Run {
+    pub fn manifest(&self) -> &Run {
         &self.manifest
     }
 
@@ -240,7 +240,7 @@ impl Stored {
     ///
     /// # Errors
     /// When the output has no such table.
-    pub(crate) fn table(&self, table: Table) -> Result<DataFrame> {
+    pub fn table(&self, table: Table) -> Result<DataFrame> {
         let Some(provider) = self.provider(table)? else {
             return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));
         };

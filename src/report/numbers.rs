@@ -29,7 +29,7 @@ const MOST_WARNINGS: usize = 50;
 /// # Errors
 /// When a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
-    let (stored, job, run) = (finished.output(), finished.job(), finished.manifest());
+    let (stored, job, run) = (finished, finished.job(), finished.manifest());
     let removals = decisions::removed(stored, job.source.group.as_deref(), None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
@@ -133,7 +133,7 @@ struct Sum {
 }
 
 async fn removed(session: &SessionContext, finished: &Finished) -> Result<Removed> {
-    let (stored, job) = (finished.output(), finished.job());
+    let (stored, job) = (finished, finished.job());
     let by_reason: Vec<RemovalsBy> = query(session, BY_REASON).await?;
     let all: Vec<Sum> =
         query(session, "SELECT CAST(sum(shingle_count) AS DOUBLE) AS sum FROM documents").await?;

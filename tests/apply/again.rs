@@ -64,7 +64,7 @@ fn apply_with(from: &str, to: &str, what: What, memory: u64) -> (OurResult<apply
         let engine = Around { engine: Box::new(inside), hook };
         let opened = Opened::open(engine.session(), from, Vec::new(), Settings::default()).await.unwrap();
         let control = RunControl::detached();
-        let ended = apply::apply(&engine, opened, to, Settings::default(), &control).await;
+        let ended = apply::apply(&engine, opened, to, &control).await;
         (ended, engine.hook.plans.load(Ordering::Relaxed))
     })
 }

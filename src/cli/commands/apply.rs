@@ -163,11 +163,11 @@ impl Apply {
                 largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
                 ..of_job
             };
-            opened.check_alarms(settings, alarms, removes).await?;
-            let losses = opened.losses(settings).await?;
+            opened.check_alarms(alarms, removes).await?;
+            let losses = opened.losses().await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
-                    let outcome = applied::apply(engine.as_ref(), opened, to, settings, &control).await?;
+                    let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
                     let (counts, passages) = (outcome.manifest.counts, outcome.manifest.passage_counts);
                     let sizes = outcome.manifest.sizes;
                     Ok((Report { counts, passages, sizes, groups: None, superseded, losses }, Some(outcome)))
@@ -176,10 +176,10 @@ impl Apply {
                     for warning in opened.warnings() {
                         tracing::warn!("{warning}");
                     }
-                    let groups = opened.groups(settings).await?;
-                    let passages = opened.passages(settings).await?;
-                    let counts = opened.counts(settings, passages).await?;
-                    let sizes = opened.sizes(settings).await?;
+                    let groups = opened.groups().await?;
+                    let passages = opened.passages().await?;
+                    let counts = opened.counts(passages).await?;
+                    let sizes = opened.sizes().await?;
                     Ok((Report { counts, passages, sizes, groups, superseded, losses }, None))
                 }
             }

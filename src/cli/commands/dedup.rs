@@ -106,20 +106,20 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     work.run(async {
         let engine = Local::new(lookup::session(&job.engine)?);
-        let (session, settings) = (engine.session(), Settings::default());
-        let opened = Opened::open(session, &job.output.url, Vec::new(), settings).await?;
-        let losses = opened.losses(settings).await?;
+        let url = &job.output.url;
+        let opened = Opened::open(engine.session(), url, Vec::new(), Settings::default()).await?;
+        let losses = opened.losses().await?;
         match to {
             Some(to) => {
-                let outcome = applied::apply(&engine, opened, to, settings, &control).await?;
+                let outcome = applied::apply(&engine, opened, to, &control).await?;
                 let counts = outcome.manifest.counts;
                 Ok(Ended { counts, losses, outcome: Some(outcome), removed: Vec::new() })
             }
             None => Ok(Ended {
                 losses,
-                counts: opened.counts(settings, PassageCounts::default()).await?,
+                counts: opened.counts(PassageCounts::default()).await?,
                 outcome: None,
-                removed: opened.first_removed(settings, SHOWN).await?,
+                removed: opened.first_removed(SHOWN).await?,
             }),
         }
     })

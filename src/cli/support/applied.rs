@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
+use crate::apply::{self, Counts, Losses, Opened, Outcome};
 use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::{print, telemetry};
 use crate::engine::{Engine, RunControl};
@@ -16,11 +16,10 @@ pub(in crate::cli) async fn apply(
     engine: &dyn Engine,
     opened: Opened,
     to: &str,
-    settings: Settings,
     control: &RunControl,
 ) -> Result<Outcome> {
     let needed = opened.bytes();
-    let applied = apply::apply(engine, opened, to, settings, control).await;
+    let applied = apply::apply(engine, opened, to, control).await;
     if let Ok(outcome) = &applied {
         telemetry::applied(to, outcome);
     }

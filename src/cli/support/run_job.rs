@@ -87,7 +87,7 @@ async fn run_on(
     telemetry::ran(&outcome);
     let finished = Finished::open(engine.session(), &job.output.url).await?;
     let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
-    let verdicts = alarms::verdicts(finished.output(), job, bounds).await?;
+    let verdicts = alarms::verdicts(&finished, job, bounds).await?;
     let pairs = finished.top_pairs(top).await?.collect().await?;
     Ok(Ran { outcome, pairs, verdicts })
 }
