@@ -5,6 +5,7 @@
 //!   `bucket_reader`.
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
 //! - `shingle_counts`, `suspects`, `tally`, `without_frequent`: the shingles that too many documents have, and sets without them.
+//!   `tally` counts with `counters`.
 //! - `first_of_each`: the first row of each key, and its values in all rows of the key.
 //! - `lists`: the values of each key as a list.
 //! - `may_repeat`: the rows whose key another row may have.
@@ -21,6 +22,7 @@ mod all_pairs;
 pub(crate) mod bucket_pairs;
 mod bucket_reader;
 pub mod by_bucket;
+mod counters;
 pub mod dense_pairs;
 pub(crate) mod first_of_each;
 #[cfg(test)]

@@ -3,9 +3,8 @@
 //! A sample of the documents shows which shingles may be frequent. This operator supposes that it is right, and counts what shows later
 //! whether it was: those shingles exactly, and all others so that no count is too small.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -21,7 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::sketches::KeyHasher;
+use super::counters::{ByKey, Counted, Counters, key};
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
 /// Supposed shingles (shingle: UInt64, frequent: Boolean), and documents (doc: UInt64, .., shingles: `List<UInt64>`) -> the same
@@ -77,14 +76,6 @@ pub(crate) fn supposed_schema() -> SchemaRef {
         Field::new("frequent", DataType::Boolean, false),
     ]))
 }
-
-/// The key of a shingle: the product spreads the numbers of short hashes over all bits (Knuth, *The Art of Computer Programming* 3,
-/// section 6.4).
-fn key(shingle: u64) -> u64 {
-    shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-type ByKey<T> = HashMap<u64, T, BuildHasherDefault<KeyHasher>>;
 
 /// Supposed shingles in memory.
 #[derive(Debug)]
@@ -152,75 +143,26 @@ impl Supposed {
 /// The columns of counts, behind `doubtful`.
 const COUNTS: usize = 5;
 
-/// The documents of a shingle that is not supposed. Another shingle may have the same counter, so they are known within bounds.
-#[derive(Debug, Clone, Copy)]
-struct Other {
-    shingle: u64,
-    most: u64,
-    least: u64,
-}
-
-/// The counters of a partition are `2^COUNTER_BITS`.
-const COUNTER_BITS: u32 = 22;
-/// The most shingles that have a count of their own, and bytes of one. The table that holds them is at most doubled while it grows.
-const MOST: usize = 1 << 17;
-const BYTES_OF_COUNT: usize = 72;
-
 /// The counts of a partition.
 struct Counts {
     documents: u64,
     /// For each supposed shingle the number of its documents, and the smallest of their keys.
     supposed: Vec<(u64, u64)>,
-    /// Counters that many other shingles share.
-    counters: Vec<u16>,
-    /// Other shingles whose counter passed `missed`, by key.
-    others: ByKey<Other>,
-    /// The documents at most of a shingle that is not among `others`.
-    missed: u64,
+    /// Those of all other shingles.
+    counters: Counters,
     _held: MemoryReservation,
 }
 
 impl Counts {
     fn new(supposed: &Supposed, missed: u64, context: &TaskContext) -> Result<Self> {
         let held = MemoryConsumer::new("Tally").register(context.memory_pool());
-        let bytes = size_of::<u16>() << COUNTER_BITS;
-        held.try_grow(bytes + BYTES_OF_COUNT * MOST + 16 * supposed.shingles.len())?;
+        held.try_grow(Counters::BYTES + 16 * supposed.shingles.len())?;
         Ok(Self {
             documents: 0,
             supposed: vec![(0, u64::MAX); supposed.shingles.len()],
-            counters: vec![0; 1 << COUNTER_BITS],
-            others: ByKey::default(),
-            // A counter that is full says nothing about larger numbers.
-            missed: missed.min(u64::from(u16::MAX) - 1),
+            counters: Counters::new(missed),
             _held: held,
         })
-    }
-
-    /// Counts a shingle that is not supposed.
-    fn count(&mut self, shingle: u64, key: u64) {
-        let counter = &mut self.counters[(key >> (u64::BITS - COUNTER_BITS)) as usize];
-        *counter = counter.saturating_add(1);
-        let counted = u64::from(*counter);
-        if counted > self.missed {
-            let first = Other { shingle, most: counted - 1, least: 0 };
-            let other = self.others.entry(key).or_insert(first);
-            (other.most, other.least) = (other.most + 1, other.least + 1);
-            if self.others.len() > MOST {
-                self.miss_more();
-            }
-        }
-    }
-
-    /// Keeps the counts of fewer shingles: those of the greatest counts.
-    fn miss_more(&mut self) {
-        while self.others.len() > MOST / 2 && self.missed < u64::from(u16::MAX) - 1 {
-            self.miss((self.missed.max(1) * 2).min(u64::from(u16::MAX) - 1));
-        }
-    }
-
-    fn miss(&mut self, missed: u64) {
-        self.missed = missed;
-        self.others.retain(|_, other| other.most > missed);
     }
 
     /// The documents of a batch, with the further columns.
@@ -242,7 +184,7 @@ impl Counts {
                     let key = key(shingle);
                     match supposed.place(key) {
                         None => {
-                            self.count(shingle, key);
+                            self.counters.count(shingle, key);
                             rest.push(shingle);
                         }
                         Some(place) => {
@@ -272,15 +214,16 @@ impl Counts {
 
     /// The rows behind the documents.
     fn rows(self, supposed: &Supposed, schema: &SchemaRef) -> Vec<Result<RecordBatch>> {
+        let missed = self.counters.missed();
         let mut rows: Vec<[Option<u64>; COUNTS]> =
-            vec![[None, Some(self.documents), None, Some(self.missed), None]];
+            vec![[None, Some(self.documents), None, Some(missed), None]];
         let counted = supposed.shingles.iter().zip(&self.supposed);
         let counted = counted.filter(|(_, (documents, _))| *documents > 0);
         rows.extend(counted.map(|(&shingle, &(documents, first))| {
             [Some(shingle), Some(documents), Some(documents), None, Some(first)]
         }));
-        rows.extend(self.others.into_values().map(|Other { shingle, most, least }| {
-            [Some(shingle), Some(most), Some(least), Some(self.missed), None]
+        rows.extend(self.counters.into_counted().map(|Counted { shingle, most, least }| {
+            [Some(shingle), Some(most), Some(least), Some(missed), None]
         }));
         let of_documents = schema.fields().len() - COUNTS;
         let batches = rows.chunks(ROWS).map(|rows| {
@@ -425,7 +368,7 @@ mod tests {
             for start in (0..sets.len()).step_by(7) {
                 let part = batch.slice(start, 7.min(sets.len() - start));
                 judged.push(counts.judge(&part, &supposed, &schema).unwrap());
-                counts.miss(counts.missed + more);
+                counts.counters.miss(counts.counters.missed() + more);
             }
             let mut row = 0;
             for batch in &judged {
@@ -476,35 +419,5 @@ mod tests {
                 prop_assert!(listed.contains(&shingle) || documents <= reached.unwrap(), "{shingle}: {documents}");
             }
         }
-    }
-
-    #[test]
-    fn too_many_shingles_are_missed_and_not_held() {
-        let supposed = supposed(&[]);
-        let mut counts = Counts::new(&supposed, 1, &TaskContext::default()).unwrap();
-        let often = 1 << 40;
-        for round in 0..6 {
-            (0..MOST as u64 / 4).for_each(|shingle| {
-                (0..3).for_each(|_| counts.count(shingle + (round << 20), key(shingle + (round << 20))))
-            });
-            (0..40).for_each(|_| counts.count(often, key(often)));
-            assert!(counts.others.len() <= MOST);
-        }
-        assert!(counts.missed > 1 && counts.missed < 240, "{}", counts.missed);
-        assert!(counts.others[&key(often)].most >= 240);
-    }
-
-    /// A rare shingle with the counter of a frequent one does not become frequent.
-    #[test]
-    fn a_shared_counter_leaves_the_least_number_as_it_is() {
-        let supposed = supposed(&[]);
-        let mut counts = Counts::new(&supposed, 3, &TaskContext::default()).unwrap();
-        let (often, counter) = (1 << 40, |shingle| key(shingle) >> (u64::BITS - COUNTER_BITS));
-        let rare = (0..).find(|&shingle| counter(shingle) == counter(often)).unwrap();
-        (0..100).for_each(|_| counts.count(often, key(often)));
-        counts.count(rare, key(rare));
-        let found = |shingle| counts.others[&key(shingle)];
-        assert_eq!((found(often).least, found(often).most), (97, 100));
-        assert_eq!((found(rare).least, found(rare).most), (1, 101));
     }
 }

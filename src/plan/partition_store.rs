@@ -272,7 +272,7 @@ fn held_by<'a>(slices: impl Iterator<Item = &'a RecordBatch>) -> usize {
     slices.map(|slice| buffers.count_batch(slice) + BYTES_OF_SLICE * slice.num_columns()).sum()
 }
 
-/// The same rows, of which no column of texts or binaries holds more than twice the bytes that it uses. A column that was read from a file
+/// The same rows. No column of texts or binaries holds more than twice the bytes that it uses: one that was read from a file
 /// shares its pages, however few of their rows are in the batch.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(|column| match column.data_type() {
