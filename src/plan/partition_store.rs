@@ -83,6 +83,7 @@ pub(crate) enum Reads {
 pub(crate) struct PartitionStore {
     reads: Reads,
     spills: Arc<SpillManager>,
+    threads: usize,
     inner: Mutex<Inner>,
 }
 
@@ -106,7 +107,8 @@ impl PartitionStore {
         // A store of runs holds no memory. As a consumer that can spill it would lessen the share of the others.
         let held = MemoryConsumer::new(consumer).with_can_spill(count > 0).register(context.memory_pool());
         let partitions = (0..count).map(|_| Partition::default()).collect();
-        Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
+        let threads = context.session_config().target_partitions();
+        Self { reads, spills: Arc::new(spills), threads, inner: Mutex::new(Inner { partitions, held }) }
     }
 
     /// Adds rows to partitions, by number. If the pool has no memory for them, all rows in memory go to disk first.
@@ -170,7 +172,7 @@ impl PartitionStore {
                 if inner.has_files() || inner.held.try_grow(inner.held.size()).is_err() {
                     inner.spill(&self.spills, self.reads)?;
                 }
-                inner.close(self.spills.schema())?;
+                inner.close(self.spills.schema(), self.threads)?;
             }
             Reads::Again => inner.spill(&self.spills, self.reads)?,
         }
@@ -245,20 +247,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends the files, and copies the rows in memory of each partition into a batch of its own.
-    fn close(&mut self, schema: &SchemaRef) -> Result<()> {
-        let mut bytes = 0;
-        for partition in &mut self.partitions {
-            partition.sink = None;
-            if let Some(first) = partition.memory.first() {
-                // Two batches are copied into one; a single batch would be shared.
-                let none = first.slice(0, 0);
-                let copied = concat_batches(schema, partition.memory.iter().chain([&none]))?;
-                bytes += get_record_batch_memory_size(&copied);
-                partition.memory = vec![copied];
-            }
-        }
-        self.held.resize(bytes);
+    /// Ends the files, and copies the rows in memory of each partition into a batch of its own, in so many threads.
+    fn close(&mut self, schema: &SchemaRef, threads: usize) -> Result<()> {
+        let of_thread = self.partitions.len().div_ceil(threads.max(1)).max(1);
+        let bytes: Result<usize> = std::thread::scope(|scope| {
+            let close = |partitions: &mut [Partition]| -> Result<usize> {
+                partitions.iter_mut().map(|partition| partition.close(schema)).sum()
+            };
+            let parts = self.partitions.chunks_mut(of_thread);
+            let running: Vec<_> = parts.map(|part| scope.spawn(move || close(part))).collect();
+            let ended = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+            ended.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).sum()
+        });
+        self.held.resize(bytes?);
         Ok(())
     }
 }
@@ -333,6 +334,18 @@ impl fmt::Debug for Partition {
 }
 
 impl Partition {
+    /// Ends the file, and copies the rows in memory into one batch. Says how many bytes that has.
+    fn close(&mut self, schema: &SchemaRef) -> Result<usize> {
+        self.sink = None;
+        let Some(first) = self.memory.first() else { return Ok(0) };
+        // Two batches are copied into one; a single batch would be shared.
+        let none = first.slice(0, 0);
+        let copied = concat_batches(schema, self.memory.iter().chain([&none]))?;
+        let bytes = get_record_batch_memory_size(&copied);
+        self.memory = vec![copied];
+        Ok(bytes)
+    }
+
     /// Writes the rows in memory to disk.
     fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
         if self.memory.is_empty() {
