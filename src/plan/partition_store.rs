@@ -160,8 +160,8 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// Completes the store: no more rows come, and the files on disk can be read to their ends. Rows stay in memory if all of them are
-    /// there, and fit once more while those of each partition are copied together, so that each can be freed alone.
+    /// Completes the store: no more rows come, and the files on disk can be read to their ends. Rows stay in memory if they fit there once
+    /// more, while those of each partition are copied together, so that each can be freed alone.
     ///
     /// # Errors
     /// When the disk cannot be written.
@@ -169,7 +169,7 @@ impl PartitionStore {
         let mut inner = self.inner.lock();
         match self.reads {
             Reads::Once => {
-                if inner.has_files() || inner.held.try_grow(inner.held.size()).is_err() {
+                if inner.held.try_grow(inner.held.size()).is_err() {
                     inner.spill(&self.spills, self.reads)?;
                 }
                 inner.close(self.spills.schema(), self.threads)?;
@@ -231,11 +231,6 @@ impl Inner {
             Some(partition) => Ok(partition),
             None => internal_err!("there is no partition {number}"),
         }
-    }
-
-    /// Whether rows were written to disk.
-    fn has_files(&self) -> bool {
-        self.partitions.iter().any(|partition| partition.disk.is_some() || !partition.files.is_empty())
     }
 
     /// Writes the rows in memory to disk.

@@ -97,8 +97,8 @@ impl Settings {
         let hot_bucket = if table_size.is_none() { one_of(random, &[256, 256, 2, 4]) } else { 256 };
         // A join by prefixes finds all pairs of so few documents only if no shingle is in too many of them.
         let crc_buckets = random.below(3) == 0;
-        let few_bits = crc_buckets || table_size.is_some() || rows < 3;
-        let enough = !matches!(family, Family::Linear(_)) && !(method == Method::Lsh && few_bits);
+        let wide_buckets = method == Method::Lsh && (crc_buckets || table_size.is_some() || rows < 3);
+        let enough = !(wide_buckets || matches!(family, Family::Linear(_)));
         let bits = one_of(random, &[None, None, Some(32), enough.then_some(16)]);
         let exact_prefixes = method == Method::Prefix || hot_bucket < 256;
         Self {
