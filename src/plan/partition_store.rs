@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_with_rows_on_disk_leaves_none_in_memory() {
+    async fn rows_that_do_not_fit_twice_are_not_left_in_memory() {
         let (store, context) = store(4 << 20, 8);
         assert!(context.memory_pool().reserved() > 0);
         store.complete().unwrap();
