@@ -236,7 +236,7 @@ impl Stored {
         read::provider(&self.layout, &written.files, schema).map(Some)
     }
 
-    /// The rows of a table with its unsigned numbers: see [`read::unsigned`]. Lazy.
+    /// The rows of a table with its unsigned numbers: see `read::unsigned`. Lazy.
     ///
     /// # Errors
     /// When the output has no such table.
