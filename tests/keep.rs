@@ -1,6 +1,6 @@
 //! The key `output.keep`: the rows are the same, and texts are read twice where shingles are not kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,6 +129,14 @@ fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> usize {
     }
 }
 
+/// The number of `wanted` rows, with the gaps of fewer than 32 rows between them: these are read with them.
+fn with_gaps(wanted: &BTreeSet<(String, u64, String, String)>) -> usize {
+    let mut files: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    wanted.iter().for_each(|(source, position, ..)| files.entry(source).or_default().push(*position));
+    let gaps = files.values().flat_map(|rows| rows.windows(2).map(|two| (two[1] - two[0] - 1) as usize));
+    wanted.len() + gaps.filter(|gap| *gap < 32).sum::<usize>()
+}
+
 #[tokio::test]
 async fn only_the_wanted_documents_are_read() {
     let mut random = Random(31);
@@ -152,7 +160,11 @@ async fn only_the_wanted_documents_are_read() {
             let found = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
             assert_eq!(rows(&found), expected, "{} {partitions} {one_in}", format.name);
             if format.name == "parquet" {
-                assert_eq!(rows_read(&plan), expected.len(), "others were read too");
+                let read = rows_read(&plan);
+                assert!(
+                    (expected.len()..=with_gaps(&expected)).contains(&read),
+                    "{one_in}: {read} were read"
+                );
             }
         }
     }

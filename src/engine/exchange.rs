@@ -201,7 +201,7 @@ async fn divide(
     let mut partitioner = BatchPartitioner::new_hash_partitioner(key, count, Time::new())?;
     let mut gathered = Gathered::default();
     while let Some(batch) = rows.next().await.transpose()? {
-        gathered.push(batch)?;
+        gathered.push(batch);
         if gathered.rows >= GATHERED_ROWS || gathered.bytes >= GATHERED_BYTES {
             let batch = gathered.take(&rows.schema())?;
             store.add(partitioner.partition_iter(batch)?)?;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::job::{Measure, Score};
 use crate::kernel::jaccard::{least_contained, least_shared};
 
-/// Bits of the filter for each shingle, of which it sets two in one word: at most one in 150 shingles that no drawn set has passes it.
+/// Bits of the filter for each shingle, which sets two of them in one word: at most one in 150 shingles that no drawn set has passes it.
 /// That of a thousand sets of a hundred shingles fits into the cache of a core.
 const BITS_OF_SHINGLE: usize = 32;
 /// The most bits of the filter, as a power of two: 16 MiB.
