@@ -4,9 +4,9 @@
 //! thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a budget of 512 MiB held up
 //! to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program sets stay as they are.
 //!
-//! Two further things keep freed memory. A thread takes from the arenas that others use no more, so each of them grows to the largest
-//! need that a thread has had: there is one for each thread that computes, and those that wait for files share them. And what is free in
-//! the middle of an arena stays there, so it is returned in intervals.
+//! Freed memory stays for two further reasons. A thread that blocks or ends leaves its arena to another one, so every arena grows to the
+//! largest need of any thread: there is one arena for each thread that computes, and threads that wait for files share them. And memory
+//! that is free in the middle of an arena is not returned by itself, so it is returned in intervals.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ const MAX_BYTES: u64 = 32 << 20;
 /// How often memory that is free inside of arenas is returned.
 const RETURNED_EVERY: Duration = Duration::from_secs(2);
 
-/// Makes glibc's allocator return freed memory to the system, for a budget of `memory` bytes and so many threads. Other allocators are
-/// unchanged.
+/// Makes glibc's allocator return freed memory to the system, for a budget of `memory` bytes and for `threads` that compute. Other
+/// allocators are unchanged.
 pub(in crate::cli) fn give_back(memory: u64, threads: usize) {
     let (mapped, free) = thresholds(memory);
     set(mapped, free, i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
