@@ -128,7 +128,7 @@ pub(crate) async fn run(
         override_config_producer: Some(Arc::new(move || {
             with_endpoints(SessionConfig::new_with_ballista(), to_others.as_ref())
         })),
-        override_create_grpc_client_endpoint: endpoints(trust.as_ref()),
+        override_create_grpc_client_endpoint: Some(endpoints(trust.as_ref())),
         override_arrow_flight_service: own_flight.then(|| flight(token, acceptor)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
