@@ -86,7 +86,7 @@ fn mended(scene: &Scene) {
         (record["recoveries"].as_u64() > Some(0)).then_some(record)
     });
     eprintln!("mended after {} recoveries", record["recoveries"]);
-    // What they waited for was lost on the way, and nobody says so.
+    // What they wait for was lost on the way, without an error on either side.
     wait_for("tasks of the cancelled stage to give their slots back", Duration::from_secs(90), || {
         (0..NAMES.len()).all(|place| !scene.cluster.is_busy(place)).then_some(())
     });
