@@ -38,6 +38,7 @@ mod short_signature;
 mod signature_set;
 pub(crate) mod signatures;
 mod struct_lists;
+mod text_sample;
 mod units;
 pub(crate) mod unsigned_bits;
 mod windows;
@@ -68,6 +69,7 @@ use shingle_texts::ShingleTexts;
 use shingles::Shingles;
 use short_signature::ShortSignature;
 use signature_set::SignatureSet;
+use text_sample::TextSample;
 pub(crate) use units::UNIT;
 use units::Units;
 use unsigned_bits::UnsignedBits;
@@ -103,6 +105,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<Fingerprints>::default()),
         shared(RowUdf::<Windows, 2>::default()),
         shared(RowUdf::<WordRuns, 2>::default()),
+        shared(RowUdf::<TextSample, 3>::default()),
         shared(RowUdf::<WordCount>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
@@ -145,8 +148,8 @@ pub mod expr_fn {
     use super::{
         Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
-        ShingleTexts, Shingles, ShortSignature, SignatureSet, Units, UnsignedBits, Windows, WordCount,
-        WordRuns,
+        ShingleTexts, Shingles, ShortSignature, SignatureSet, TextSample, Units, UnsignedBits, Windows,
+        WordCount, WordRuns,
     };
     use crate::job::{Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit};
 
@@ -197,6 +200,12 @@ pub mod expr_fn {
     pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
         let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
         call(RowUdf::<WordRuns, 2>::default(), arguments)
+    }
+
+    /// `text_sample(text, byte_start, byte_end, characters)`: a Utf8, the first characters of these bytes.
+    pub(crate) fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
+        let [start, end] = bytes;
+        call(RowUdf::<TextSample, 3>::default(), vec![text, start, end, lit(characters as u64)])
     }
 
     /// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.

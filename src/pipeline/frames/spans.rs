@@ -4,9 +4,9 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions::core::expr_fn::{get_field, least};
+use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions::string::expr_fn::{concat, to_hex};
-use datafusion::functions::unicode::expr_fn::{lpad, substring};
+use datafusion::functions::unicode::expr_fn::lpad;
 use datafusion::functions_aggregate::expr_fn::{count, max};
 use datafusion::logical_expr::{Expr, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit};
@@ -20,10 +20,10 @@ use crate::job::{Preference, Shingle, TextUnit};
 use crate::operator::first_of_each::{FirstOfEach, Order};
 use crate::operator::{Operator, apply};
 use crate::udf::UNIT;
-use crate::udf::expr_fn::units as cut_units;
+use crate::udf::expr_fn::{text_sample, units as cut_units};
 
 /// The most characters of a sample.
-const SAMPLE: i64 = 200;
+const SAMPLE: usize = 200;
 
 /// The columns of the hash of a passage or window.
 pub(super) const HASH: [&str; 2] = ["hash_0", "hash_1"];
@@ -167,7 +167,7 @@ pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> 
     Ok(ranked.filter(!col("reference"))?.select(columns)?)
 }
 
-/// The columns of `schemas/spans.toml` -> (passage_id, source, position, char_start, char_end) of one span of each passage: the one that
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span of each passage: the one that
 /// is kept, or else the first one of the smallest id.
 pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     let sorted = vec![
@@ -175,7 +175,7 @@ pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
         col("id").sort(true, false),
         col("char_start").sort(true, false),
     ];
-    let place = ["source", "position", "char_start", "char_end"];
+    let place = ["source", "position", "byte_start", "byte_end"];
     let first = with_first(spans, &["passage_id"], &sorted, &place, &[])?.filter(col("is_first"))?;
     Ok(first.select(std::iter::once("passage_id").chain(place).map(col).collect::<Vec<_>>())?)
 }
@@ -200,12 +200,9 @@ pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFr
         col("text"),
     ])?;
     let (left, right) = (&["source", "position"], &["text_source", "text_position"]);
-    let number = |expr: Expr| cast(expr, DataType::Int64);
-    let from = number(col("char_start")) + lit(1_i64);
-    let length = least(vec![number(col("char_end") - col("char_start")), lit(SAMPLE)]);
     let samples = samples(spans)?.join(texts, JoinType::Inner, left, right, None)?.select(vec![
         col("passage_id").alias("sampled"),
-        substring(col("text"), from, length).alias("sample"),
+        text_sample(col("text"), ["byte_start", "byte_end"].map(col), SAMPLE).alias("sample"),
     ])?;
     let counts = samples.join(counts, JoinType::Inner, &["sampled"], &["passage_id"], None)?;
     let Some(groups) = groups else { return Ok(counts) };
