@@ -19,7 +19,7 @@ const WRITTEN: &str = "part written";
 /// A command that runs `job` into `output` on so many threads, and logs as JSON.
 fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
-    command.arg("run").arg(job).args(["--log-format", "json"]);
+    command.arg("run").arg(job).args(["--log-format", "json"]).env("RESEMBLANCE_LOG", "resemblance=debug");
     let engine = format!("engine.threads={threads}");
     for set in [format!("output.url={}", output.as_ref().display()), engine]
         .iter()
@@ -108,6 +108,10 @@ fn a_killed_run_reads_only_the_other_parts_again() {
     let undisturbed = folder.path().join("undisturbed");
     let all = log(command(&job, &undisturbed, 2, &[]), WRITTEN).len();
     assert_eq!(all, 11);
+    // The log has lines of stages alone.
+    let mut without_details = command(&job, folder.path().join("without_details"), 2, &[]);
+    without_details.env_remove("RESEMBLANCE_LOG");
+    assert!(log(without_details, WRITTEN).is_empty());
     let expected = tables(&undisturbed);
     assert!(manifest(&undisturbed).counts.rejects > 20 && manifest(&undisturbed).counts.pairs > 100);
 

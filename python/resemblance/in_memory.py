@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 import pyarrow
 import pyarrow.parquet
 
-#: A list of texts, a data frame, or the path or URL of files.
+#: A list or a Series of texts, a data frame, or the path or URL of files.
 Data = Union[str, "os.PathLike[str]", Sequence[Optional[str]], Any]
 
 #: A column that holds the ids, or the row numbers from 0.
@@ -21,9 +21,15 @@ TEXT = "text"
 
 
 def is_in_memory(data: object) -> bool:
-    """Whether `data` is a list of texts or a data frame, not a path."""
+    """Whether `data` is a list or a Series of texts or a data frame, not a path.
+
+    Raises:
+        TypeError: `data` is a lazy frame.
+    """
     if isinstance(data, (str, bytes, os.PathLike)):
         return False
+    if hasattr(data, "collect") and hasattr(data, "lazy"):
+        raise TypeError("a lazy frame has no rows yet: pass what its collect() returns")
     return isinstance(data, Sequence) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
 
 
@@ -34,6 +40,9 @@ def to_table(data: Any, text: Optional[str], id: Optional[str]) -> pyarrow.Table
         TypeError: `data` is neither a list of texts nor a data frame.
         ValueError: there is no such column, or `text` is not given and several columns hold text.
     """
+    values = _column(data)
+    if values is not None:
+        data = values
     if isinstance(data, Sequence):
         wrong = next((at for at, value in enumerate(data) if not isinstance(value, (str, type(None)))), None)
         if wrong is not None:
@@ -60,7 +69,7 @@ def keep(data: Any, kept: Sequence[bool]) -> Any:
     """The kept rows of `data`, as the same type."""
     if isinstance(data, Sequence):
         return [value for value, stays in zip(data, kept) if stays]
-    if isinstance(data, pyarrow.Table):
+    if isinstance(data, (pyarrow.Table, pyarrow.Array, pyarrow.ChunkedArray)):
         return data.filter(pyarrow.array(kept, pyarrow.bool_()))
     if hasattr(data, "filter") and hasattr(data, "to_arrow"):  # Polars
         import polars
@@ -69,6 +78,18 @@ def keep(data: Any, kept: Sequence[bool]) -> Any:
     if hasattr(data, "loc"):  # pandas
         return data.loc[list(kept)]
     return _arrow(data).filter(pyarrow.array(kept, pyarrow.bool_()))
+
+
+def _column(data: Any) -> Optional[list[Any]]:
+    """The values of a Series or an array of Arrow; none of a list and of data with columns."""
+    if hasattr(data, "columns") or hasattr(data, "column_names"):
+        return None
+    if hasattr(data, "loc"):  # pandas, whose missing values are numbers
+        data = pyarrow.Array.from_pandas(data)
+    for name in ("to_pylist", "to_list"):
+        if hasattr(data, name):
+            return list(getattr(data, name)())
+    return None
 
 
 def _arrow(data: Any) -> pyarrow.Table:

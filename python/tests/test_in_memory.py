@@ -64,6 +64,24 @@ def test_data_frames_stay_what_they_are(library: str) -> None:
         resemblance.find(frame, text="bodies")
 
 
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
+def test_a_series_is_a_list_of_texts(library: str) -> None:
+    series: Any = pyarrow.chunked_array([TEXTS[:2], TEXTS[2:]])
+    if library != "pyarrow":
+        series = getattr(pytest.importorskip(library), "Series")(TEXTS)
+    found = resemblance.find(series, threshold=0.7, progress=False)
+    assert {(pair.id_a, pair.id_b) for pair in found} == similar(0.7)
+    kept = resemblance.dedup(series, threshold=0.7, progress=False)
+    assert type(kept) is type(series)
+    assert len(kept) == 3
+
+
+def test_a_lazy_frame_has_to_be_collected() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match="what its collect"):
+        resemblance.dedup(polars.LazyFrame({"body": TEXTS}), text="body")
+
+
 def test_wrong_arguments_say_what_is_expected() -> None:
     with pytest.raises(TypeError, match="element 1 is of the type int"):
         resemblance.find(["a", 1])

@@ -110,7 +110,7 @@ impl Error {
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
-            "stopped; run the same command again to continue from the last finished stage",
+            "stopped; run the same command again to continue from the last finished stage, or part of the first one",
         )
     }
 

@@ -215,7 +215,7 @@ impl Description for RecordParts {
                 files,
             };
             self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await?;
-            tracing::info!(stage = %self.stage, part = %finished.stage, "part written");
+            tracing::debug!(stage = %self.stage, part = %finished.stage, "part written");
             self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
             Ok::<_, DataFusionError>(stream::iter(batches.into_iter().map(Ok)))
         };

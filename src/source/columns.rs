@@ -153,8 +153,13 @@ fn joined(separator: &str, mut parts: Vec<Expr>, null: Option<Expr>) -> Result<E
     })
 }
 
-/// The error for a column of the job that does not exist in `place`, which has the columns `there`.
-pub(super) fn missing(name: &str, place: &str, there: impl IntoIterator<Item = String>) -> Error {
+/// The error for a column of `source` that does not exist in `place`, which has the columns `there`.
+pub(super) fn missing(
+    source: &Source,
+    name: &str,
+    place: &str,
+    there: impl IntoIterator<Item = String>,
+) -> Error {
     let mut there: Vec<String> = there.into_iter().collect();
     sort_by_likeness(name, &mut there);
     let shown: Vec<String> = there.iter().take(20).map(|c| format!("`{c}`")).collect();
@@ -163,8 +168,13 @@ pub(super) fn missing(name: &str, place: &str, there: impl IntoIterator<Item = S
         n => format!(" and {n} more"),
     };
     let delimiter = other_delimiter(&there).unwrap_or_default();
+    let is_quoted = source.condition.as_ref().is_some_and(|by| by.text().contains(&format!("\"{name}\"")));
+    let quotes = match is_quoted {
+        true => format!("; in source.where, double quotes enclose columns, and single ones texts: '{name}'"),
+        false => String::new(),
+    };
     Error::job(format!(
-        "there is no column `{name}` in {place}; there are {}{more}{delimiter}",
+        "there is no column `{name}` in {place}; there are {}{more}{delimiter}{quotes}",
         shown.join(", ")
     ))
 }

@@ -46,7 +46,7 @@ pub(super) fn types_to_read(
                     .into_iter()
                     .chain(file.parquet.file.partitions.names().cloned())
             });
-            return Err(missing(name, place, there));
+            return Err(missing(source, name, place, there));
         };
         let is_text = source.text.iter().any(|text| text == name);
         let is_id = ids(source).iter().any(|id| id == name);

@@ -74,7 +74,7 @@ impl ParsedFormat for Csv {
             for (at, name) in columns.iter().copied().enumerate() {
                 let mut places = first.columns.iter().enumerate().filter(|(_, c)| *c == name).map(|(i, _)| i);
                 let Some(place) = places.next() else {
-                    return Err(missing(name, &first.file.path, first.columns.iter().cloned()));
+                    return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
                 };
                 if places.next().is_some() {
                     return Err(Error::job(format!("{} has more than one column `{name}`", first.file.path)));

@@ -84,9 +84,9 @@ impl ParsedFormat for JsonLines {
             }
             let (mut wanted, mut values) = (Vec::new(), Values::new());
             for (at, name) in columns.iter().copied().enumerate() {
-                let path = shape
-                    .path(name)
-                    .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
+                let path = shape.path(name).ok_or_else(|| {
+                    missing(source, name, &format!("the first rows of {first}"), shape.names())
+                })?;
                 let role = match &source.id {
                     _ if source.text.iter().any(|text| text == name) => Role::Text,
                     Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,

@@ -34,14 +34,14 @@ impl ParsedFormat for Reuters {
     fn plan<'a>(
         &'a self,
         _: &'a SessionContext,
-        _: &'a job::Source,
+        source: &'a job::Source,
         columns: &'a [&'a str],
         files: &'a [Arc<SourceFile>],
     ) -> BoxFuture<'a, Result<ParsePlan>> {
         Box::pin(async move {
             let value = |name: &str| match Story::COLUMNS.iter().position(|column| *column == name) {
                 Some(place) => Ok((name.to_owned(), column(value_name(place)))),
-                None => Err(missing(name, "Reuters stories", Story::COLUMNS.map(str::to_owned))),
+                None => Err(missing(source, name, "Reuters stories", Story::COLUMNS.map(str::to_owned))),
             };
             let values = columns.iter().copied().map(value).collect::<Result<Values>>()?;
             Ok(ParsePlan { wanted: WantedValues::All(Story::COLUMNS.len()), values, files: files.to_vec() })
