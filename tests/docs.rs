@@ -74,8 +74,8 @@ fn links_lead_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// (key, default) of each row of a section of the page; keys of all sections have their section in front.
-fn described() -> Vec<(String, String)> {
+/// (key, default, example) of each row of a section of the page; keys of all sections have their section in front.
+fn described() -> Vec<(String, String, String)> {
     let text = std::fs::read_to_string(repository("docs/job-file.md")).unwrap();
     let mut section = String::new();
     let mut keys = Vec::new();
@@ -84,10 +84,12 @@ fn described() -> Vec<(String, String)> {
             section = format!("{name}.");
         }
         let mut cells = line.split(" | ");
-        if let (Some(key), Some(default)) =
-            (cells.next().and_then(|key| key.strip_prefix("| `")?.strip_suffix('`')), cells.next())
-        {
-            keys.push((format!("{section}{key}"), default.to_owned()));
+        if let (Some(key), Some(default), Some(example)) = (
+            cells.next().and_then(|key| key.strip_prefix("| `")?.strip_suffix('`')),
+            cells.next(),
+            cells.next(),
+        ) {
+            keys.push((format!("{section}{key}"), default.to_owned(), example.trim_matches('`').to_owned()));
         }
     }
     keys
@@ -111,7 +113,7 @@ fn keys_of(section: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_page_of_the_job_file_has_every_key() {
-    let described: Vec<String> = described().into_iter().map(|(key, _)| key).collect();
+    let described: Vec<String> = described().into_iter().map(|(key, ..)| key).collect();
     let mut there: BTreeSet<String> = BTreeSet::from(["name".to_owned()]);
     for section in SECTIONS {
         there.extend(keys_of(section).into_iter().map(|key| format!("{section}.{key}")));
@@ -129,7 +131,7 @@ fn the_page_of_the_job_file_has_the_defaults() {
         (file, job)
     };
     let mut compared = 0;
-    for (key, default) in described() {
+    for (key, default, _) in described() {
         let Some(value) = default.strip_prefix('`').and_then(|value| value.strip_suffix('`')) else {
             continue;
         };
@@ -148,6 +150,29 @@ fn the_page_of_the_job_file_has_the_defaults() {
         compared += 1;
     }
     assert!(compared > 25, "{compared}");
+}
+
+/// Each example sets its key to another value than the default.
+#[test]
+fn the_page_of_the_job_file_has_an_example_of_each_key() {
+    let read = |sets: &[String]| job::file::read(LEAST, "job.toml", sets);
+    let mut wrong = Vec::new();
+    for (key, _, example) in described() {
+        let required = match key.as_str() {
+            "passages.unit" => vec![],
+            key if key.starts_with("passages.") => vec!["passages.unit=line".to_owned()],
+            key if key.starts_with("against.") && key != "against.source" => {
+                vec!["against.output=out/before".to_owned()]
+            }
+            _ => vec![],
+        };
+        let set = [required.clone(), vec![format!("{key}={example}")]].concat();
+        match (read(&set), read(&required)) {
+            (Ok(with), Ok(without)) if with != without => {}
+            (with, _) => wrong.push(format!("{key} = {example}: {:?}", with.err())),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// The examples that are whole jobs can be run as they stand.

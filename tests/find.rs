@@ -54,6 +54,19 @@ fn common_passages_stand_in_brackets_where_there_is_no_terminal() {
 }
 
 #[test]
+fn short_texts_are_counted_and_results_of_dedup_are_read_without_a_warning() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    write(folder.path(), "in.csv", "id,text\n1,red\n2,red\n3,a longer text than a shingle is\n");
+    let call = |arguments: &[&str]| resemblance().args(arguments).assert().success();
+    let whole = predicate::str::contains("2 documents of one shingle, compared as a whole");
+    call(&["find", &at("in.csv"), "--text", "text"]).stdout(whole.clone());
+    call(&["dedup", &at("in.csv"), "--text", "text", "--to", &at("clean")]).stdout(whole);
+    let left = call(&["find", &at("clean"), "--text", "text"]);
+    left.stderr(predicate::str::contains("_resemblance").not()).stdout(predicate::str::contains("0 pairs"));
+}
+
+#[test]
 fn as_many_pairs_are_shown_as_asked_for() {
     let folder = files();
     let times = |n: usize| predicate::str::contains("\njaccard ").count(n);

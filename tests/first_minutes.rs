@@ -407,6 +407,9 @@ fn check_says_what_the_data_are() {
     assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
     assert_eq!(data_of["expected_bytes_of_result"], 4 * 276);
     assert!(!folder.path().join("out").exists());
+    // Memory that no machine has.
+    let above = out(&check(&["--set", "engine.memory=1000TiB"]).success());
+    assert!(above.contains("warning: the memory budget is 1048576000 MiB, and this machine"), "{above}");
     // A column that is not there, and then data that are not there.
     check(&["--set", "source.text=bdy"]).code(2).stdout("").stderr(predicate::str::contains("`body`"));
     std::fs::remove_file(&data).unwrap();

@@ -91,6 +91,7 @@ fn orders_of_other_programs_are_spelled_as_here() {
         ("[\"-date\"]", "write \"date desc\""),
         ("[\"date ASC\"]", "write \"date asc\""),
         ("[\"newest date\"]", "write \"date desc\""),
+        ("[\"known\"]", "write `reference`"),
         ("\"date desc\"", "write [\"date desc\"]"),
     ] {
         let said = scene.of_job(&format!("{JOB}[clusters]\nkeep = {keep}\n"));
@@ -171,8 +172,26 @@ fn a_full_disk_is_named_with_what_is_free_and_needed() {
     resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
     let mut apply = resemblance();
     let apply = apply.current_dir(scene.folder.path()).args(["apply", "out", "--to", "disk/clean"]).assert();
+    std::fs::remove_dir_all(disk.join("clean")).unwrap();
+    let mut find = resemblance();
+    let find = find
+        .current_dir(scene.folder.path())
+        .env("TMPDIR", &disk)
+        .args(["find", "in.csv", "--text", "text"])
+        .assert();
+    let mut generate = resemblance();
+    let generate = generate
+        .current_dir(scene.folder.path())
+        .args(["generate", "disk/generated.parquet", "--documents", "10000"])
+        .assert();
     std::process::Command::new("umount").arg(&disk).status().unwrap();
-    for (ended, setting) in [(run, "disk/out (output.url)"), (apply, "disk/clean (--to)")] {
+    let ended = [
+        (run, "disk/out (output.url)"),
+        (apply, "disk/clean (--to)"),
+        (find, "(TMPDIR)"),
+        (generate, "disk/generated.parquet (OUT)"),
+    ];
+    for (ended, setting) in ended {
         let ended = ended.code(3);
         let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
         assert!(said.contains("a disk is full: ") && said.contains(setting), "{said}");

@@ -9,7 +9,7 @@ from typing import Any, Literal, Optional, Union, cast
 import pyarrow.dataset
 
 from .in_memory import ID, TEXT, Data, as_file, is_in_memory, keep, to_table
-from .lookups import refuse_rows, rows_options, search_options
+from .lookups import call_on_files, refuse_rows, rows_options, search_options
 from .process import call
 from .upkeep import Applied
 
@@ -63,7 +63,7 @@ def dedup(
         raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
     options += rows_options(text, id, where, limit)
     options += ["--dry-run"] if dry_run else [f"--to={os.fspath(to)}"]  # type: ignore[arg-type]
-    record = json.loads(call(["dedup", "--json", *options, "--", os.fspath(cast(Any, data))], progress=progress))
+    record = json.loads(call_on_files(["dedup", "--json", *options, "--", os.fspath(cast(Any, data))], progress=progress))
     return Applied.of_record(record)
 
 

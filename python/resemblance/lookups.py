@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, Optional, Union, cast
 
 from . import rows
+from .errors import JobError
 from .in_memory import ID, TEXT, Data, as_file, is_in_memory, to_table
 from .output import Location, location_of
 from .process import call
@@ -63,7 +65,7 @@ def find(
             return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress))
     options += rows_options(text, id, where, limit)
     files: list[str] = [os.fspath(cast(Any, path)) for path in data]
-    return rows.pairs(call(["find", "--json", *options, "--", *files], progress=progress))
+    return rows.pairs(call_on_files(["find", "--json", *options, "--", *files], progress=progress))
 
 
 def search_options(threshold: float, size: int, unit: str, all: bool) -> list[str]:
@@ -78,6 +80,14 @@ def rows_options(
     """The options of `find` and `dedup` that say which columns and rows of data files are read."""
     given = {"text": text, "id": id, "where": where, "limit": limit}
     return [f"--{name}={value}" for name, value in given.items() if value is not None]
+
+
+def call_on_files(arguments: Sequence[str], *, progress: bool) -> str:
+    """As `call`, with errors that name the arguments of Python."""
+    try:
+        return call(arguments, progress=progress)
+    except JobError as error:
+        raise JobError(error.message.replace("by --text COL", "as text="), error.causes) from None
 
 
 def refuse_rows(where: Optional[str], limit: Union[int, str, None]) -> None:

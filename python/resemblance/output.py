@@ -74,6 +74,13 @@ class Output:
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.output}: {self.counts.get('pairs', 0)} pairs>"
 
+    def _repr_html_(self) -> str:
+        return self.pairs._repr_html_()
+
+    def head(self, rows: int = 5) -> pyarrow.Table:
+        """The first rows of the table `pairs` as an Arrow table; no more are read."""
+        return self.pairs.head(rows)
+
     @property
     def counts(self) -> dict[str, int]:
         """The counts of the run by name, such as `documents`, `pairs` and `clusters`."""

@@ -44,6 +44,14 @@ def test_a_wrong_argument_is_a_job_error(tmp_path: Path) -> None:
         resemblance.generate(tmp_path / "corpus", documents=0)
 
 
+def test_columns_of_files_are_named_by_arguments(tmp_path: Path) -> None:
+    (tmp_path / "two.csv").write_text("a,b\nsome text of one,another one\nmore of it,and of this\n")
+    with pytest.raises(resemblance.JobError, match="several columns of strings: name the one of the texts as text=;"):
+        resemblance.find(tmp_path / "two.csv", progress=False)
+    with pytest.raises(resemblance.JobError, match="as text=;"):
+        resemblance.dedup(tmp_path / "two.csv", dry_run=True, progress=False)
+
+
 def test_a_job_file_that_is_missing_is_a_job_error_with_its_cause(tmp_path: Path) -> None:
     with pytest.raises(resemblance.JobError) as raised:
         resemblance.run(tmp_path / "missing.toml")

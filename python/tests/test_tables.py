@@ -38,6 +38,11 @@ def test_a_table_is_a_dataset_of_the_files_that_the_manifest_names(quickstart: r
     assert rows_of(output.pairs.to_arrow()) == rows_of(quickstart.pairs.to_arrow())
 
 
+def test_an_output_shows_its_pairs(quickstart: resemblance.Run) -> None:
+    assert quickstart.head(2).equals(quickstart.pairs.head(2)) and quickstart.head(2).num_rows == 2
+    assert "<th>jaccard</th>" in quickstart._repr_html_()
+
+
 def test_a_table_without_rows_has_its_columns(quickstart: resemblance.Run, tmp_path: Path) -> None:
     run = resemblance.run(
         "jobs/quickstart.toml", source__url="jobs/quickstart/garden.txt", output__url=tmp_path / "out"

@@ -7,7 +7,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::address::secrets::{self, masked};
 use crate::engine::spills;
@@ -37,12 +37,21 @@ struct Arguments {
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
     (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was passed · 130 stopped; run it again to continue";
 
+/// The command line, with the exit codes in the help of every command.
+fn command() -> clap::Command {
+    Arguments::command().mut_subcommands(|command| {
+        let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        command.after_help(format!("{examples}\n\n{EXIT_CODES}"))
+    })
+}
+
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
     // Secrets in arguments are masked in every message.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
     panics::watch();
-    let code = match Arguments::try_parse() {
+    let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let code = match parsed {
         Ok(arguments) => run(&arguments),
         Err(refused) => refuse(&refused),
     };
@@ -62,7 +71,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     if let Some(name) = arguments.command.traced() {
         telemetry::begin(name, arguments.command.run_id());
     }
-    let result = panics::caught(|| arguments.command.run(&screen, Arguments::command));
+    let result = panics::caught(|| arguments.command.run(&screen, command));
     screen.clear();
     telemetry::end(result.as_ref().err());
     senders::wait();
@@ -118,10 +127,11 @@ mod tests {
 
     #[test]
     fn every_command_has_examples_that_it_takes() {
-        for command in Arguments::command().get_subcommands_mut() {
+        for command in command().get_subcommands_mut() {
             let help = command.render_long_help().to_string();
-            let (_, examples) =
-                help.split_once("Examples:").unwrap_or_else(|| panic!("{}", command.get_name()));
+            let (_, rest) = help.split_once("Examples:").unwrap_or_else(|| panic!("{}", command.get_name()));
+            let (examples, codes) = rest.split_once("Exit codes:").unwrap();
+            assert!(codes.contains(" 6 "), "{codes}");
             let examples: Vec<_> = examples.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             assert!(!examples.is_empty(), "{}", command.get_name());
             for example in examples {

@@ -35,8 +35,9 @@ mod stored;
 pub(crate) mod upload;
 pub mod write;
 
+pub(crate) use crate::source::APPLIED;
 pub(crate) use local::partial_file;
+pub(crate) use paths::BEGUN;
 pub use paths::Layout;
-pub(crate) use paths::{APPLIED, BEGUN};
 pub(crate) use stored::Places;
 pub use stored::Stored;

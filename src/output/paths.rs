@@ -20,10 +20,6 @@ pub(super) const WORK: &str = "_work";
 /// The manifest of a finished run.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
-/// with `_`.
-pub(crate) const APPLIED: &str = "_resemblance";
-
 /// The file in that folder that shows that an application has begun.
 pub(crate) const BEGUN: &str = "_work/apply.json";
 

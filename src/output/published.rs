@@ -4,9 +4,10 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::{ObjectStore, UpdateVersion};
 
+use super::APPLIED;
 use super::manifest::{File, Run};
 use super::ours;
-use super::paths::{APPLIED, BEGUN, Layout, MANIFEST, WORK};
+use super::paths::{BEGUN, Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 use crate::job::FORMAT_VERSION;
 use crate::schema::Table;

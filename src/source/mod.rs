@@ -61,6 +61,7 @@ pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::head::Head;
+pub(crate) use self::listing::APPLIED;
 pub(crate) use self::listing::{reach, without_pattern};
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;

@@ -41,6 +41,10 @@ fn a_driver_without_a_cluster_says_so() {
     let (code, said) = run(&nobody);
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("no scheduler listens") && said.contains(&nobody[5..]), "{said}");
+    let unknown = "df://scheduler.invalid:50050";
+    let (code, said) = run(unknown);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("the host of the scheduler scheduler.invalid:50050 is unknown"), "{said}");
     for wrong in ["127.0.0.1", "http://127.0.0.1:50050", "df://", "df://127.0.0.1:notaport"] {
         let (code, said) = run(wrong);
         assert_eq!(code, Some(2), "{wrong}: {said}");

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cli::support::from_data::LOOK_MEMORY;
 use crate::cli::support::job_arguments::JobArguments;
-use crate::cli::support::work::on_session;
+use crate::cli::support::work::{above_machine, on_session};
 use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
@@ -114,6 +114,9 @@ fn as_text(job: &Job, contents: Option<&Contents>) -> Result<String> {
     }
     if job.candidates.method != Method::None {
         text.push_str(&recall(job));
+    }
+    if let Some(warning) = above_machine(&job.engine) {
+        let _ = writeln!(text, "\nwarning: {warning}");
     }
     if let Some(contents) = contents {
         text.push_str(&data_text::as_text(job, contents));

@@ -90,8 +90,12 @@ impl Find {
         } else {
             format!("; not compared: {}", rejected.join(", "))
         };
+        let whole = match outcome.manifest.counts.single_shingle_documents.filter(|n| *n > 0) {
+            Some(n) => format!("; {} of one shingle, compared as a whole", print::counted(n, noun.word())),
+            None => String::new(),
+        };
         let summary = format!(
-            "{} of similarity {} or more among {}{rejected}{left_out}\n",
+            "{} of similarity {} or more among {}{rejected}{whole}{left_out}\n",
             print::counted(found, "pair"),
             job.score.threshold,
             print::counted(documents, noun.word()),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, planted, print};
@@ -103,8 +104,26 @@ pub(in crate::cli) struct Generate {
     json: bool,
 }
 
+/// Bytes of a generated word in a Parquet file: 2.9 were measured for 50,000,000 documents of 100 words.
+const BYTES_PER_WORD: u64 = 3;
+
 impl Generate {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        self.write(screen).map_err(|error| {
+            let places = [("OUT", Some(&self.out)), ("--truth", self.truth.as_ref())];
+            let place =
+                |(setting, path): (_, Option<&PathBuf>)| Some(Place { setting, folder: path?.clone() });
+            let places: Vec<Place> = places.into_iter().filter_map(place).collect();
+            let words = self
+                .documents
+                .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
+            // With --from, the texts are those of the source.
+            let words = words.filter(|_| self.from.is_none());
+            full_disk::explain(error, &places, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
+        })
+    }
+
+    fn write(&self, screen: &Screen) -> Result<()> {
         if let Some(from) = &self.from {
             return self.plant(screen, from);
         }

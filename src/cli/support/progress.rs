@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::address::secrets::masked;
@@ -30,7 +30,7 @@ impl Screen {
     /// A screen with a bar on a terminal, unless `plain` lines are wanted.
     pub(in crate::cli) fn new(plain: bool) -> Self {
         let bar = match std::io::stderr().is_terminal() && !plain {
-            true => ProgressBar::no_length(),
+            true => ProgressBar::no_length().with_style(style(UNKNOWN)),
             false => ProgressBar::hidden(),
         };
         Self { bar, format: log::Format::Text, is_quiet: false, costs: Arc::default() }
@@ -132,12 +132,31 @@ impl Write for Screen {
 
 /// A bar without the size of its input, and bars with it.
 const UNKNOWN: &str = "{spinner} {prefix} {msg} ({elapsed})";
-const ROWS: &str =
-    "{spinner} {prefix} {percent}% of {human_len} rows, {per_sec}, {eta} left, {msg} ({elapsed})";
-const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg} ({elapsed})";
+const ROWS: &str = "{spinner} {prefix} {percent}% of {human_len} rows, {speed}{msg} ({elapsed})";
+const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {speed}{msg} ({elapsed})";
+const PARTITIONS: &str = "{spinner} {prefix} {percent}% of {human_len} partitions, {speed}{msg} ({elapsed})";
 
-const PARTITIONS: &str =
-    "{spinner} {prefix} {percent}% of {human_len} partitions, {eta} left, {msg} ({elapsed})";
+/// How long a stage is counted before its rate is shown: what was there at once says nothing about the rest.
+const FIRST_RATE: Duration = Duration::from_millis(500);
+
+/// The style for `template`, whose errors would be errors of this program.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+/// The mean rate since the first count, and the time left at this rate: `8,230 rows/s, 12 s left, `. Empty until they are known.
+fn speed(unit: Unit, since: Duration, done: u64, left: u64) -> String {
+    let rate = done as f64 / since.as_secs_f64();
+    if since < FIRST_RATE || rate < 1e-3 {
+        return String::new();
+    }
+    let seconds = print::duration((left as f64 / rate).ceil());
+    match unit {
+        Unit::Rows => format!("{} rows/s, {seconds} left, ", print::count(rate.round() as u64)),
+        Unit::Bytes => format!("{}/s, {seconds} left, ", print::bytes(rate as u64)),
+        Unit::Partitions => format!("{seconds} left, "),
+    }
+}
 
 /// The target of the log lines that say how far a stage is; no filter has them by default.
 const TARGET: &str = "resemblance::progress";
@@ -190,10 +209,20 @@ impl Bar {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }
 
-    fn set_style(&self, template: &str) {
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            self.bar.set_style(style);
-        }
+    /// Counts in `unit` from now on; `counted` are done already.
+    fn count_in(&self, unit: Unit, counted: u64) {
+        let template = match unit {
+            Unit::Rows => ROWS,
+            Unit::Bytes => BYTES,
+            Unit::Partitions => PARTITIONS,
+        };
+        let began = Instant::now();
+        let speed = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let (done, all) = (state.pos(), state.len().unwrap_or_default());
+            let (done_since, left) = (done.saturating_sub(counted), all.saturating_sub(done));
+            let _ = text.write_str(&speed(unit, began.elapsed(), done_since, left));
+        };
+        self.bar.set_style(style(template).with_key("speed", speed));
     }
 }
 
@@ -212,7 +241,7 @@ impl Progress for Bar {
             *stage = Stage { name: name.to_owned(), number, stages, ended, ..Stage::default() };
             self.show(&stage, left_seconds);
         }
-        self.set_style(UNKNOWN);
+        self.bar.set_style(style(UNKNOWN));
         self.bar.enable_steady_tick(Duration::from_millis(120));
         self.bar.set_message("");
         self.bar.tick();
@@ -246,13 +275,7 @@ impl Progress for Bar {
         }
         if stage.unit != Some(unit) {
             stage.unit = Some(unit);
-            self.bar.set_length(all);
-            self.set_style(match unit {
-                Unit::Rows => ROWS,
-                Unit::Bytes => BYTES,
-                Unit::Partitions => PARTITIONS,
-            });
-            self.bar.reset_eta();
+            self.count_in(unit, done);
         }
         self.bar.set_length(all);
         self.bar.set_position(done);
@@ -295,6 +318,28 @@ impl Progress for Bar {
                 "taken over from an earlier run"
             ),
             false => tracing::info!(stage = name, number, stages, rows, seconds, left_seconds, "done"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_round_and_wait_until_they_say_something() {
+        let after = |seconds: f64| Duration::from_secs_f64(seconds);
+        assert_eq!(speed(Unit::Rows, after(0.1), 1_000_000, 5), "");
+        assert_eq!(speed(Unit::Rows, after(9.0), 0, 5), "");
+        assert_eq!(speed(Unit::Rows, after(3.0), 10_000, 40_000), "3,333 rows/s, 12 s left, ");
+        assert_eq!(speed(Unit::Bytes, after(2.0), 8 << 20, 4 << 20), "4.0 MiB/s, 1.0 s left, ");
+        assert_eq!(speed(Unit::Partitions, after(2.0), 1, 3), "6.0 s left, ");
+    }
+
+    #[test]
+    fn every_template_is_one() {
+        for template in [UNKNOWN, ROWS, BYTES, PARTITIONS] {
+            ProgressStyle::with_template(template).unwrap();
         }
     }
 }

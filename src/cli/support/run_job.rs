@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply::alarms::{self, Bounds, Verdict};
-use crate::cli::support::data_text;
 use crate::cli::support::full_disk::{self, Place};
-use crate::cli::support::telemetry;
 use crate::cli::support::work::Work;
+use crate::cli::support::{data_text, telemetry, temporary};
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::inspect;
@@ -96,6 +95,13 @@ async fn run_on(
 async fn explained(error: Error, job: &Job) -> Error {
     let mut places: Vec<Place> = Place::of_url("output.url", &job.output.url).into_iter().collect();
     places.extend(job.engine.cluster.is_none().then(|| Place::of_spills(&job.engine)));
+    // Commands without a job file have both in a folder for temporary files.
+    if let ([output, spills], Some(_)) = (places.as_slice(), &job.engine.spill)
+        && output.folder.starts_with(&spills.folder)
+        && temporary::folders().iter().any(|folder| output.folder.starts_with(folder))
+    {
+        places = vec![Place { setting: "TMPDIR", folder: spills.folder.clone() }];
+    }
     if !full_disk::is_full(&error) {
         return error;
     }

@@ -52,13 +52,8 @@ impl Work {
     pub(in crate::cli) fn begin(engine: &job::Engine) -> Result<Self> {
         let threads = session::threads(engine);
         check_threads(threads)?;
-        if let Some(memory) = machine::memory().filter(|memory| engine.memory > *memory) {
-            tracing::warn!(
-                "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses \
-                 more; leave engine.memory out for half of what there is",
-                engine.memory >> 20,
-                memory >> 20
-            );
+        if let Some(warning) = above_machine(engine) {
+            tracing::warn!("{warning}");
         }
         allocator::give_back(engine.memory, threads);
         let mut builder = Builder::new_multi_thread();
@@ -88,6 +83,17 @@ impl Work {
             }
         })
     }
+}
+
+/// The warning about a memory budget that is more than there is; `None` for any other.
+pub(in crate::cli) fn above_machine(engine: &job::Engine) -> Option<String> {
+    let memory = machine::memory().filter(|memory| engine.memory > *memory)?;
+    Some(format!(
+        "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \
+         leave engine.memory out for half of what there is",
+        engine.memory >> 20,
+        memory >> 20
+    ))
 }
 
 impl Drop for Work {

@@ -69,12 +69,7 @@ impl Cluster {
     pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, control: &RunControl) -> Result<Self> {
         let trust = Trust::of_process()?;
         let rest = Rest::new(&cluster.scheduler, trust.as_ref())?;
-        if refuses(&cluster.scheduler).await {
-            return Err(Error::engine(format!(
-                "no scheduler listens on {}: start one, or correct engine.scheduler",
-                cluster.scheduler
-            )));
-        }
+        absent(&cluster.scheduler).await.map_or(Ok(()), Err)?;
         rest.accepts().await?;
         let executors = executors(&rest, cluster, control, None).await?;
         let Executors { count, cores, .. } = executors;
@@ -366,15 +361,27 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// Whether nothing listens on an address, also after a short time. One that does not answer is waited for.
-async fn refuses(address: &str) -> bool {
+/// The error of an address whose host is unknown, or on which nothing listens, also after a short time. One that does not answer is
+/// waited for.
+async fn absent(scheduler: &str) -> Option<Error> {
+    let mut why = None;
     for pause in [POLL_INTERVAL, Duration::ZERO] {
-        match TcpStream::connect(address).await {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => tokio::time::sleep(pause).await,
-            _ => return false,
-        }
+        why = match tokio::net::lookup_host(scheduler).await {
+            Err(error) => {
+                let message =
+                    format!("the host of the scheduler {scheduler} is unknown: correct engine.scheduler");
+                Some(Error::engine(message).because(error))
+            }
+            Ok(_) => match TcpStream::connect(scheduler).await {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Some(Error::engine(format!(
+                    "no scheduler listens on {scheduler}: start one, or correct engine.scheduler"
+                ))),
+                _ => return None,
+            },
+        };
+        tokio::time::sleep(pause).await;
     }
-    true
+    why
 }
 
 /// The executors of a scheduler, once it has one. `after` is the reason of the last lost attempt.

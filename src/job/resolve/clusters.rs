@@ -23,6 +23,9 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
         if column == "group" && source.group.is_none() && !source.columns.contains(column) {
             return wrong(KEY, "names `group`, and no document has a group: set `source.group`");
         }
+        if column == "known" && !source.columns.contains(column) {
+            return wrong(KEY, "names `known`, the word of earlier versions: write `reference`");
+        }
         if !Preference::OWN.contains(&column.as_str()) && !source.columns.contains(column) {
             return wrong(
                 KEY,

@@ -25,6 +25,10 @@ use super::format::{Reading, SourceFormat};
 use crate::error::{Context, Error, Result};
 use crate::job;
 
+/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
+/// with `_`.
+pub(crate) const APPLIED: &str = "_resemblance";
+
 /// The files that the URLs of a source name.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -147,6 +151,8 @@ async fn under(
             base => format!("{base}/{name}"),
         };
         match what {
+            // Everything that `apply` does not keep.
+            What::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
             What::Hidden { folder: true } => skipped.hidden.add(format!("{path}/")),
             What::LoopingLink => skipped.looping.add(path),
             What::DanglingLink if wanted => skipped.dangling.add(path),
