@@ -138,7 +138,7 @@ fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
     for key in ["sample", "documents", "pairs", "candidates"] {
         assert_eq!(again[key], forecast[key], "{key}");
     }
-    assert_near(&again["written_bytes"], number(&forecast, "written_bytes"), 0.01, "written again");
+    assert_near(&again["written_bytes"], number(&forecast, "written_bytes"), 0.05, "written again");
     assert_ne!(scene.plan(&["--sample", "2000", "--seed", "2"])["pairs"], Value::Null);
 
     let manifest = &scene.run(&[])["manifest"];
