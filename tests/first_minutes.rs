@@ -410,6 +410,7 @@ fn check_says_what_the_data_are() {
     // Memory that no machine has.
     let above = out(&check(&["--set", "engine.memory=1000TiB"]).success());
     assert!(above.contains("warning: the memory budget is 1048576000 MiB, and this machine"), "{above}");
+    assert!(above.contains("  engine.memory = \"1000TiB\"\n"), "{above}");
     // A column that is not there, and then data that are not there.
     check(&["--set", "source.text=bdy"]).code(2).stdout("").stderr(predicate::str::contains("`body`"));
     std::fs::remove_file(&data).unwrap();

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::job::{InputFile, Job};
+use crate::job::{self, InputFile, Job};
 use crate::output::manifest::Run as Manifest;
 
 /// Keys and files that a message names.
 const NAMED: usize = 3;
 /// Keys of a job that change no row.
-const IRRELEVANT: [&str; 7] =
-    ["name", "engine", "alarms", "lsh.choice", "output.url", "output.max_pairs", "output.tables"];
+const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
 
 /// The difference between `job` over the files `inputs` and the run of `manifest`, as in "of another job
 /// (`score.threshold` is 0.9 and was 0.8)".
@@ -38,9 +37,9 @@ fn named(mut all: Vec<String>) -> String {
 
 /// The keys that differ between two jobs, with both values.
 fn keys(now: &Value, before: &Value) -> Vec<String> {
-    let (now, before) = (leaves(now), leaves(before));
+    let (now, before) = (job::keys(now), job::keys(before));
     let all = now.keys().chain(before.keys().filter(|key| !now.contains_key(*key)));
-    let shown = |value: Option<&&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
+    let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.filter(|key| {
         let relevant = IRRELEVANT.iter().all(|other| {
             key.strip_prefix(other).is_none_or(|rest| !(rest.is_empty() || rest.starts_with('.')))
@@ -50,22 +49,6 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
     differ
         .map(|key| format!("`{key}` is {} and was {}", shown(now.get(key)), shown(before.get(key))))
         .collect()
-}
-
-/// The values of a job that are not sections, by their dotted keys. A key without a value is left out.
-fn leaves(job: &Value) -> BTreeMap<String, &Value> {
-    let mut found = BTreeMap::new();
-    let mut sections = vec![(String::new(), job)];
-    while let Some((name, value)) = sections.pop() {
-        match value {
-            Value::Object(section) => sections.extend(section.iter().map(|(key, value)| {
-                (if name.is_empty() { key.clone() } else { format!("{name}.{key}") }, value)
-            })),
-            Value::Null => {}
-            value => _ = found.insert(name, value),
-        }
-    }
-    found
 }
 
 /// The files that only one of the two runs read, and those of another size.

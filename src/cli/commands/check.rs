@@ -11,7 +11,7 @@ use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Contents};
-use crate::job::{Choice, Job, Method, curve};
+use crate::job::{self, Choice, Job, Method, curve};
 use crate::lineage;
 use crate::pipeline;
 
@@ -168,26 +168,10 @@ fn recall(job: &Job) -> String {
     text
 }
 
-/// Every setting of the job, defaults too, each on a line.
+/// Every key of the job, those with defaults too, each on a line as in a job file.
 fn settings(job: &Job) -> Result<String> {
-    let mut lines = String::new();
-    add_settings("", &as_value(job)?, &mut lines);
-    Ok(lines)
-}
-
-fn add_settings(key: &str, value: &Value, lines: &mut String) {
-    match value {
-        Value::Object(section) => {
-            for (name, value) in section {
-                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-                add_settings(&key, value, lines);
-            }
-        }
-        Value::Null => {}
-        value => {
-            let _ = writeln!(lines, "  {} = {}", visible(key), visible(&value.to_string()));
-        }
-    }
+    let keys = job::keys(&as_value(job)?).into_iter();
+    Ok(keys.map(|(key, value)| format!("  {} = {}\n", visible(&key), visible(&value.to_string()))).collect())
 }
 
 fn as_value(job: &Job) -> Result<Value> {

@@ -88,12 +88,8 @@ impl Dedup {
         };
         let mut text = applied::counts(ended.counts, &of_rejects);
         text.push_str(&applied::losses(&ended.losses));
-        if let Some(n) = run.manifest.counts.single_shingle_documents.filter(|n| *n > 0) {
-            let documents = print::plural(n, "document");
-            text.push_str(&format!(
-                "{:>12} {documents} of one shingle, compared as a whole\n",
-                print::count(n)
-            ));
+        if let Some((n, words)) = left_out::of_one_shingle(&run.manifest.counts, "document") {
+            text.push_str(&format!("{:>12} {words}\n", print::count(n)));
         }
         for (n, words) in left_out::numbers(&run.manifest.counts) {
             text.push_str(&format!("{:>12} {words}, kept as they are\n", print::count(n)));

@@ -79,8 +79,10 @@ impl Find {
         }
         let cells = rows::cells(&pairs)?;
         let Counts { pairs: found, documents, .. } = outcome.manifest.counts;
-        let left_out: String = left_out::numbers(&outcome.manifest.counts)
+        let counts = &outcome.manifest.counts;
+        let notes: String = left_out::of_one_shingle(counts, noun.word())
             .into_iter()
+            .chain(left_out::numbers(counts))
             .map(|(n, words)| format!("; {} {words}", print::count(n)))
             .collect();
         let rejected: Vec<String> =
@@ -90,12 +92,8 @@ impl Find {
         } else {
             format!("; not compared: {}", rejected.join(", "))
         };
-        let whole = match outcome.manifest.counts.single_shingle_documents.filter(|n| *n > 0) {
-            Some(n) => format!("; {} of one shingle, compared as a whole", print::counted(n, noun.word())),
-            None => String::new(),
-        };
         let summary = format!(
-            "{} of similarity {} or more among {}{rejected}{whole}{left_out}\n",
+            "{} of similarity {} or more among {}{rejected}{notes}\n",
             print::counted(found, "pair"),
             job.score.threshold,
             print::counted(documents, noun.word()),

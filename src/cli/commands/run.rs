@@ -179,8 +179,8 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     for (n, words) in left_out::numbers(counts) {
         line(n, &words);
     }
-    if let Some(n) = positive(counts.single_shingle_documents) {
-        line(n, &format!("{} of one shingle, compared as a whole", print::plural(n, "document")));
+    if let Some((n, words)) = left_out::of_one_shingle(counts, "document") {
+        line(n, &words);
     }
     if let Some(n) = positive(counts.reference_documents) {
         let of = if job.second_source().is_some() { "the second source" } else { "earlier runs" };

@@ -1,4 +1,4 @@
-//! The rows and files that `source.where` and `source.limit` leave out, in words.
+//! The rows and files that `source.where` and `source.limit` leave out, and the short texts, in words.
 
 use crate::cli::support::print;
 use crate::output::counts::Counts;
@@ -17,4 +17,10 @@ pub(in crate::cli) fn numbers(counts: &Counts) -> Vec<(u64, String)> {
         Some((n, format!("{} left out {rest}", print::plural(n, noun))))
     };
     all.into_iter().filter_map(words).collect()
+}
+
+/// The number of documents with one shingle, with the words after it; `None` if it is 0. `noun` is what a document is called.
+pub(in crate::cli) fn of_one_shingle(counts: &Counts, noun: &str) -> Option<(u64, String)> {
+    let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
+    Some((n, format!("{} of one shingle, compared as a whole", print::plural(n, noun))))
 }

@@ -372,7 +372,7 @@ async fn absent(scheduler: &str) -> Option<Error> {
                     format!("the host of the scheduler {scheduler} is unknown: correct engine.scheduler");
                 Some(Error::engine(message).because(error))
             }
-            Ok(_) => match TcpStream::connect(scheduler).await {
+            Ok(addresses) => match TcpStream::connect(addresses.collect::<Vec<_>>().as_slice()).await {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => Some(Error::engine(format!(
                     "no scheduler listens on {scheduler}: start one, or correct engine.scheduler"
                 ))),

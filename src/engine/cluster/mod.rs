@@ -14,6 +14,7 @@
 //! - `tls`: certificates and authorities, if the cluster has TLS.
 //! - `endpoints`, `serve`: the two sides of a connection, with its token and TLS.
 //! - `refused`: the errors of processes without them.
+//! - `polls`: requests for tasks and for the end of a job, which wait for an answer.
 //! - `scheduler`: the role that assigns tasks.
 //! - `failure`, `causes`: the consequences of a job's error for its stage.
 //! - `connections`, `tasks`: an executor's connections to others, and the errors of its tasks.
@@ -33,6 +34,7 @@ mod listen;
 pub(crate) mod member;
 mod own_stores;
 mod partitions;
+mod polls;
 mod refused;
 mod rerun_guard;
 mod rest;

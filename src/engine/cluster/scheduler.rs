@@ -14,8 +14,8 @@ use ballista_scheduler::api::get_routes;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
-use ballista_scheduler::scheduler_server::{SchedulerServer, SessionBuilder};
+use ballista_scheduler::scheduler_process::create_scheduler;
+use ballista_scheduler::scheduler_server::SessionBuilder;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
@@ -25,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use super::executor_registry::ExecutorRegistry;
 use super::finished_jobs::FinishedJobs;
 use super::listen::listen;
+use super::polls::{PatientScheduler, Scheduler};
 use super::serve::serve;
 use super::settings::MESSAGE_BYTES;
 use super::tls::acceptor;
@@ -82,22 +83,19 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);
-        match (token, acceptor) {
-            (None, None) => start_grpc_service_with_listener(listener, scheduler).await,
-            (token, acceptor) => serve_secured(listener, scheduler, token, acceptor).await,
-        }
+        serve_all(listener, scheduler, token, acceptor).await
     };
     served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
 
-/// Serves what [`start_grpc_service_with_listener`] serves to those who know `token`, and its health to all; over TLS with an acceptor.
-async fn serve_secured(
+/// Serves plans, executors and the REST interface to those who know `token`, and its health to all; over TLS with an acceptor.
+async fn serve_all(
     listener: TcpListener,
-    scheduler: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    scheduler: Scheduler,
     token: Option<Token>,
     acceptor: Option<TlsAcceptor>,
 ) -> ballista_core::error::Result<()> {
-    let grpc = SchedulerGrpcServer::new(scheduler.clone())
+    let grpc = SchedulerGrpcServer::new(PatientScheduler(scheduler.clone()))
         .max_encoding_message_size(MESSAGE_BYTES as usize)
         .max_decoding_message_size(MESSAGE_BYTES as usize);
     let scheduler = Arc::new(scheduler);

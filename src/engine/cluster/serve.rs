@@ -42,10 +42,21 @@ pub(super) async fn serve(
         Some(acceptor) => {
             let handshakes = FuturesUnordered::new();
             // Axum has the address of a client only for its own listeners.
-            let listener = TlsListener { listener, acceptor, handshakes }.tap_io(|_| ());
+            let listener =
+                TlsListener { listener, acceptor, handshakes }.tap_io(|stream| at_once(stream.get_ref().0));
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
-        None => axum::serve(listener, service).with_graceful_shutdown(stopped).await,
+        None => {
+            let listener = listener.tap_io(|stream| at_once(stream));
+            axum::serve(listener, service).with_graceful_shutdown(stopped).await
+        }
+    }
+}
+
+/// Sends what is written at once. Otherwise the end of an answer may wait 40 ms, until the client has acknowledged its beginning.
+fn at_once(stream: &TcpStream) {
+    if let Err(why) = stream.set_nodelay(true) {
+        tracing::debug!(%why, "answers on a connection may wait for each other");
     }
 }
 

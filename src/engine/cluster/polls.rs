@@ -1,0 +1,206 @@
+//! Answers to requests that are repeated until something has happened: those of executors for tasks, and those of drivers for the end of
+//! a job.
+//!
+//! Ballista answers at once, and its clients sleep for 50 ms before the next request. A stage of ten query stages would take half a
+//! second, whatever is in them. So an answer that has nothing to say waits for some milliseconds.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpc;
+use ballista_core::serde::protobuf::{self, job_status};
+use ballista_core::serde::scheduler::ExecutorSpecification;
+use ballista_scheduler::scheduler_server::SchedulerServer;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use tonic::{Request, Response, Status};
+
+/// Ballista's scheduler for our plans.
+pub(super) type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
+
+/// The milliseconds before each further look. The next query stage is usually ready after one or two. With the sleep of 50 ms behind
+/// them, an idle executor costs the scheduler 75 looks a second.
+const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
+
+/// A scheduler whose answers wait for something to say.
+pub(super) struct PatientScheduler(pub(super) Scheduler);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Asks until the answer is not `empty` or the waits are over.
+async fn ask<T, F: Future<Output = Answer<T>>>(
+    first: F,
+    empty: impl Fn(&T) -> bool,
+    mut again: impl FnMut() -> F,
+) -> Answer<T> {
+    let mut answer = first.await?;
+    for wait in WAITS {
+        if !empty(answer.get_ref()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        answer = again().await?;
+    }
+    Ok(answer)
+}
+
+/// Whether an executor runs no task. One that does would report the end of it late.
+fn is_idle(params: &protobuf::PollWorkParams) -> bool {
+    let specification = params.metadata.as_ref().and_then(|executor| executor.specification.clone());
+    let specification: Option<ExecutorSpecification> = specification.map(Into::into);
+    specification.is_some_and(|of| of.vcores == params.num_free_vcores)
+}
+
+fn has_nothing(work: &protobuf::PollWorkResult) -> bool {
+    work.tasks.is_empty() && work.jobs_to_clean.is_empty()
+}
+
+fn is_unfinished(job: &protobuf::GetJobStatusResult) -> bool {
+    let status = job.status.as_ref().and_then(|job| job.status.as_ref());
+    matches!(status, Some(job_status::Status::Queued(_) | job_status::Status::Running(_)))
+}
+
+#[async_trait]
+impl SchedulerGrpc for PatientScheduler {
+    type ExecuteQueryPushStream = <Scheduler as SchedulerGrpc>::ExecuteQueryPushStream;
+
+    async fn poll_work(
+        &self,
+        request: Request<protobuf::PollWorkParams>,
+    ) -> Answer<protobuf::PollWorkResult> {
+        if !is_idle(request.get_ref()) {
+            return self.0.poll_work(request).await;
+        }
+        let (metadata, extensions, params) = request.into_parts();
+        // The ends of tasks are reported once.
+        let later = protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() };
+        let poll = |params| {
+            let request = Request::from_parts(metadata.clone(), extensions.clone(), params);
+            self.0.poll_work(request)
+        };
+        ask(poll(params), has_nothing, || poll(later.clone())).await
+    }
+
+    async fn get_job_status(
+        &self,
+        request: Request<protobuf::GetJobStatusParams>,
+    ) -> Answer<protobuf::GetJobStatusResult> {
+        let (metadata, extensions, params) = request.into_parts();
+        let status = || {
+            let request = Request::from_parts(metadata.clone(), extensions.clone(), params.clone());
+            self.0.get_job_status(request)
+        };
+        ask(status(), is_unfinished, status).await
+    }
+
+    async fn register_executor(
+        &self,
+        request: Request<protobuf::RegisterExecutorParams>,
+    ) -> Answer<protobuf::RegisterExecutorResult> {
+        self.0.register_executor(request).await
+    }
+
+    async fn heart_beat_from_executor(
+        &self,
+        request: Request<protobuf::HeartBeatParams>,
+    ) -> Answer<protobuf::HeartBeatResult> {
+        self.0.heart_beat_from_executor(request).await
+    }
+
+    async fn update_task_status(
+        &self,
+        request: Request<protobuf::UpdateTaskStatusParams>,
+    ) -> Answer<protobuf::UpdateTaskStatusResult> {
+        SchedulerGrpc::update_task_status(&self.0, request).await
+    }
+
+    async fn create_update_session(
+        &self,
+        request: Request<protobuf::CreateUpdateSessionParams>,
+    ) -> Answer<protobuf::CreateUpdateSessionResult> {
+        self.0.create_update_session(request).await
+    }
+
+    async fn remove_session(
+        &self,
+        request: Request<protobuf::RemoveSessionParams>,
+    ) -> Answer<protobuf::RemoveSessionResult> {
+        self.0.remove_session(request).await
+    }
+
+    async fn execute_query_push(
+        &self,
+        request: Request<protobuf::ExecuteQueryParams>,
+    ) -> Answer<Self::ExecuteQueryPushStream> {
+        self.0.execute_query_push(request).await
+    }
+
+    async fn execute_query(
+        &self,
+        request: Request<protobuf::ExecuteQueryParams>,
+    ) -> Answer<protobuf::ExecuteQueryResult> {
+        self.0.execute_query(request).await
+    }
+
+    async fn get_job_metrics(
+        &self,
+        request: Request<protobuf::GetJobMetricsParams>,
+    ) -> Answer<protobuf::GetJobMetricsResult> {
+        self.0.get_job_metrics(request).await
+    }
+
+    async fn executor_stopped(
+        &self,
+        request: Request<protobuf::ExecutorStoppedParams>,
+    ) -> Answer<protobuf::ExecutorStoppedResult> {
+        self.0.executor_stopped(request).await
+    }
+
+    async fn cancel_job(
+        &self,
+        request: Request<protobuf::CancelJobParams>,
+    ) -> Answer<protobuf::CancelJobResult> {
+        SchedulerGrpc::cancel_job(&self.0, request).await
+    }
+
+    async fn clean_job_data(
+        &self,
+        request: Request<protobuf::CleanJobDataParams>,
+    ) -> Answer<protobuf::CleanJobDataResult> {
+        self.0.clean_job_data(request).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ballista_core::serde::protobuf::{ExecutorRegistration, PollWorkParams};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_waits_until_it_has_something_to_say() {
+        for (ready_at, asked) in [(1, 1), (3, 3), (100, 1 + WAITS.len())] {
+            let times = Cell::new(0);
+            let look = || {
+                times.set(times.get() + 1);
+                std::future::ready(Ok(Response::new(times.get() >= ready_at)))
+            };
+            let answer = ask(look(), |ready| !ready, look).await.unwrap().into_inner();
+            assert_eq!((answer, times.get()), (ready_at <= asked, asked));
+        }
+        let fails = || std::future::ready(Err::<Response<bool>, _>(Status::internal("broken")));
+        assert!(ask(fails(), |_| true, fails).await.is_err());
+    }
+
+    #[test]
+    fn executors_with_a_task_are_answered_at_once() {
+        let specification = Some(ExecutorSpecification::default().with_vcores(2).into());
+        let metadata = Some(ExecutorRegistration { specification, ..Default::default() });
+        for (num_free_vcores, idle) in [(0, false), (1, false), (2, true)] {
+            let params = PollWorkParams { metadata: metadata.clone(), num_free_vcores, task_status: vec![] };
+            assert_eq!(is_idle(&params), idle);
+        }
+        assert!(!is_idle(&PollWorkParams::default()));
+    }
+}
