@@ -245,6 +245,11 @@ fn a_moved_source_is_read_from_its_new_place() {
         let message =
             place.refused("away", &[SHOW.as_slice(), &["--source", "moved", "--source", "copy"]].concat(), 2);
         assert!(message.contains("names 2"), "{message}");
+        let message = place.refused("away", &[SHOW.as_slice(), &["--source", "nowhere"]].concat(), 3);
+        assert!(
+            message.contains("the source is not where --source says") && message.contains("nowhere"),
+            "{message}"
+        );
         place.change("away/copy/b");
         let copied: Vec<&str> = [SHOW.as_slice(), &["--source", "copy"]].concat();
         let message = place.refused("away", &copied, 3);

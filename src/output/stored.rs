@@ -129,7 +129,10 @@ impl Stored {
             places => source::list_moved(session, &job.source, places).await,
         };
         let listed = listed.context(|| {
-            let place = match places.is_empty() && job.source.has_relative_path() {
+            if !places.is_empty() {
+                return format!("{why}, and the source is not where --source says: correct --source");
+            }
+            let place = match job.source.has_relative_path() {
                 true => "run the command in the folder where the job was run, whose paths are relative",
                 false => "bring it back",
             };

@@ -242,8 +242,8 @@ fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped:
         Error::input(format!("there is no file under `{url}`: put the input there, or correct [source] url"))
     } else {
         Error::input(format!(
-            "there is no `{url}`: correct the path, which is [source] url of a job (relative paths start at the working \
-             directory)"
+            "there is no `{url}`: correct the path, which [source] url of a job or --source names (relative paths start at the \
+             working directory)"
         ))
     }
 }
