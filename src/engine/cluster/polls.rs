@@ -4,7 +4,7 @@
 //! Ballista answers at once, and its clients sleep for 50 ms before the next request. A stage of ten query stages would take half a
 //! second, whatever is in them. So an answer that has nothing to say waits for some milliseconds.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpc;
@@ -12,22 +12,49 @@ use ballista_core::serde::protobuf::{self, job_status};
 use ballista_core::serde::scheduler::ExecutorSpecification;
 use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use parking_lot::Mutex;
 use tonic::{Request, Response, Status};
 
 /// Ballista's scheduler for our plans.
 pub(super) type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// The milliseconds before each further look. The next query stage is usually ready after one or two. With the sleep of 50 ms behind
-/// them, an idle executor costs the scheduler 75 looks a second.
+/// The milliseconds before each further look. The next query stage is usually ready after one or two.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
+/// How long after a driver's last request executors wait for its tasks. A cluster without a job is asked no more often than Ballista's.
+const AWAITED: Duration = Duration::from_secs(2);
+
 /// A scheduler whose answers wait for something to say.
-pub(super) struct PatientScheduler(pub(super) Scheduler);
+pub(super) struct PatientScheduler {
+    scheduler: Scheduler,
+    drivers: LastRequest,
+}
+
+impl PatientScheduler {
+    pub(super) fn new(scheduler: Scheduler) -> Self {
+        Self { scheduler, drivers: LastRequest::default() }
+    }
+}
+
+/// When a driver asked for something last.
+#[derive(Default)]
+struct LastRequest(Mutex<Option<Instant>>);
+
+impl LastRequest {
+    fn is_now(&self) {
+        *self.0.lock() = Some(Instant::now());
+    }
+
+    /// Whether a driver waits, so that there may be tasks soon.
+    fn is_recent(&self) -> bool {
+        self.0.lock().is_some_and(|at| at.elapsed() < AWAITED)
+    }
+}
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// Asks until the answer is not `empty` or the waits are over.
-async fn ask<T, F: Future<Output = Answer<T>>>(
+/// Looks until the answer is not `empty` or the waits are over.
+async fn look<T, F: Future<Output = Answer<T>>>(
     first: F,
     empty: impl Fn(&T) -> bool,
     mut again: impl FnMut() -> F,
@@ -67,106 +94,108 @@ impl SchedulerGrpc for PatientScheduler {
         &self,
         request: Request<protobuf::PollWorkParams>,
     ) -> Answer<protobuf::PollWorkResult> {
-        if !is_idle(request.get_ref()) {
-            return self.0.poll_work(request).await;
+        if !self.drivers.is_recent() || !is_idle(request.get_ref()) {
+            return self.scheduler.poll_work(request).await;
         }
         let (metadata, extensions, params) = request.into_parts();
         // The ends of tasks are reported once.
         let later = protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() };
         let poll = |params| {
             let request = Request::from_parts(metadata.clone(), extensions.clone(), params);
-            self.0.poll_work(request)
+            self.scheduler.poll_work(request)
         };
-        ask(poll(params), has_nothing, || poll(later.clone())).await
+        look(poll(params), has_nothing, || poll(later.clone())).await
     }
 
     async fn get_job_status(
         &self,
         request: Request<protobuf::GetJobStatusParams>,
     ) -> Answer<protobuf::GetJobStatusResult> {
+        self.drivers.is_now();
         let (metadata, extensions, params) = request.into_parts();
         let status = || {
             let request = Request::from_parts(metadata.clone(), extensions.clone(), params.clone());
-            self.0.get_job_status(request)
+            self.scheduler.get_job_status(request)
         };
-        ask(status(), is_unfinished, status).await
+        look(status(), is_unfinished, status).await
     }
 
     async fn register_executor(
         &self,
         request: Request<protobuf::RegisterExecutorParams>,
     ) -> Answer<protobuf::RegisterExecutorResult> {
-        self.0.register_executor(request).await
+        self.scheduler.register_executor(request).await
     }
 
     async fn heart_beat_from_executor(
         &self,
         request: Request<protobuf::HeartBeatParams>,
     ) -> Answer<protobuf::HeartBeatResult> {
-        self.0.heart_beat_from_executor(request).await
+        self.scheduler.heart_beat_from_executor(request).await
     }
 
     async fn update_task_status(
         &self,
         request: Request<protobuf::UpdateTaskStatusParams>,
     ) -> Answer<protobuf::UpdateTaskStatusResult> {
-        SchedulerGrpc::update_task_status(&self.0, request).await
+        SchedulerGrpc::update_task_status(&self.scheduler, request).await
     }
 
     async fn create_update_session(
         &self,
         request: Request<protobuf::CreateUpdateSessionParams>,
     ) -> Answer<protobuf::CreateUpdateSessionResult> {
-        self.0.create_update_session(request).await
+        self.scheduler.create_update_session(request).await
     }
 
     async fn remove_session(
         &self,
         request: Request<protobuf::RemoveSessionParams>,
     ) -> Answer<protobuf::RemoveSessionResult> {
-        self.0.remove_session(request).await
+        self.scheduler.remove_session(request).await
     }
 
     async fn execute_query_push(
         &self,
         request: Request<protobuf::ExecuteQueryParams>,
     ) -> Answer<Self::ExecuteQueryPushStream> {
-        self.0.execute_query_push(request).await
+        self.scheduler.execute_query_push(request).await
     }
 
     async fn execute_query(
         &self,
         request: Request<protobuf::ExecuteQueryParams>,
     ) -> Answer<protobuf::ExecuteQueryResult> {
-        self.0.execute_query(request).await
+        self.drivers.is_now();
+        self.scheduler.execute_query(request).await
     }
 
     async fn get_job_metrics(
         &self,
         request: Request<protobuf::GetJobMetricsParams>,
     ) -> Answer<protobuf::GetJobMetricsResult> {
-        self.0.get_job_metrics(request).await
+        self.scheduler.get_job_metrics(request).await
     }
 
     async fn executor_stopped(
         &self,
         request: Request<protobuf::ExecutorStoppedParams>,
     ) -> Answer<protobuf::ExecutorStoppedResult> {
-        self.0.executor_stopped(request).await
+        self.scheduler.executor_stopped(request).await
     }
 
     async fn cancel_job(
         &self,
         request: Request<protobuf::CancelJobParams>,
     ) -> Answer<protobuf::CancelJobResult> {
-        SchedulerGrpc::cancel_job(&self.0, request).await
+        SchedulerGrpc::cancel_job(&self.scheduler, request).await
     }
 
     async fn clean_job_data(
         &self,
         request: Request<protobuf::CleanJobDataParams>,
     ) -> Answer<protobuf::CleanJobDataResult> {
-        self.0.clean_job_data(request).await
+        self.scheduler.clean_job_data(request).await
     }
 }
 
@@ -182,15 +211,25 @@ mod tests {
     async fn an_answer_waits_until_it_has_something_to_say() {
         for (ready_at, asked) in [(1, 1), (3, 3), (100, 1 + WAITS.len())] {
             let times = Cell::new(0);
-            let look = || {
+            let ready = || {
                 times.set(times.get() + 1);
                 std::future::ready(Ok(Response::new(times.get() >= ready_at)))
             };
-            let answer = ask(look(), |ready| !ready, look).await.unwrap().into_inner();
+            let answer = look(ready(), |ready| !ready, ready).await.unwrap().into_inner();
             assert_eq!((answer, times.get()), (ready_at <= asked, asked));
         }
         let fails = || std::future::ready(Err::<Response<bool>, _>(Status::internal("broken")));
-        assert!(ask(fails(), |_| true, fails).await.is_err());
+        assert!(look(fails(), |_| true, fails).await.is_err());
+    }
+
+    #[test]
+    fn no_answer_waits_unless_a_driver_does() {
+        let drivers = LastRequest::default();
+        assert!(!drivers.is_recent());
+        drivers.is_now();
+        assert!(drivers.is_recent());
+        *drivers.0.lock() = Instant::now().checked_sub(AWAITED);
+        assert!(!drivers.is_recent());
     }
 
     #[test]

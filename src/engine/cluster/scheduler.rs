@@ -95,7 +95,7 @@ async fn serve_all(
     token: Option<Token>,
     acceptor: Option<TlsAcceptor>,
 ) -> ballista_core::error::Result<()> {
-    let grpc = SchedulerGrpcServer::new(PatientScheduler(scheduler.clone()))
+    let grpc = SchedulerGrpcServer::new(PatientScheduler::new(scheduler.clone()))
         .max_encoding_message_size(MESSAGE_BYTES as usize)
         .max_decoding_message_size(MESSAGE_BYTES as usize);
     let scheduler = Arc::new(scheduler);
