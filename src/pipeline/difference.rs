@@ -37,7 +37,14 @@ fn named(mut all: Vec<String>) -> String {
 
 /// The keys that differ between two jobs, with both values.
 fn keys(now: &Value, before: &Value) -> Vec<String> {
-    let (now, before) = (job::keys(now), job::keys(before));
+    let (mut now, mut before) = (now.clone(), before.clone());
+    if ["bands", "rows"].iter().all(|key| now["lsh"][key] == before["lsh"][key]) {
+        // Who chose them changes no row.
+        for job in [&mut now, &mut before] {
+            _ = job.get_mut("lsh").and_then(Value::as_object_mut).and_then(|lsh| lsh.remove("choice"));
+        }
+    }
+    let (now, before) = (job::keys(&now), job::keys(&before));
     let all = now.keys().chain(before.keys().filter(|key| !now.contains_key(*key)));
     let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.filter(|key| {
@@ -84,6 +91,16 @@ mod tests {
         ];
         assert_eq!(keys(&now, &before), expected);
         assert_eq!(keys(&now, &now), [""; 0]);
+        let chosen =
+            |choice: Value, bands: u32| json!({"lsh": {"choice": choice, "bands": bands, "rows": 4}});
+        let recall = || json!({"target-recall": 0.99});
+        assert_eq!(keys(&chosen(json!("given"), 32), &chosen(recall(), 32)), [""; 0]);
+        let expected = [
+            "`lsh.bands` is 16 and was not set",
+            "`lsh.rows` is 4 and was not set",
+            "`lsh.target_recall` is not set and was 0.99",
+        ];
+        assert_eq!(keys(&chosen(json!("given"), 16), &chosen(recall(), 32)), expected);
         assert_eq!(named(["a", "b", "c", "d", "e"].map(str::to_owned).into()), "a, b, c, 2 more");
     }
 }
