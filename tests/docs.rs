@@ -257,3 +257,15 @@ fn the_version_of_the_tables_is_that_of_the_program() {
         assert!(found.contains(&text), "{page} does not say {text:?}");
     }
 }
+
+#[test]
+fn the_page_of_the_tables_has_the_reasons_of_rejects() {
+    let contract = std::fs::read_to_string(repository("schemas/rejects.toml")).unwrap();
+    let contract: toml::Table = contract.parse().unwrap();
+    let name = |reason: &toml::Value| reason["name"].as_str().unwrap().to_owned();
+    let wanted: Vec<String> = contract["reasons"].as_array().unwrap().iter().map(name).collect();
+    let page = std::fs::read_to_string(repository("docs/tables.md")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("Reasons")).unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.collect::<Vec<_>>(), wanted);
+}

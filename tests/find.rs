@@ -98,6 +98,18 @@ fn long_texts_are_cut() {
 }
 
 #[test]
+fn the_size_of_a_shingle_follows_its_unit() {
+    let folder = files();
+    let shown = |options: &[&str]| {
+        let options = [options, &["--json"]].concat();
+        String::from_utf8(find(folder.path(), &options).success().get_output().stdout.clone()).unwrap()
+    };
+    assert_eq!(shown(&["-u", "word"]), shown(&["-u", "word", "-k", "5"]));
+    assert_ne!(shown(&["-u", "word"]), shown(&["-u", "word", "-k", "9"]));
+    assert_eq!(shown(&[]), shown(&["-k", "9"]));
+}
+
+#[test]
 fn wrong_arguments_say_what_is_allowed() {
     let folder = files();
     let cases: [(&[&str], &str, &str); 5] = [

@@ -356,8 +356,11 @@ fn init_writes_a_job_that_check_takes() {
     }
     let checked = at(&["check", "reviews.toml"]).success();
     assert!(out(&checked).contains("4 rows"), "{}", out(&checked));
-    at(&["run", "reviews.toml", "--set", "score.threshold=0.9", "--set", "candidates.method=all"]).success();
-    assert_eq!(pairs(&folder.path().join("out/reviews")).len(), 1);
+    // A run of it finds what `find` finds.
+    at(&["run", "reviews.toml", "--set", "score.threshold=0.5", "--set", "candidates.method=all"]).success();
+    let shown = found(&at(&[&FIND[..], &["reviews.csv"]].concat()).success());
+    let written = pairs(&folder.path().join("out/reviews"));
+    assert_eq!((written.len(), shown.len()), (3, 3), "{written:?}");
     // It overwrites nothing.
     at(&["init", "reviews.csv"]).code(2).stderr(predicate::str::contains("reviews.toml is there already"));
     at(&["init", "reviews.csv", "-o", "reviews.csv"]).code(2);

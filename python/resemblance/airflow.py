@@ -30,7 +30,7 @@ def similar_documents(
 ) -> TaskGroup:
     """A group of three tasks: `run` runs a job, `check` checks each bound of its `[alarms]`, and `publish` updates the asset.
 
-    The event of the asset has the counts of the run in its `extra`. With `alarms.fail = true` a bound that is passed fails its check, and
+    The event of the asset has the counts of the run in its `extra`. With `alarms.fail = true` an exceeded bound fails its check, and
     the asset is not updated; otherwise the check logs a warning. The output is complete in either case.
 
     Args:

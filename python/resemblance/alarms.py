@@ -1,4 +1,4 @@
-"""The bounds of `[alarms]`, and whether a run passes them."""
+"""The bounds of `[alarms]`, and whether a run exceeds them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Alarm:
     allowed: float
     #: The greatest value of any group, or that of all documents together.
     found: float
-    #: A sentence for each group that passes the bound; empty if none does.
+    #: A sentence for each group that exceeds the bound; empty if none does.
     alarms: tuple[str, ...]
 
     @property
     def is_raised(self) -> bool:
-        """Whether the bound is passed, so that a person should look at the output."""
+        """Whether the bound is exceeded, so that a person should look at the output."""
         return bool(self.alarms)
 
     @classmethod

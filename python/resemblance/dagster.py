@@ -27,7 +27,7 @@ def similar_documents(
 ) -> dg.AssetsDefinition:
     """An asset that runs a job. Its metadata have the counts of the run, and its data version is the output's fingerprint.
 
-    Every bound of the job's `[alarms]` is a check of the asset. With `alarms.fail = true` a bound that is passed is an error, and
+    Every bound of the job's `[alarms]` is a check of the asset. With `alarms.fail = true` an exceeded bound is an error, and
     blocks the assets that depend on this one; otherwise it is a warning. The output is complete in either case.
 
     Args:

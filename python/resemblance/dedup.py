@@ -21,7 +21,7 @@ def dedup(
     text: Optional[str] = None,
     id: Optional[str] = None,
     threshold: float = 0.8,
-    size: int = 9,
+    size: Optional[int] = None,
     unit: Literal["char", "word"] = "char",
     all: bool = False,
     where: Optional[str] = None,
@@ -38,7 +38,7 @@ def dedup(
         text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
         threshold: two documents of this similarity or more are near-duplicates; over 0 and at most 1.
-        size: characters (or words) in a shingle.
+        size: characters (or words) in a shingle; 9 characters, or 5 words, unless given.
         unit: what shingles are made of.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`; the others stay.

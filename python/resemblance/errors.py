@@ -56,7 +56,7 @@ class BugError(ResemblanceError):
 
 
 class AlarmError(ResemblanceError):
-    """The result is complete, but passes a bound of [alarms], so a person should check it."""
+    """The result is complete, but exceeds a bound of [alarms], so a person should check it."""
 
     exit_code = 6
 

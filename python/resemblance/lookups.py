@@ -21,7 +21,7 @@ def find(
     text: Optional[str] = None,
     id: Optional[str] = None,
     threshold: float = 0.8,
-    size: int = 9,
+    size: Optional[int] = None,
     unit: Literal["char", "word"] = "char",
     encoding: Optional[str] = None,
     all: bool = False,
@@ -38,7 +38,7 @@ def find(
         text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
         threshold: the least similarity of a pair, over 0 and at most 1.
-        size: characters (or words) in a shingle.
+        size: characters (or words) in a shingle; 9 characters, or 5 words, unless given.
         unit: what shingles are made of.
         encoding: the encoding of the files, such as `latin-1`; detected, or UTF-8, unless given.
         all: whether every two documents are compared, which is exact and quadratic.
@@ -68,9 +68,11 @@ def find(
     return rows.pairs(call_on_files(["find", "--json", *options, "--", *files], progress=progress))
 
 
-def search_options(threshold: float, size: int, unit: str, all: bool) -> list[str]:
+def search_options(threshold: float, size: Optional[int], unit: str, all: bool) -> list[str]:
     """The options that `find` and `dedup` share."""
-    options = [f"--threshold={threshold}", f"--size={size}", f"--unit={unit}"]
+    options = [f"--threshold={threshold}", f"--unit={unit}"]
+    if size is not None:
+        options.append(f"--size={size}")
     return [*options, "--all"] if all else options
 
 

@@ -16,7 +16,7 @@ _RUN_ID_LENGTH = 128
 
 
 def run_for_checks(job: Job, settings: Mapping[str, Any], run_id: str) -> Run:
-    """Runs a job. A bound that is passed is an alarm of the run, and no error: the output is complete.
+    """Runs a job. An exceeded bound is an alarm of the run, and no error: the output is complete.
 
     Args:
         job, settings: as in `resemblance.run`.

@@ -125,7 +125,7 @@ def apply(
     Raises:
         JobError: `to` holds other files, or overlaps with the source or the output.
         InputError: the source is gone or has changed, or a file cannot be read or written.
-        AlarmError: a bound of the job's alarms is passed, and they have fail = true.
+        AlarmError: a bound of the job's alarms is exceeded, and they have fail = true.
     """
     given = {
         "to": None if to is None else os.fspath(to),

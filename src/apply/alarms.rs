@@ -24,7 +24,7 @@ pub struct Verdict {
     pub allowed: f64,
     /// The greatest value of any group, or that of all documents together.
     pub found: f64,
-    /// A sentence for each group that passes the bound.
+    /// A sentence for each group that exceeds the bound.
     pub alarms: Vec<String>,
 }
 
@@ -33,13 +33,13 @@ pub struct Verdict {
 pub struct Bounds {
     /// The alarms.
     pub alarms: Alarms,
-    /// Whether a bound that is passed may be an error.
+    /// Whether an exceeded bound may be an error.
     pub may_fail: bool,
     /// [`Settings::contained`](super::Settings::contained).
     pub contained: Option<f64>,
 }
 
-/// Holds the finished output of `job` against `bounds`: logs a warning for each one that is passed. Where the alarms say that the
+/// Holds the finished output of `job` against `bounds`: logs a warning for each one that is exceeded. Where the alarms say that the
 /// command fails then, and it may, ends with an error.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
     raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
 }
 
-/// Logs a warning for each bound that the output at `url` passes, or with `fail` ends with an error.
+/// Logs a warning for each bound that the output at `url` exceeds, or with `fail` ends with an error.
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures.

@@ -78,7 +78,7 @@ impl Opened {
         self.stored.job().alarms
     }
 
-    /// Holds the output against `alarms`; where `may_fail`, a bound that is passed can be an error.
+    /// Holds the output against `alarms`; where `may_fail`, an exceeded bound can be an error.
     ///
     /// # Errors
     /// As [`alarms::check`].

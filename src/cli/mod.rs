@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
-    (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was passed · 130 stopped; run it again to continue";
+    (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was exceeded · 130 stopped; run it again to continue";
 
 /// The command line, with the exit codes in the help of every command.
 fn command() -> clap::Command {

@@ -34,7 +34,7 @@ pub enum Kind {
     Memory,
     /// This program is wrong: report it. Exit code 5.
     Bug,
-    /// The result is complete and passes a bound of the job: look at it. Exit code 6.
+    /// The result is complete and exceeds a bound of the job: look at it. Exit code 6.
     Alarm,
     /// The run was stopped: run it again to continue. Exit code 130, as shells have it.
     Interrupted,
@@ -86,7 +86,7 @@ impl Error {
         Self::new(Kind::Job, message)
     }
 
-    /// A bound of the job was passed.
+    /// A bound of the job was exceeded.
     pub fn alarm(message: impl Into<String>) -> Self {
         Self::new(Kind::Alarm, message)
     }

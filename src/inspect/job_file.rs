@@ -67,10 +67,10 @@ pub(crate) fn of_texts(paths: &[String], shown: &str) -> String {
     job(&source, shown)
 }
 
-/// A job file with this section `source`, and defaults of the other sections that are often changed.
+/// A job file with this section `source`, and the settings of `find` in other sections that are often changed.
 fn job(source: &str, shown: &str) -> String {
     let Shingle { normalize, .. } = Shingle::default();
-    let (size, threshold) = (Shingle::SIZE_WORDS, Score::default().threshold);
+    let (size, threshold) = (Shingle::SIZE_CHARS, Score::default().threshold);
     let name = shown.rsplit(['/', '\\']).next().unwrap_or(shown);
     let name = name.strip_suffix(".toml").unwrap_or(name);
     let mut text = String::new();
@@ -88,8 +88,8 @@ fn job(source: &str, shown: &str) -> String {
          [shingle]\n\
          # What a text goes through first.\n\
          normalize = {normalize}\n\
-         # A document is the set of its shingles: so many words in a row, or characters with unit = \"char\".\n\
-         unit = \"word\"\n\
+         # A document is the set of its shingles: so many characters in a row, or words with unit = \"word\" (usually 5).\n\
+         unit = \"char\"\n\
          size = {size}\n\
          \n\
          [score]\n\

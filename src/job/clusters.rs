@@ -78,7 +78,7 @@ pub struct Alarms {
     pub largest_cluster: Option<u64>,
     /// `group`: the bounds hold for each group by itself. Default: for all documents together.
     pub per: Option<Per>,
-    /// Whether a run or `apply` that passes a bound ends with exit code 6 instead of a warning: `apply` before it writes anything.
+    /// Whether a run or `apply` that exceeds a bound ends with exit code 6 instead of a warning: `apply` before it writes anything.
     pub fail: bool,
 }
 

@@ -17,7 +17,7 @@ const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/
 
 /// The end of a run.
 pub(crate) enum End<'e> {
-    /// The output is complete; bounds of the job may be passed.
+    /// The output is complete; bounds of the job may be exceeded.
     Complete { manifest: &'e Manifest, verdicts: &'e [Verdict] },
     /// An error ended it, described in one line without secrets.
     Failed { error: &'e Error, described: String },

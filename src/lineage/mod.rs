@@ -1,4 +1,4 @@
-//! OpenLineage events of a run: what it reads, what it wrote, and whether bounds of the job were passed.
+//! OpenLineage events of a run: what it reads, what it wrote, and whether bounds of the job were exceeded.
 //!
 //! The events follow the specification of OpenLineage, version 2-0-2 (<https://openlineage.io/spec/2-0-2/OpenLineage.json>), and
 //! are plain JSON here: the command line sends them.

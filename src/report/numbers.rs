@@ -56,7 +56,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         numbers,
         alarms: Alarms {
             has_bounds,
-            passed: verdicts.into_iter().flat_map(|verdict| verdict.alarms).collect(),
+            exceeded: verdicts.into_iter().flat_map(|verdict| verdict.alarms).collect(),
             warnings: run.warnings.iter().take(MOST_WARNINGS).cloned().collect(),
         },
         removed,

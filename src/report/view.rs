@@ -21,7 +21,7 @@ pub struct Report {
     pub numbers: Numbers,
     /// The answer in a sentence.
     pub sentence: String,
-    /// Bounds of the job that are passed, and warnings of the run.
+    /// Bounds of the job that are exceeded, and warnings of the run.
     pub alarms: Alarms,
     /// What `apply` would remove.
     pub removed: Removed,
@@ -79,8 +79,8 @@ pub struct Numbers {
 pub struct Alarms {
     /// Whether the job has bounds.
     pub has_bounds: bool,
-    /// Bounds that are passed, a sentence each.
-    pub passed: Vec<String>,
+    /// Bounds that are exceeded, a sentence each.
+    pub exceeded: Vec<String>,
     /// Warnings of the run.
     pub warnings: Vec<String>,
 }

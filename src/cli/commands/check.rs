@@ -131,15 +131,15 @@ fn recall(job: &Job) -> String {
     let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
         Choice::Given => "as the job sets them".to_owned(),
-        Choice::Nearest => "whose curve turns nearest to the threshold".to_owned(),
+        Choice::Nearest => "whose S-curve is steepest nearest to the threshold".to_owned(),
         Choice::Balanced => "with the smallest area of false positives and false negatives".to_owned(),
-        Choice::Recall => "whose curve turns at or just under the threshold".to_owned(),
-        Choice::Precision => "whose curve turns at or just over the threshold".to_owned(),
+        Choice::Recall => "whose S-curve is steepest at or just under the threshold".to_owned(),
+        Choice::Precision => "whose S-curve is steepest at or just over the threshold".to_owned(),
         Choice::TargetRecall(target) => format!("the strictest with a recall of {target} at the threshold"),
     };
     let _ = writeln!(
         text,
-        "\n{} bands of {} rows, {choice}; {} of {} permutations used; the curve turns at {:.4}",
+        "\n{} bands of {} rows, {choice}; {} of {} permutations used; the S-curve is steepest near {:.4}",
         lsh.bands,
         lsh.rows,
         lsh.bands * lsh.rows,

@@ -133,7 +133,7 @@ fn preview(ended: &Ended) -> Result<String> {
     let cells = rows::cells(&ended.removed)?;
     let mut text = String::new();
     if !cells.is_empty() {
-        text.push_str(&print::table(&["would be removed", "because of", "jaccard"], &cells));
+        text.push_str(&print::table(&["would be removed", "duplicate of", "jaccard"], &cells));
         let left = ended.counts.removed.saturating_sub(cells.len() as u64);
         if left > 0 {
             text.push_str(&format!("and {} more\n", print::count(left)));

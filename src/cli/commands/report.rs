@@ -92,7 +92,7 @@ impl Report {
             return print::result(&print::json_line(&report)?);
         }
         let mut text = format!("{}\n", report.sentence);
-        for alarm in &report.alarms.passed {
+        for alarm in &report.alarms.exceeded {
             text.push_str(&format!("alarm: {alarm}\n"));
         }
         if let Some(before) = &report.before {

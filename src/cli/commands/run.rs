@@ -248,7 +248,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     );
     if let Some(n) = counts.lost_shingles {
         let noun = print::plural(n, "shingle");
-        line(n, &format!("{noun} of them that no kept document of their clusters has"));
+        line(n, &format!("{noun} that would be lost: no kept document of their clusters has them"));
     }
     if let Some(n) = counts.spared {
         line(

@@ -32,7 +32,7 @@ pub(in crate::cli) fn counts(counts: Counts, of_rejects: &str) -> String {
     let lines = [
         (counts.read, "documents read"),
         (counts.kept, "kept"),
-        (counts.removed, "removed, because another one represents their cluster"),
+        (counts.removed, "removed as near-duplicates"),
         (counts.rejected, of_rejects),
     ];
     lines.into_iter().map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
@@ -46,7 +46,7 @@ pub(in crate::cli) fn losses(losses: &Losses) -> String {
             "kept, because their representative does not contain them",
         ),
         (losses.lossy_removals, "of the removed lose more than 2 % of their shingles"),
-        (losses.lost_shingles, "shingles of the removed that no kept document of their clusters has"),
+        (losses.lost_shingles, "shingles lost: no kept document of their clusters has them"),
     ];
     let known = lines.into_iter().filter_map(|(number, line)| Some((number?, line)));
     known.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()

@@ -24,7 +24,7 @@ pub(in crate::cli) struct FromData {
     /// The column of data that holds the texts [default: the only one of strings, or one that is named text, body, content ...]
     #[arg(long, value_name = "COL")]
     text: Option<String>,
-    /// The column of data that identifies a document [default: `id` if each row has another one, or else row numbers]
+    /// The column of data that identifies a document [default: `id` if its values are unique, or else row numbers]
     #[arg(long, value_name = "COL")]
     id: Option<String>,
     /// Compare only the rows that meet this SQL condition over the columns, as in "lang = 'en' AND stars > 2"
@@ -36,9 +36,9 @@ pub(in crate::cli) struct FromData {
     /// The lowest similarity of a pair, over 0 and at most 1
     #[arg(short, long, default_value = "0.8", value_parser = arguments::similarity)]
     threshold: f64,
-    /// Number of characters (or words) in a shingle
-    #[arg(short = 'k', long, default_value = "9", value_parser = shingle_size)]
-    size: NonZeroUsize,
+    /// Number of characters (or words) in a shingle [default: 9 characters, or 5 words]
+    #[arg(short = 'k', long, value_name = "N", value_parser = shingle_size)]
+    size: Option<NonZeroUsize>,
     /// What shingles are made of
     #[arg(short, long, value_enum, default_value_t = Unit::Char)]
     unit: Unit,
@@ -110,7 +110,7 @@ impl FromData {
                 Unit::Char => job::Unit::Char,
                 Unit::Word => job::Unit::Word,
             },
-            size: Some(self.size.get()),
+            size: self.size.map(NonZeroUsize::get),
             ..Shingle::default()
         });
         file.source.condition = self.condition.clone();

@@ -23,18 +23,18 @@ pub(in crate::cli) struct Ran {
     pub(in crate::cli) outcome: Outcome,
     /// The most similar pairs.
     pub(in crate::cli) pairs: Pairs,
-    /// The bounds of the job, and whether they are passed.
+    /// The bounds of the job, and whether they are exceeded.
     pub(in crate::cli) verdicts: Vec<Verdict>,
 }
 
 impl Ran {
-    /// Warns of each bound that is passed, or ends with an error where the job says so.
+    /// Warns of each bound that is exceeded, or ends with an error where the job says so.
     pub(in crate::cli) fn raise_alarms(&self, job: &Job) -> Result<()> {
         alarms::raise(&self.verdicts, job.alarms.fail, &job.output.url)
     }
 }
 
-/// Runs a job and reads back its `top` most similar pairs. A bound of the job that is passed can be an error.
+/// Runs a job and reads back its `top` most similar pairs. An exceeded bound of the job can be an error.
 pub(in crate::cli) fn run_job(
     job: &Job,
     progress: Arc<dyn Progress>,
