@@ -14,6 +14,7 @@ mod apply;
 mod audit;
 mod brute_force;
 mod chains;
+mod changes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod cluster_levels;

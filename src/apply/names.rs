@@ -1,4 +1,4 @@
-//! The path of a file in the result: the one that it has in its source, or, of several sources, in the folder that they share.
+//! The path of a file in the result: the one that it has in its source, or, of several folders, in the folder that they share.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use crate::source::{Rewriting, SourceFile, format_of};
 /// [`Kind::Job`](crate::error::Kind::Job) where two files would have one path, or one that `apply` needs.
 pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<String>>> {
     let below = match sources {
-        [_] => None,
+        // Files of several URLs that share their names have whole paths for names.
+        [(_, files)] if files.iter().all(|file| file.name() != file.path()) => None,
         several => Some(shared_folder(several.iter().flat_map(|(_, files)| files).map(SourceFile::path))),
     };
     let mut seen = BTreeSet::new();

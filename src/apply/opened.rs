@@ -11,9 +11,9 @@ use super::settings::Settings;
 use super::sizes::{self, SizeCounts};
 use super::{Counts, Rejects, alarms, delta, passages};
 use crate::error::{Error, Result};
-use crate::job::{self, Alarms, Encoding, Job, Tables};
+use crate::job::{self, Alarms, Encoding, Job, OnError, Tables};
 use crate::output::Stored;
-use crate::source::{Listed, Rewriting, format_of};
+use crate::source::{self, Listed, Request, Rewriting, format_of};
 
 /// A finished output whose sources are what they were.
 pub struct Opened {
@@ -102,7 +102,7 @@ impl Opened {
     pub async fn counts(&self, passages: PassageCounts) -> Result<Counts> {
         let counts = decisions::counts(&self.stored).await?.into_values();
         let mut all = counts.fold(Counts::default(), Counts::plus);
-        let left_out = self.stored.manifest().counts.rows_left_out();
+        let left_out = self.stored.manifest().counts.rows_left_out() + self.rows_of_files_left_out().await?;
         all.read += left_out;
         all.kept += left_out;
         if !self.settings.annotate {
@@ -114,6 +114,26 @@ impl Opened {
         all.removed += too_short;
         all.kept -= too_short;
         Ok(all)
+    }
+
+    /// The rows of the files that jobs left out by their paths.
+    async fn rows_of_files_left_out(&self) -> Result<u64> {
+        let session = self.stored.session();
+        let mut rows = 0;
+        for (job, listed) in &self.sources {
+            let left_out = source::files_left_out(session, &job.source, listed).await?;
+            if !left_out.is_empty() {
+                let whole = job::Source {
+                    condition: None,
+                    limit: None,
+                    on_error: OnError::Reject,
+                    ..job.source.clone()
+                };
+                let read = source::read(session, &whole, &Listed::of(&left_out), Request::all()).await?;
+                rows += read.frame.count().await? as u64;
+            }
+        }
+        Ok(rows)
     }
 
     /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts; writes nothing.
@@ -174,7 +194,7 @@ impl Opened {
 /// Refuses an output whose sources have rows that no table of it has: those of documents that a later run replaced.
 fn refuse_replaced(stored: &Stored) -> Result<()> {
     let replaced = stored.manifest().counts.replaced_documents.unwrap_or_default();
-    if stored.manifest().merged.is_empty() || replaced == 0 {
+    if stored.manifest().origins.is_empty() || replaced == 0 {
         return Ok(());
     }
     Err(Error::job(format!(

@@ -64,7 +64,9 @@ pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) 
 
 /// Refuses a job whose pairs cannot be found again from its source alone, or are not those of an exact similarity.
 fn refuse(job: &Job, url: &str) -> Result<()> {
-    let because = if job.reference().is_some() {
+    let because = if job.second_source().is_some() {
+        "was made with [against.source], and evaluate compares only the documents of one source: run a job over both sources together"
+    } else if job.reference().is_some() {
         "was made with [against], and evaluate compares only the documents of one source: merge it with the outputs that it was made \
          against, and evaluate the merged output"
     } else if job.score.by == ScoreBy::Signature || job.score.prefilter {

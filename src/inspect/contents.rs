@@ -102,7 +102,12 @@ pub(crate) async fn column_names(
         Format::Jsonl => json_lines::columns(&text, head.whole),
         _ => Vec::new(),
     };
-    Ok(columns.into_iter().map(|column| column.name).collect())
+    // Arrays are no values of a column.
+    Ok(columns
+        .into_iter()
+        .filter(|column| !column.kind.contains("array"))
+        .map(|column| column.name)
+        .collect())
 }
 
 /// The rows of Parquet files.

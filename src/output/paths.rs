@@ -60,6 +60,11 @@ impl Layout {
                 (parsed, Some(folder))
             }
         };
+        if folder.as_ref().is_some_and(|folder| folder.is_file()) {
+            return Err(Error::job(format!(
+                "{url} is a file, and the files of an output are in a folder: name that folder"
+            )));
+        }
         let root = match &folder {
             Some(folder) => Path::from_absolute_path(folder).map_err(object_store::Error::from)?,
             None => Path::from_url_path(parsed.path()).map_err(object_store::Error::from)?,

@@ -4,25 +4,46 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::job::{self, InputFile, Job};
-use crate::output::manifest::Run as Manifest;
+use super::input::Input;
+use super::reference::ReferenceDocuments;
+use crate::job::{self, InputFile, Job, ReadFile};
+use crate::output::manifest::{KnownOutput, Run as Manifest};
 
 /// Keys and files that a message names.
 const NAMED: usize = 3;
 /// Keys of a job that change no row.
 const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
 
-/// The difference between `job` over the files `inputs` and the run of `manifest`, as in "of another job
+/// What a run reads.
+pub(super) struct Reads {
+    files: Vec<InputFile>,
+    /// The reference outputs.
+    outputs: Vec<KnownOutput>,
+}
+
+impl Reads {
+    pub(super) fn of(input: &Input, reference: Option<&ReferenceDocuments>) -> Self {
+        let mut files = input.files();
+        files.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
+        let outputs = reference.and_then(ReferenceDocuments::outputs);
+        Self { files, outputs: outputs.map(|outputs| outputs.chain.record()).unwrap_or_default() }
+    }
+}
+
+/// The difference between `job` over what it `reads` and the run of `manifest`, as in "of another job
 /// (`score.threshold` is 0.9 and was 0.8)".
-pub(super) fn difference(job: &Job, inputs: &[InputFile], manifest: &Manifest) -> String {
+pub(super) fn difference(job: &Job, reads: &Reads, manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
         return format!("of another job ({})", named(keys));
     }
-    let files = files(inputs, manifest);
-    match files.is_empty() {
-        false => format!("of other inputs ({})", named(files)),
-        true => "of other inputs (of the same sizes, and written again since)".to_owned(),
+    let mut inputs = files(&reads.files, &manifest.inputs);
+    if job.second_source().is_none() {
+        inputs.extend(outputs(&reads.outputs, &manifest.known));
+    }
+    match inputs.is_empty() {
+        false => format!("of other inputs ({})", named(inputs)),
+        true => "of other inputs".to_owned(),
     }
 }
 
@@ -45,30 +66,54 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
         }
     }
     let (now, before) = (job::keys(&now), job::keys(&before));
-    let all = now.keys().chain(before.keys().filter(|key| !now.contains_key(*key)));
+    let mut all: Vec<&String> =
+        now.keys().chain(before.keys().filter(|key| !now.contains_key(*key))).collect();
+    // What is read says most, and a merge everything.
+    all.sort_by_key(|key| (*key != "merge", !key.ends_with(".url")));
+    let all = all.into_iter();
     let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
     let differ = all.filter(|key| {
         let relevant = IRRELEVANT.iter().all(|other| {
             key.strip_prefix(other).is_none_or(|rest| !(rest.is_empty() || rest.starts_with('.')))
         });
-        relevant && now.get(*key) != before.get(*key)
+        // Reference outputs are compared by their runs.
+        let are_outputs = *key == "against.output" && now.contains_key(*key) && before.contains_key(*key);
+        relevant && !are_outputs && now.get(*key) != before.get(*key)
     });
     differ
         .map(|key| format!("`{key}` is {} and was {}", shown(now.get(key)), shown(before.get(key))))
         .collect()
 }
 
-/// The files that only one of the two runs read, and those of another size.
-fn files(inputs: &[InputFile], manifest: &Manifest) -> Vec<String> {
-    let before: BTreeMap<_, _> =
-        manifest.inputs.iter().map(|input| (input.path.as_str(), input.bytes)).collect();
-    let now: BTreeMap<_, _> = inputs.iter().map(|input| (input.path.as_str(), input.bytes)).collect();
-    let new = now.iter().filter_map(|(path, bytes)| match before.get(path) {
+/// The files that only one of the two runs read, and those that were written again.
+fn files(now: &[InputFile], before: &[ReadFile]) -> Vec<String> {
+    let before: BTreeMap<_, _> = before.iter().map(|file| (file.path.as_str(), file)).collect();
+    let now: BTreeMap<_, _> = now.iter().map(|file| (file.path.as_str(), file)).collect();
+    let new = now.iter().filter_map(|(path, file)| match before.get(path) {
         None => Some(format!("{path} is new")),
-        Some(was) if was != bytes => Some(format!("{path} has {bytes} bytes and had {was}")),
-        Some(_) => None,
+        Some(was) if was.bytes != file.bytes => {
+            Some(format!("{path} has {} bytes and had {}", file.bytes, was.bytes))
+        }
+        Some(was) => (was.input().as_ref() != Some(*file)).then(|| format!("{path} was written again since")),
     });
     let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| format!("{path} is gone"));
+    new.chain(gone).collect()
+}
+
+/// The reference outputs that only one of the two runs has, and those that were made again.
+fn outputs(now: &[KnownOutput], before: &[KnownOutput]) -> Vec<String> {
+    let has = |outputs: &[KnownOutput], run: &str| outputs.iter().any(|output| output.fingerprint == run);
+    let plain = |output: &KnownOutput| output.output.trim_end_matches('/').to_owned();
+    let (names, earlier): (Vec<_>, Vec<_>) =
+        (now.iter().map(plain).collect(), before.iter().map(plain).collect());
+    let new = now.iter().filter(|output| !has(before, &output.fingerprint)).map(|output| {
+        let how = if earlier.contains(&plain(output)) { "was made again by another job" } else { "is new" };
+        format!("the reference output {} {how}", output.output)
+    });
+    let gone = before
+        .iter()
+        .filter(|output| !has(now, &output.fingerprint) && !names.contains(&plain(output)))
+        .map(|output| format!("the reference output {} is gone", output.output));
     new.chain(gone).collect()
 }
 

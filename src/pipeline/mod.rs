@@ -42,6 +42,7 @@ use crate::output::manifest::Run as Manifest;
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
 use context::StageContext;
+use difference::Reads;
 use input::{Input, Read};
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
@@ -98,7 +99,7 @@ pub async fn run(
             fingerprint = same.unwrap_or(fingerprint);
         }
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(&output, &fingerprint, job, &input.files()).await?
+            && let Some(finished) = finished(&output, &fingerprint, job, Reads::of(&input, known.as_ref())).await?
             // The rest of its publication is done under a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
@@ -170,7 +171,7 @@ impl Run<'_> {
         let Self { job, input, known, engine, existing, output, claim, fingerprint } = *self;
         // Another run may have finished since the first check.
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(output, fingerprint, job, &input.files()).await?
+            && let Some(finished) = finished(output, fingerprint, job, Reads::of(input, known)).await?
         {
             publish_logs(output, job).await?;
             return Ok(finished);
@@ -197,7 +198,7 @@ impl Run<'_> {
         walk(&cx).await?;
         let mut inputs = read.inputs;
         inputs.extend(known.map(ReferenceDocuments::inputs).unwrap_or_default());
-        let of = Provenance { inputs: &inputs, origin: input.origin(), known, merged: input.merged() };
+        let of = Provenance { inputs: &inputs, origins: input.origins(), known, merged: input.merged() };
         publish(cx, job, of, replaced).await
     }
 }

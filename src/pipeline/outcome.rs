@@ -1,8 +1,8 @@
 //! The outcome of a run, and the result that its output may already hold.
 
-use super::difference::difference;
+use super::difference::{Reads, difference};
 use crate::error::{Error, Result};
-use crate::job::{InputFile, Job};
+use crate::job::{self, Job};
 use crate::output::Layout;
 use crate::output::check::{self, Depth};
 use crate::output::manifest::Run as Manifest;
@@ -28,7 +28,7 @@ pub enum OnExisting {
     Overwrite,
 }
 
-/// The result of `job` over the files `inputs`, by its fingerprint, if the output holds it already; `None` if the
+/// The result of `job` over what it `reads`, by its fingerprint, if the output holds it already; `None` if the
 /// output holds no finished result.
 ///
 /// # Errors
@@ -37,15 +37,19 @@ pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
     job: &Job,
-    inputs: &[InputFile],
+    reads: Reads,
 ) -> Result<Option<Outcome>> {
     let depth = |manifest: &Manifest| {
         manifest.check_format(output.shown())?;
         if manifest.fingerprint != fingerprint {
+            let place = match job.input {
+                job::Input::Merge(_) => "name another folder with --to",
+                job::Input::Read | job::Input::Reuse(_) => "choose another output.url",
+            };
             return Err(Error::job(format!(
-                "{} holds the result {}: choose another output.url, or replace it with --overwrite",
+                "{} holds the result {}: {place}, or replace it with --overwrite",
                 output.shown(),
-                difference(job, inputs, manifest)
+                difference(job, &reads, manifest)
             )));
         }
         // Files are not synced one by one, so a power cut may have damaged them. Only if the machine that wrote them

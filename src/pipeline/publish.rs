@@ -7,6 +7,7 @@ use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::context::StageContext;
+use super::difference::Reads;
 use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
@@ -29,8 +30,8 @@ use crate::schema;
 pub(super) struct Provenance<'a> {
     /// Every file that was read.
     pub(super) inputs: &'a [InputFile],
-    /// The run that cut the texts, if it was another one.
-    pub(super) origin: Option<&'a Origin>,
+    /// The runs that cut the texts, if they were other ones.
+    pub(super) origins: Vec<Origin>,
     /// The reference documents.
     pub(super) known: Option<&'a ReferenceDocuments>,
     /// The outputs that were merged.
@@ -44,7 +45,7 @@ pub(super) async fn publish(
     of: Provenance<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
-    let Provenance { inputs, origin, known, merged } = of;
+    let Provenance { inputs, origins, known, merged } = of;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
@@ -114,11 +115,14 @@ pub(super) async fn publish(
         counts.reference_documents = Some(count);
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
     }
-    counts.replaced_documents = merged.map(Chain::replaced_documents);
+    let is_taken = merged.is_some() || origins.len() > 1;
+    let of_earlier =
+        || cx.input.earlier().iter().filter_map(|earlier| earlier.counts.replaced_documents).sum();
+    counts.replaced_documents = is_taken.then(of_earlier);
     let mut warnings = job.warnings();
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, outputs.names()?).await?;
-        counts.replaced_documents = Some(replaced);
+        counts.replaced_documents = Some(counts.replaced_documents.unwrap_or_default() + replaced);
         let superseded = outputs.superseded(clusters_with_spared(&cx)?).await?;
         counts.superseded_reference_documents = Some(superseded);
         warnings.extend(same_ids::not_replaced(&cx, outputs.names()?).await?);
@@ -147,6 +151,10 @@ pub(super) async fn publish(
         tracing::warn!("{warning}");
     }
 
+    let (origin, origins) = match origins.as_slice() {
+        [_] if merged.is_none() => (origins.into_iter().next(), Vec::new()),
+        _ => (None, origins),
+    };
     let manifest = Manifest {
         format_version: u64::from(FORMAT_VERSION),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
@@ -155,8 +163,8 @@ pub(super) async fn publish(
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: cx.runner.read_files(inputs),
         source: cx.types.clone(),
-        origin: origin.cloned(),
-        origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),
+        origin,
+        origins,
         known: known.map(ReferenceDocuments::record).unwrap_or_default(),
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
@@ -185,7 +193,7 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint, job, inputs).await?;
+        let other = overtaken(output, cx.runner.fingerprint, job, Reads::of(cx.input, known)).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -211,8 +219,8 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
 
 /// Another process published while this one was about to. If its result is of the same job and inputs, it is also the
 /// result of this run.
-async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, inputs: &[InputFile]) -> Result<Outcome> {
-    match finished(output, fingerprint, job, inputs).await? {
+async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: Reads) -> Result<Outcome> {
+    match finished(output, fingerprint, job, reads).await? {
         Some(other) => Ok(other),
         None => Err(Error::input(format!(
             "another process changed the result in {} while this run was about to publish its own: run again",

@@ -13,6 +13,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::columns::NeededColumns;
 use super::file::SourceFile;
 use super::format::Reading;
+use super::opened::files_left_out;
 use super::parquet::ParquetFile;
 use super::{Listed, format_of};
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ const CONCURRENT_FILES: usize = 8;
 pub(crate) struct AsRead {
     /// Every file, with the time and the name of its content that the run recorded where only those differ.
     pub inputs: Vec<InputFile>,
+    /// The listed files.
+    files: Vec<Arc<SourceFile>>,
     /// The files whose contents must be compared before that is true, with their records.
     doubtful: Vec<(Arc<SourceFile>, ReadFile)>,
     /// The first difference that needs no look at a content.
@@ -67,10 +70,11 @@ impl AsRead {
                 }
             }
         }
+        let listed_files = listed.files.clone();
         let listed: BTreeMap<&str, ()> = inputs.iter().map(|file| (file.path.as_str(), ())).collect();
         let gone = read.keys().find(|path| !listed.contains_key(*path));
         let gone = gone.map(|path| format!("{path} is gone"));
-        Self { difference: differences.into_iter().next(), gone, inputs, doubtful }
+        Self { difference: differences.into_iter().next(), gone, inputs, files: listed_files, doubtful }
     }
 
     /// The first difference that the listing shows; `None` if it shows none.
@@ -83,7 +87,8 @@ impl AsRead {
         self.gone.as_deref()
     }
 
-    /// Compares the contents of the files whose times of writing differ: how the first one differs from what the run read.
+    /// Compares the contents of the files whose times of writing differ: how the first one differs from what the run read. Files that
+    /// `source.where` leaves out by their paths are not read, so their contents do not matter.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where one cannot be read.
@@ -92,6 +97,13 @@ impl AsRead {
         ctx: &SessionContext,
         source: &job::Source,
     ) -> Result<Option<String>> {
+        if self.doubtful.is_empty() {
+            return Ok(None);
+        }
+        let left_out = files_left_out(ctx, source, &self.files).await?;
+        let is_read = |(file, _): &&(Arc<SourceFile>, ReadFile)| {
+            !left_out.iter().any(|other| other.path() == file.path())
+        };
         let compare = async |(file, was): (Arc<SourceFile>, ReadFile)| -> Result<Option<String>> {
             let place = file.place();
             let now = match was.crc32_bytes {
@@ -107,7 +119,9 @@ impl AsRead {
                 format!("{place} has other content of the same size (its checksum is {now:08x} and was {crc32:08x})")
             }))
         };
-        let compared = stream::iter(self.doubtful.iter().cloned()).map(compare).buffered(CONCURRENT_FILES);
+        let compared = stream::iter(self.doubtful.iter().filter(is_read).cloned())
+            .map(compare)
+            .buffered(CONCURRENT_FILES);
         let mut different = std::pin::pin!(compared.try_filter_map(async |how| Ok::<_, Error>(how)));
         different.try_next().await
     }

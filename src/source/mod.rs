@@ -326,6 +326,19 @@ pub(crate) async fn left_out(
     Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 
+/// The files whose paths do not meet `source.where`, which are not read.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where the condition does not fit the columns.
+pub(crate) async fn files_left_out(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+) -> Result<Vec<SourceFile>> {
+    let left_out = opened::files_left_out(ctx, source, &listed.files).await?;
+    Ok(left_out.iter().map(|file| file.as_ref().clone()).collect())
+}
+
 /// A row for each file that no output can name, with the columns of [`Documents`].
 fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch> {
     let rows = files.len();

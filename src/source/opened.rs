@@ -82,6 +82,22 @@ pub(super) async fn open_rows(
     Ok(OpenedRows { rows: ctx.read_table(table)?, values, types, files_left_out })
 }
 
+/// Those of `files` whose paths do not meet the condition of `source`.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where the condition does not fit the columns.
+pub(super) async fn files_left_out(
+    ctx: &SessionContext,
+    source: &job::Source,
+    files: &[Arc<SourceFile>],
+) -> Result<Vec<Arc<SourceFile>>> {
+    let columns = NeededColumns::of(source, files);
+    let chosen = filter::files(ctx, source, &columns.of_paths, files).await?;
+    let is_left_out =
+        |file: &&Arc<SourceFile>| chosen.binary_search_by(|other| other.path.cmp(&file.path)).is_err();
+    Ok(files.iter().filter(is_left_out).cloned().collect())
+}
+
 /// The files that are read, which are all but empty ones without documents; of these the log warns if `all` documents are read.
 fn files_to_read(empty_file: EmptyFile, files: &[Arc<SourceFile>], all: bool) -> Vec<Arc<SourceFile>> {
     if empty_file == EmptyFile::Document {

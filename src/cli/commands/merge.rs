@@ -75,8 +75,9 @@ fn as_text(job: &Job, outcome: &Outcome) -> String {
     }
     let _ = writeln!(
         text,
-        "\ntables in {}: pairs, clusters, documents, rejects, cluster_id_changes",
-        job.output.url
+        "\ntables in {}: {}",
+        job.output.url,
+        outcome.manifest.tables.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     );
     text
 }

@@ -12,8 +12,8 @@ pub(crate) use self::read::Read;
 use self::reused::Reused;
 use crate::error::Result;
 use crate::job::{self, InputFile, Job, Limit, LimitSize, Source, fingerprint};
-use crate::output::Layout;
 use crate::output::manifest::{Origin, Run as Manifest};
+use crate::output::{Layout, Stored};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::reference::same_frequent::same_frequent;
@@ -87,7 +87,10 @@ impl Input {
         let Input::Read(listed) = self else { return Ok(None) };
         let as_read = AsRead::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
-        inputs.extend(Origin::known_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
+        if let Some(reference) = reference {
+            let Some(record) = reference.record_of(session, job, finished).await? else { return Ok(None) };
+            inputs.extend(Origin::known_inputs(&record));
+        }
         let fingerprint = fingerprint(job, &inputs);
         if fingerprint != finished.fingerprint {
             return Ok(None);
@@ -184,11 +187,21 @@ impl Input {
         }
     }
 
-    /// The run that cut the texts, if it was another one.
-    pub(crate) fn origin(&self) -> Option<&Origin> {
+    /// The runs that cut the texts, if they were other ones.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
         match self {
-            Input::Read(_) | Input::Merge(_) => None,
-            Input::Reuse(reused) => Some(&reused.origin),
+            Input::Read(_) => Vec::new(),
+            Input::Merge(chain) => chain.origins(),
+            Input::Reuse(reused) => reused.origins.clone(),
+        }
+    }
+
+    /// The manifests of the outputs whose documents these are; none if files are read.
+    pub(crate) fn earlier(&self) -> Vec<&Manifest> {
+        match self {
+            Input::Read(_) => Vec::new(),
+            Input::Merge(chain) => chain.outputs().iter().map(Stored::manifest).collect(),
+            Input::Reuse(reused) => vec![reused.stored.manifest()],
         }
     }
 }

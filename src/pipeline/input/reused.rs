@@ -15,8 +15,8 @@ use crate::source::Listed;
 /// A finished output whose sketches are reused.
 pub(crate) struct Reused {
     pub(super) stored: Stored,
-    /// The run that cut the texts.
-    pub(super) origin: Origin,
+    /// The runs that cut the texts: one, or those of the outputs that it is merged from.
+    pub(super) origins: Vec<Origin>,
     /// The files of the texts; `None` if no text is read, since the output keeps shingles.
     pub(super) listed: Option<Listed>,
 }
@@ -72,7 +72,7 @@ impl Reused {
                 Some(stored.source(&why, or).await?.1)
             }
         };
-        Ok(Self { origin: stored.origin(), listed, stored })
+        Ok(Self { origins: stored.origins(), listed, stored })
     }
 
     /// The documents with their sketches, and the rejects.

@@ -117,12 +117,6 @@ impl Chain {
         tables.map(|written| written.rows).sum()
     }
 
-    /// The number of documents that the runs of the outputs replaced, also those of outputs that these are merged from.
-    pub(crate) fn replaced_documents(&self) -> u64 {
-        let counts = self.outputs.iter().map(|stored| stored.manifest().counts.replaced_documents);
-        counts.map(Option::unwrap_or_default).sum()
-    }
-
     /// Whether the clusters of all outputs are connected components.
     pub(crate) fn all_by_components(&self) -> bool {
         self.methods.iter().all(|method| method.keeps_chains())

@@ -13,7 +13,7 @@ use datafusion::prelude::{DataFrame, Expr, SessionContext, lit};
 use crate::error::Result;
 use crate::job::{InputFile, Job, Reference};
 use crate::output::Layout;
-use crate::output::manifest::KnownOutput;
+use crate::output::manifest::{KnownOutput, Run as Manifest};
 use crate::pipeline::frames;
 use crate::pipeline::frames::cluster_id::ClusterId;
 use crate::pipeline::frames::keep::BEFORE;
@@ -74,6 +74,25 @@ impl ReferenceDocuments {
         match self {
             Self::Outputs(outputs) => outputs.chain.record(),
             Self::Source(source) => vec![source.record()],
+        }
+    }
+
+    /// As [`Self::record`], with what the run of `finished` recorded of the files of a second source that were written again with the
+    /// same contents. `None` if one has other contents.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) async fn record_of(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        finished: &Manifest,
+    ) -> Result<Option<Vec<KnownOutput>>> {
+        match self {
+            Self::Outputs(_) => Ok(Some(self.record())),
+            Self::Source(source) => {
+                Ok(source.record_of(session, job, finished).await?.map(|record| vec![record]))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, InputFile, Job, fingerprint};
 use crate::output::Layout;
-use crate::output::manifest::KnownOutput;
+use crate::output::manifest::{KnownOutput, Run as Manifest};
 use crate::pipeline::frames;
 use crate::pipeline::numbers::{first_ids, keys_of};
 use crate::pipeline::overlap;
@@ -15,7 +15,7 @@ use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::same_keys::refuse_duplicates;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
-use crate::source::{self, Listed, Request};
+use crate::source::{self, AsRead, Listed, Request};
 
 /// Duplicate ids that an error names.
 const NAMED: usize = 5;
@@ -66,6 +66,21 @@ impl SecondSource {
     pub(crate) fn record(&self) -> KnownOutput {
         let (output, fingerprint) = (self.source.urls.join(", "), self.fingerprint.clone());
         KnownOutput { output, fingerprint, merged: Vec::new() }
+    }
+
+    /// See [`ReferenceDocuments::record_of`](super::ReferenceDocuments::record_of).
+    pub(super) async fn record_of(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        finished: &Manifest,
+    ) -> Result<Option<KnownOutput>> {
+        let as_read = AsRead::new(&self.listed, &finished.inputs);
+        if as_read.different_content(session, &self.source).await?.is_some() {
+            return Ok(None);
+        }
+        let fingerprint = fingerprint(&job.of_second_source(&self.source), &as_read.inputs);
+        Ok(Some(KnownOutput { fingerprint, ..self.record() }))
     }
 
     pub(crate) fn inputs(&self) -> Vec<InputFile> {

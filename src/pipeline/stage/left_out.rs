@@ -77,7 +77,7 @@ struct LeftOut {
     by_limit: u64,
 }
 
-/// Adds what is left out of the sources to the counts of a run.
+/// Adds what is left out of the sources to the counts of a run; where the documents of other outputs are taken, what their runs left out.
 ///
 /// # Errors
 /// When the table cannot be read.
@@ -87,6 +87,15 @@ pub(in crate::pipeline) async fn count(cx: &StageContext<'_>, counts: &mut Count
         counts.files_left_out = Some(files);
         counts.rows_left_out_by_where = Some(by_where);
         counts.rows_left_out_by_limit = Some(by_limit);
+    }
+    for earlier in cx.input.earlier() {
+        let of = &earlier.counts;
+        let add = |count: &mut Option<u64>, of: Option<u64>| {
+            *count = of.map_or(*count, |of| Some(count.unwrap_or_default() + of))
+        };
+        add(&mut counts.files_left_out, of.files_left_out);
+        add(&mut counts.rows_left_out_by_where, of.rows_left_out_by_where);
+        add(&mut counts.rows_left_out_by_limit, of.rows_left_out_by_limit);
     }
     if cx.job.second_source().is_some_and(Source::leaves_rows_out) {
         let LeftOut { files, by_where, by_limit } = left_out(cx, SECOND_SOURCE).await?;

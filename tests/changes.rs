@@ -1,0 +1,180 @@
+//! Runs over inputs or jobs that have changed since: what is the same nevertheless, and what a message names.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use assert_cmd::assert::Assert;
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// A folder with `day=1/a.parquet`, `day=2/a.parquet` and a job over the first one.
+struct Days(TempDir);
+
+impl Days {
+    fn new() -> Self {
+        let days = Self(tempdir().unwrap());
+        let documents = corpus(5, 90, 30);
+        for (day, of) in [(1, &documents[..30]), (2, &documents[30..60]), (3, &documents[60..])] {
+            let file = days.path(&format!("in/day={day}/a.parquet"));
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            write_parquet(&file, of, 7);
+        }
+        std::fs::write(days.path("job.toml"), job_text("in/day=1/", "out")).unwrap();
+        days
+    }
+
+    fn path(&self, inside: &str) -> PathBuf {
+        self.0.path().join(inside)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Assert {
+        resemblance().current_dir(self.0.path()).args(arguments).assert()
+    }
+
+    /// Runs the job with settings.
+    fn run(&self, sets: &[&str]) -> Assert {
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        self.command(&["run", "job.toml", "--json"].into_iter().chain(sets).collect::<Vec<_>>())
+    }
+
+    fn is_finished(&self, sets: &[&str]) -> bool {
+        json(&self.run(sets).success())["already_finished"].as_bool().unwrap()
+    }
+
+    fn refused(&self, sets: &[&str]) -> String {
+        String::from_utf8(self.run(sets).code(2).get_output().stderr.clone()).unwrap()
+    }
+}
+
+fn json(ended: &Assert) -> Value {
+    serde_json::from_slice(&ended.get_output().stdout).unwrap()
+}
+
+/// Changes the time at which a file was written.
+fn touch(file: &Path) {
+    let file = File::options().append(true).open(file).unwrap();
+    let written = file.metadata().unwrap().modified().unwrap();
+    file.set_modified(written - Duration::from_secs(3_600)).unwrap();
+}
+
+#[test]
+fn a_second_source_that_was_only_touched_is_the_same() {
+    let days = Days::new();
+    let second = "against.source={format=\"parquet\",url=\"in/day=2/\",text=\"text\",id=\"id\"}";
+    assert!(!days.is_finished(&[second]));
+    touch(&days.path("in/day=2/a.parquet"));
+    assert!(days.is_finished(&[second]));
+    // Other rows of it are named, and so is a new file.
+    let other = corpus(6, 30, 30);
+    write_parquet(&days.path("in/day=2/a.parquet"), &other, 7);
+    std::fs::copy(days.path("in/day=3/a.parquet"), days.path("in/day=2/b.parquet")).unwrap();
+    let message = days.refused(&[second]);
+    assert!(message.contains("of other inputs") && message.contains("day=2/a.parquet "), "{message}");
+    assert!(message.contains("day=2/b.parquet is new") && !message.contains("is gone"), "{message}");
+}
+
+#[test]
+fn files_that_a_condition_leaves_out_may_change() {
+    let days = Days::new();
+    let sets = ["source.url=in/", "source.where=day = '1'"];
+    assert!(!days.is_finished(&sets));
+    touch(&days.path("in/day=2/a.parquet"));
+    assert!(days.is_finished(&sets));
+    let counts = |arguments: &[&str]| json(&days.command(arguments).success());
+    // All rows stay that are no documents, also those of files that were not read.
+    let (dry, real) = (
+        counts(&["apply", "out", "--dry-run", "--json"]),
+        counts(&["apply", "out", "--to", "clean", "--json"]),
+    );
+    for key in ["read", "kept", "removed", "rejected"] {
+        assert_eq!(dry[key], real[key], "{key}: {dry} {real}");
+    }
+    assert_eq!(real["read"], 90);
+}
+
+#[test]
+fn reference_outputs_that_were_made_again_are_named() {
+    let days = Days::new();
+    let second = ["source.url=in/day=2/", "output.url=second"];
+    days.run(&[]).success();
+    let against = |output: &str| days.run(&[second[0], second[1], &format!("against.output={output}")]);
+    against("out").success();
+    // The same output by another name.
+    assert!(json(&against("out/").success())["already_finished"].as_bool().unwrap());
+    days.command(&["run", "job.toml", "--set", "score.threshold=0.9", "--overwrite"]).success();
+    let message = String::from_utf8(against("out").code(2).get_output().stderr.clone()).unwrap();
+    assert!(message.contains("/out was made again by another job"), "{message}");
+    std::fs::copy(days.path("in/day=3/a.parquet"), days.path("in/day=2/b.parquet")).unwrap();
+    let message = String::from_utf8(against("out/").code(2).get_output().stderr.clone()).unwrap();
+    assert!(message.contains("day=2/b.parquet is new") && !message.contains("another job ("), "{message}");
+}
+
+#[test]
+fn a_merged_output_that_is_used_again_can_be_applied() {
+    let days = Days::new();
+    let keep = "output.keep=shingles";
+    days.run(&[keep, "source.where=id NOT LIKE '%7'"]).success();
+    let next =
+        ["source.url=in/day=2/", "output.url=second", "against.output=out", "source.where=id NOT LIKE '%7'"];
+    days.run(&[&next[..], &[keep]].concat()).success();
+    days.command(&["merge", "out", "second", "--to", "merged"]).success();
+    let again = "source={format=\"output\",url=\"merged\"}\nscore.threshold=0.9\noutput.url=\"strict\"\n";
+    std::fs::write(days.path("strict.toml"), again).unwrap();
+    days.command(&["run", "strict.toml"]).success();
+    for output in ["merged", "strict"] {
+        let dry = json(&days.command(&["apply", output, "--dry-run", "--json"]).success());
+        let clean = format!("clean-{output}");
+        let real = json(&days.command(&["apply", output, "--to", &clean, "--json"]).success());
+        for key in ["read", "kept", "removed", "rejected"] {
+            assert_eq!(dry[key], real[key], "{output} {key}: {dry} {real}");
+        }
+        assert_eq!(real["read"], 60, "{output}");
+        for day in [1, 2] {
+            assert!(days.path(&format!("{clean}/day={day}/a.parquet")).is_file(), "{output}");
+        }
+    }
+    // A merge into a finished merge of others says what differs and what to do.
+    let merged = days.command(&["merge", "out", "--to", "merged"]).code(2);
+    let message = String::from_utf8(merged.get_output().stderr.clone()).unwrap();
+    assert!(message.contains("`merge` is ") && message.contains("--to"), "{message}");
+}
+
+#[test]
+fn folders_with_files_of_one_name_are_applied_below_the_folder_that_they_share() {
+    let days = Days::new();
+    days.run(&["source.url=[\"in/day=1/\", \"in/day=3/\"]"]).success();
+    days.command(&["apply", "out", "--to", "clean"]).success();
+    for day in [1, 3] {
+        assert!(days.path(&format!("clean/day={day}/a.parquet")).is_file());
+    }
+}
+
+#[test]
+fn json_lines_with_arrays_are_tables_for_sql() {
+    let days = Days::new();
+    let line =
+        |(id, text): &Document| format!("{}\n", serde_json::json!({"id": id, "text": text, "tags": ["a"]}));
+    std::fs::write(days.path("in.jsonl"), corpus(5, 40, 30).iter().map(line).collect::<String>()).unwrap();
+    days.command(&["dedup", "in.jsonl", "--text", "text", "--to", "clean"]).success();
+    let rows = |query: &str| {
+        let ended = days.command(&["sql", "clean", "--json", query]).success();
+        String::from_utf8(ended.get_output().stdout.clone()).unwrap().lines().count()
+    };
+    let (kept, removed) = (rows("SELECT id, text FROM kept"), rows("SELECT id, kept_id FROM removed"));
+    assert_eq!(kept + removed, 40);
+    assert!(removed > 0);
+}
+
+#[test]
+fn a_file_is_no_output() {
+    let days = Days::new();
+    for command in ["show", "verify", "apply", "report", "clean"] {
+        let rest: &[&str] = if command == "apply" { &["--dry-run"] } else { &[] };
+        let ended = days.command(&[&[command, "job.toml"], rest].concat()).code(2);
+        let message = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+        assert!(message.contains("job.toml is a file"), "{command}: {message}");
+    }
+}
