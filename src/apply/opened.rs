@@ -56,8 +56,9 @@ impl Opened {
     pub fn warnings(&self) -> Vec<String> {
         let superseded = self.superseded();
         let shown = self.stored.layout().shown();
+        let most = if self.may_spare_more() { "up to " } else { "" };
         let warning = format!(
-            "other documents now represent {superseded} of the documents that earlier outputs keep, and apply does not change their \
+            "other documents now represent {most}{superseded} of the documents that earlier outputs keep, and apply does not change their \
              results: to remove these documents too, merge the earlier outputs and {shown}, and apply the merged output to a new folder"
         );
         (superseded > 0).then_some(warning).into_iter().collect()
@@ -66,6 +67,11 @@ impl Opened {
     /// Documents that the reference outputs keep and that another document represents now. They are not in the source.
     pub fn superseded(&self) -> u64 {
         self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
+    }
+
+    /// Whether fewer of the documents of [`Self::superseded`] would go than the run counted: it spared other ones.
+    fn may_spare_more(&self) -> bool {
+        self.settings.contained.is_some() && self.settings.contained != self.stored.job().clusters.contained
     }
 
     /// The bytes of the files of the sources.

@@ -164,7 +164,10 @@ impl Show {
             (None, None) => Of::All,
         };
         let removed = applied.removed(self.first(0), of, self.top.get()).await?;
-        let mut head = "kept on the left, removed on the right\n".to_owned();
+        let mut head = match removed.pairs.is_empty() {
+            true => String::new(),
+            false => "kept on the left, removed on the right\n".to_owned(),
+        };
         if removed.by_reference > 0 {
             let left_out = print::counted(removed.by_reference, "removed document");
             head += &format!(
@@ -238,8 +241,9 @@ impl Show {
     fn text(&self, shown: &Shown) -> Result<String> {
         let Some(texts) = &shown.texts else {
             return Ok(match &self.id {
+                _ if !shown.head.is_empty() => shown.head.clone(),
                 Some(id) => format!("{} is in no pair\n", visible(id)),
-                None => format!("{}there is no {}\n", shown.head, shown.noun),
+                None => format!("there is no {}\n", shown.noun),
             });
         };
         let extent = if self.full { Extent::Whole } else { Extent::Compared };

@@ -196,7 +196,7 @@ impl Input {
         }
     }
 
-    /// The manifests of the outputs whose documents these are; none if files are read.
+    /// The manifests of the outputs whose documents are taken; empty if files are read.
     pub(crate) fn earlier(&self) -> Vec<&Manifest> {
         match self {
             Input::Read(_) => Vec::new(),
