@@ -44,6 +44,19 @@ impl Days {
         json(&self.run(sets).success())["already_finished"].as_bool().unwrap()
     }
 
+    /// Applies an output, and returns the rows that were read. A dry run has the same counts.
+    fn applied(&self, output: &str) -> u64 {
+        let counts = |options: &[&str]| {
+            json(&self.command(&[&["apply", output, "--json"], options].concat()).success())
+        };
+        let dry = counts(&["--dry-run"]);
+        let real = counts(&["--to", &format!("clean-{output}")]);
+        for key in ["read", "kept", "removed", "rejected"] {
+            assert_eq!(dry[key], real[key], "{output} {key}: {dry} {real}");
+        }
+        real["read"].as_u64().unwrap()
+    }
+
     fn refused(&self, sets: &[&str]) -> String {
         String::from_utf8(self.run(sets).code(2).get_output().stderr.clone()).unwrap()
     }
@@ -81,18 +94,33 @@ fn files_that_a_condition_leaves_out_may_change() {
     let days = Days::new();
     let sets = ["source.url=in/", "source.where=day = '1'"];
     assert!(!days.is_finished(&sets));
-    touch(&days.path("in/day=2/a.parquet"));
+    let left_out = days.path("in/day=2/a.parquet");
+    let mut bytes = std::fs::read(&left_out).unwrap();
+    let text = &corpus(5, 90, 30)[30].1;
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
+    bytes[at] = b'x';
+    std::fs::write(&left_out, &bytes).unwrap();
+    touch(&left_out);
     assert!(days.is_finished(&sets));
-    let counts = |arguments: &[&str]| json(&days.command(arguments).success());
     // All rows stay that are no documents, also those of files that were not read.
-    let (dry, real) = (
-        counts(&["apply", "out", "--dry-run", "--json"]),
-        counts(&["apply", "out", "--to", "clean", "--json"]),
-    );
-    for key in ["read", "kept", "removed", "rejected"] {
-        assert_eq!(dry[key], real[key], "{key}: {dry} {real}");
+    assert_eq!(days.applied("out"), 90);
+}
+
+#[test]
+fn rows_of_files_that_were_not_read_are_counted_whatever_they_hold() {
+    let days = Days::new();
+    let documents = corpus(7, 40, 30);
+    let rows: String = documents.iter().map(|(id, text)| format!("{id},{text}\n")).collect();
+    for (file, text) in [
+        ("lake/kind=doc/a.csv", format!("id,text\n{rows}")),
+        ("lake/kind=meta/other.csv", "name,n\n\"one\ntwo\",1\nthree,2\n".to_owned()),
+        ("lake/kind=meta/empty.csv", String::new()),
+    ] {
+        std::fs::create_dir_all(days.path(file).parent().unwrap()).unwrap();
+        std::fs::write(days.path(file), text).unwrap();
     }
-    assert_eq!(real["read"], 90);
+    days.run(&["source.format=csv", "source.url=lake/", "source.where=kind = 'doc'"]).success();
+    assert_eq!(days.applied("out"), 42);
 }
 
 #[test]
@@ -100,13 +128,23 @@ fn reference_outputs_that_were_made_again_are_named() {
     let days = Days::new();
     let second = ["source.url=in/day=2/", "output.url=second"];
     days.run(&[]).success();
+    // The same folder without its `/`.
+    assert!(days.is_finished(&["source.url=in/day=1"]));
     let against = |output: &str| days.run(&[second[0], second[1], &format!("against.output={output}")]);
     against("out").success();
     // The same output by another name.
     assert!(json(&against("out/").success())["already_finished"].as_bool().unwrap());
+    // Of two outputs the order matters.
+    days.run(&["source.url=in/day=3/", "output.url=third", "against.output=out"]).success();
+    let both =
+        |outputs: &str| days.run(&[second[0], "output.url=both", &format!("against.output={outputs}")]);
+    both("[\"out\", \"third\"]").success();
+    let message =
+        String::from_utf8(both("[\"third\", \"out\"]").code(2).get_output().stderr.clone()).unwrap();
+    assert!(message.contains("in another order") || message.contains("third"), "{message}");
     days.command(&["run", "job.toml", "--set", "score.threshold=0.9", "--overwrite"]).success();
     let message = String::from_utf8(against("out").code(2).get_output().stderr.clone()).unwrap();
-    assert!(message.contains("/out was made again by another job"), "{message}");
+    assert!(message.contains("/out was made again since"), "{message}");
     std::fs::copy(days.path("in/day=3/a.parquet"), days.path("in/day=2/b.parquet")).unwrap();
     let message = String::from_utf8(against("out/").code(2).get_output().stderr.clone()).unwrap();
     assert!(message.contains("day=2/b.parquet is new") && !message.contains("another job ("), "{message}");
@@ -125,15 +163,9 @@ fn a_merged_output_that_is_used_again_can_be_applied() {
     std::fs::write(days.path("strict.toml"), again).unwrap();
     days.command(&["run", "strict.toml"]).success();
     for output in ["merged", "strict"] {
-        let dry = json(&days.command(&["apply", output, "--dry-run", "--json"]).success());
-        let clean = format!("clean-{output}");
-        let real = json(&days.command(&["apply", output, "--to", &clean, "--json"]).success());
-        for key in ["read", "kept", "removed", "rejected"] {
-            assert_eq!(dry[key], real[key], "{output} {key}: {dry} {real}");
-        }
-        assert_eq!(real["read"], 60, "{output}");
+        assert_eq!(days.applied(output), 60, "{output}");
         for day in [1, 2] {
-            assert!(days.path(&format!("{clean}/day={day}/a.parquet")).is_file(), "{output}");
+            assert!(days.path(&format!("clean-{output}/day={day}/a.parquet")).is_file(), "{output}");
         }
     }
     // A merge into a finished merge of others says what differs and what to do.

@@ -1,7 +1,10 @@
 //! A finished output that is to be applied: what it says of its documents, and whether its source can be written.
 
+use std::cmp::Ordering;
+
 use arrow::array::RecordBatch;
 use datafusion::prelude::{DataFrame, SessionContext, col};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::decisions::{self, removed};
 use super::groups::{self, GroupCounts};
@@ -11,9 +14,13 @@ use super::settings::Settings;
 use super::sizes::{self, SizeCounts};
 use super::{Counts, Rejects, alarms, delta, passages};
 use crate::error::{Error, Result};
-use crate::job::{self, Alarms, Encoding, Job, OnError, Tables};
+use crate::job::{self, Alarms, Encoding, Job, Tables};
 use crate::output::Stored;
-use crate::source::{self, Listed, Request, Rewriting, format_of};
+use crate::rewrite::rows_of_file;
+use crate::source::{self, Listed, Rewriting, format_of};
+
+/// Files whose rows are counted at the same time.
+const CONCURRENT_FILES: usize = 8;
 
 /// A finished output whose sources are what they were.
 pub struct Opened {
@@ -56,9 +63,15 @@ impl Opened {
     pub fn warnings(&self) -> Vec<String> {
         let superseded = self.superseded();
         let shown = self.stored.layout().shown();
-        let most = if self.may_spare_more() { "up to " } else { "" };
+        let of_job = self.stored.job().clusters.contained;
+        // The run counted for its own bound.
+        let about = match self.settings.contained.map(|own| Some(own).partial_cmp(&of_job)) {
+            Some(Some(Ordering::Greater)) => "up to ",
+            Some(Some(Ordering::Less)) => "at least ",
+            _ => "",
+        };
         let warning = format!(
-            "other documents now represent {most}{superseded} of the documents that earlier outputs keep, and apply does not change their \
+            "other documents now represent {about}{superseded} of the documents that earlier outputs keep, and apply does not change their \
              results: to remove these documents too, merge the earlier outputs and {shown}, and apply the merged output to a new folder"
         );
         (superseded > 0).then_some(warning).into_iter().collect()
@@ -67,11 +80,6 @@ impl Opened {
     /// Documents that the reference outputs keep and that another document represents now. They are not in the source.
     pub fn superseded(&self) -> u64 {
         self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
-    }
-
-    /// Whether fewer of the documents of [`Self::superseded`] would go than the run counted: it spared other ones.
-    fn may_spare_more(&self) -> bool {
-        self.settings.contained.is_some() && self.settings.contained != self.stored.job().clusters.contained
     }
 
     /// The bytes of the files of the sources.
@@ -101,7 +109,8 @@ impl Opened {
         losses::losses(&self.stored, self.settings.contained).await
     }
 
-    /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and writes nothing.
+    /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and of the source the files that
+    /// `source.where` leaves out by their paths (of Parquet the footers). Writes nothing.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -128,16 +137,9 @@ impl Opened {
         let mut rows = 0;
         for (job, listed) in &self.sources {
             let left_out = source::files_left_out(session, &job.source, listed).await?;
-            if !left_out.is_empty() {
-                let whole = job::Source {
-                    condition: None,
-                    limit: None,
-                    on_error: OnError::Reject,
-                    ..job.source.clone()
-                };
-                let read = source::read(session, &whole, &Listed::of(&left_out), Request::all()).await?;
-                rows += read.frame.count().await? as u64;
-            }
+            let counted = stream::iter(&left_out).map(|file| rows_of_file(session, &job.source, file));
+            let counted = counted.buffer_unordered(CONCURRENT_FILES);
+            rows += counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await?;
         }
         Ok(rows)
     }
@@ -199,8 +201,8 @@ impl Opened {
 
 /// Refuses an output whose sources have rows that no table of it has: those of documents that a later run replaced.
 fn refuse_replaced(stored: &Stored) -> Result<()> {
-    let replaced = stored.manifest().counts.replaced_documents.unwrap_or_default();
-    if stored.manifest().origins.is_empty() || replaced == 0 {
+    let replaced = stored.manifest().replaced_in_sources();
+    if replaced == 0 {
         return Ok(());
     }
     Err(Error::job(format!(

@@ -24,9 +24,30 @@ impl Job {
         }
         Ok(job)
     }
+
+    /// The job with the URLs of the sources of `made` where only a `/` at the end differs: they name the same folders.
+    pub(crate) fn with_places_of(&self, made: &Job) -> Job {
+        let mut job = self.clone();
+        job.source.take_places_of(&made.source);
+        if let Some(Reference::Source(second)) = job.against.as_mut().map(|against| &mut against.reference)
+            && let Some(made) = made.second_source()
+        {
+            second.take_places_of(made);
+        }
+        job
+    }
 }
 
 impl Source {
+    fn take_places_of(&mut self, made: &Source) {
+        let plain = |urls: &[String]| -> Vec<String> {
+            urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect()
+        };
+        if plain(&self.urls) == plain(&made.urls) {
+            self.urls.clone_from(&made.urls);
+        }
+    }
+
     /// Whether a URL of the source is a path that depends on the working directory, as manifests of earlier versions have them.
     pub(crate) fn has_relative_path(&self) -> bool {
         self.urls.iter().any(|url| absolute_address(url).is_ok_and(|absolute| absolute != *url))

@@ -74,6 +74,9 @@ pub struct Counts {
     /// Documents of earlier runs that were replaced, of a merged output by any of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_documents: Option<u64>,
+    /// Documents of its sources that runs replaced, of an output that reuses a merged one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_in_sources: Option<u64>,
     /// Candidates whose similarity reached the threshold.
     pub scores: u64,
     /// Documents that are no longer than a shingle and are therefore compared as a whole.

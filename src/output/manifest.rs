@@ -159,6 +159,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// Documents of its sources that later runs replaced. Their rows are still there.
+    pub(crate) fn replaced_in_sources(&self) -> u64 {
+        let Counts { replaced_documents, replaced_in_sources, .. } = self.counts;
+        let replaced = if self.merged.is_empty() { replaced_in_sources } else { replaced_documents };
+        replaced.unwrap_or_default()
+    }
+
     /// Its files.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.tables.values().flat_map(|table| &table.files)

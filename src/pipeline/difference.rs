@@ -23,7 +23,7 @@ pub(super) struct Reads {
 
 impl Reads {
     pub(super) fn of(input: &Input, reference: Option<&ReferenceDocuments>) -> Self {
-        let mut files = input.files();
+        let mut files = input.inputs();
         files.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
         let outputs = reference.and_then(ReferenceDocuments::outputs);
         Self { files, outputs: outputs.map(|outputs| outputs.chain.record()).unwrap_or_default() }
@@ -107,14 +107,21 @@ fn outputs(now: &[KnownOutput], before: &[KnownOutput]) -> Vec<String> {
     let (names, earlier): (Vec<_>, Vec<_>) =
         (now.iter().map(plain).collect(), before.iter().map(plain).collect());
     let new = now.iter().filter(|output| !has(before, &output.fingerprint)).map(|output| {
-        let how = if earlier.contains(&plain(output)) { "was made again by another job" } else { "is new" };
+        let how = if earlier.contains(&plain(output)) { "was made again since" } else { "is new" };
         format!("the reference output {} {how}", output.output)
     });
     let gone = before
         .iter()
         .filter(|output| !has(now, &output.fingerprint) && !names.contains(&plain(output)))
         .map(|output| format!("the reference output {} is gone", output.output));
-    new.chain(gone).collect()
+    let differ: Vec<String> = new.chain(gone).collect();
+    let runs = |outputs: &[KnownOutput]| -> Vec<String> {
+        outputs.iter().map(|output| output.fingerprint.clone()).collect()
+    };
+    match differ.is_empty() && runs(now) != runs(before) {
+        true => vec!["the reference outputs are in another order".to_owned()],
+        false => differ,
+    }
 }
 
 #[cfg(test)]

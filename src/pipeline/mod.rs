@@ -79,11 +79,13 @@ pub async fn run(
     }
     loop {
         let earlier = finished_earlier(&output, existing).await;
-        let job = match &earlier {
+        let job = match earlier.as_ref().and_then(|earlier| earlier.job().ok()) {
             // An earlier version recorded paths as they were written, and its result is compared with the same job.
-            Some(earlier) if earlier.job().is_ok_and(|made| made.source.has_relative_path()) => job,
-            _ => &absolute,
+            Some(made) if made.source.has_relative_path() => job.clone(),
+            Some(made) => absolute.with_places_of(&made),
+            None => absolute.clone(),
         };
+        let job = &job;
         let (input, known) =
             (Input::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
         input.refuse_overlap(&output)?;

@@ -115,14 +115,16 @@ pub(super) async fn publish(
         counts.reference_documents = Some(count);
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
     }
-    let is_taken = merged.is_some() || origins.len() > 1;
-    let of_earlier =
-        || cx.input.earlier().iter().filter_map(|earlier| earlier.counts.replaced_documents).sum();
-    counts.replaced_documents = is_taken.then(of_earlier);
+    let of_sources = || cx.input.earlier().iter().map(|earlier| earlier.replaced_in_sources()).sum();
+    match merged {
+        Some(outputs) => counts.replaced_documents = Some(outputs.replaced_documents()),
+        None if origins.len() > 1 => counts.replaced_in_sources = Some(of_sources()),
+        None => {}
+    }
     let mut warnings = job.warnings();
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, outputs.names()?).await?;
-        counts.replaced_documents = Some(counts.replaced_documents.unwrap_or_default() + replaced);
+        counts.replaced_documents = Some(replaced);
         let superseded = outputs.superseded(clusters_with_spared(&cx)?).await?;
         counts.superseded_reference_documents = Some(superseded);
         warnings.extend(same_ids::not_replaced(&cx, outputs.names()?).await?);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringBuilder, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
-use datafusion::prelude::{cast, col};
+use datafusion::prelude::{SessionContext, cast, col};
 use futures::TryStreamExt;
 use parquet::arrow::AsyncArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -49,10 +49,14 @@ pub(super) async fn write(
 ///
 /// # Errors
 /// When the file cannot be read to its end.
-pub(super) async fn documents(work: &Work, file: &SourceFile) -> Result<u64> {
-    let all = job::Source { condition: None, limit: None, ..work.source.clone() };
+pub(super) async fn documents(
+    session: &SessionContext,
+    source: &job::Source,
+    file: &SourceFile,
+) -> Result<u64> {
+    let all = job::Source { condition: None, limit: None, ..source.clone() };
     let listed = Listed::of(std::slice::from_ref(file));
-    let read = source::read(&work.session, &all, &listed, Request::all()).await?;
+    let read = source::read(session, &all, &listed, Request::all()).await?;
     Ok(read.frame.count().await? as u64)
 }
 

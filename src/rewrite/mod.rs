@@ -18,6 +18,7 @@ mod parquet;
 pub(crate) mod record;
 mod row_walk;
 mod rows;
+mod rows_of_file;
 mod spans;
 mod whole_file;
 mod work;
@@ -29,3 +30,4 @@ pub(crate) use annotations::{
 };
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use record::{Counts, SourceRecord, Written};
+pub(crate) use rows_of_file::rows_of_file;

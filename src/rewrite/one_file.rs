@@ -27,7 +27,7 @@ pub(super) async fn write(
     let (rows, written) = match format_of(work.source.format).rewriting {
         Rewriting::AsParquet => {
             let documents = match work.source.leaves_rows_out() {
-                true => as_parquet::documents(work, file).await?,
+                true => as_parquet::documents(&work.session, &work.source, file).await?,
                 false => expected.read,
             };
             as_parquet::write(work, file, path, &actions, documents).await?

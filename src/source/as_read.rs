@@ -102,7 +102,7 @@ impl AsRead {
         }
         let left_out = files_left_out(ctx, source, &self.files).await?;
         let is_read = |(file, _): &&(Arc<SourceFile>, ReadFile)| {
-            !left_out.iter().any(|other| other.path() == file.path())
+            left_out.binary_search_by(|other| other.path().cmp(file.path())).is_err()
         };
         let compare = async |(file, was): (Arc<SourceFile>, ReadFile)| -> Result<Option<String>> {
             let place = file.place();

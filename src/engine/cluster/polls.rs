@@ -4,6 +4,7 @@
 //! Ballista answers at once, and its clients sleep for 50 ms before the next request. A stage of ten query stages would take half a
 //! second, whatever is in them. So an answer that has nothing to say waits for some milliseconds.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use ballista_core::serde::protobuf::{self, job_status};
 use ballista_core::serde::scheduler::ExecutorSpecification;
 use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use tonic::{Request, Response, Status};
 
@@ -21,33 +23,45 @@ pub(super) type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 /// The milliseconds before each further look. The next query stage is usually ready after one or two.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// How long after a driver's last request executors wait for its tasks. A cluster without a job is asked no more often than Ballista's.
+/// How long executors wait for tasks after the last question of a driver that asks for the end of its job. A cluster without a job is
+/// asked no more often than Ballista's.
 const AWAITED: Duration = Duration::from_secs(2);
 
 /// A scheduler whose answers wait for something to say.
 pub(super) struct PatientScheduler {
     scheduler: Scheduler,
-    drivers: LastRequest,
+    drivers: Drivers,
 }
 
 impl PatientScheduler {
     pub(super) fn new(scheduler: Scheduler) -> Self {
-        Self { scheduler, drivers: LastRequest::default() }
+        Self { scheduler, drivers: Drivers::default() }
     }
 }
 
-/// When a driver asked for something last.
+/// The drivers that wait for the end of a job.
 #[derive(Default)]
-struct LastRequest(Mutex<Option<Instant>>);
+struct Drivers {
+    /// Jobs whose states are being sent to their drivers. Each stream holds a reference.
+    streams: Arc<()>,
+    /// When a driver asked for a state last.
+    asked: Mutex<Option<Instant>>,
+}
 
-impl LastRequest {
-    fn is_now(&self) {
-        *self.0.lock() = Some(Instant::now());
+impl Drivers {
+    fn note_question(&self) {
+        *self.asked.lock() = Some(Instant::now());
+    }
+
+    /// The states of a job, for the driver that waits as long as it has them.
+    fn waiting<S: Stream + Send + 'static>(&self, states: S) -> impl Stream<Item = S::Item> + Send + 'static {
+        let waits = Arc::clone(&self.streams);
+        states.inspect(move |_| _ = &waits)
     }
 
     /// Whether a driver waits, so that there may be tasks soon.
-    fn is_recent(&self) -> bool {
-        self.0.lock().is_some_and(|at| at.elapsed() < AWAITED)
+    fn wait(&self) -> bool {
+        Arc::strong_count(&self.streams) > 1 || self.asked.lock().is_some_and(|at| at.elapsed() < AWAITED)
     }
 }
 
@@ -94,7 +108,7 @@ impl SchedulerGrpc for PatientScheduler {
         &self,
         request: Request<protobuf::PollWorkParams>,
     ) -> Answer<protobuf::PollWorkResult> {
-        if !self.drivers.is_recent() || !is_idle(request.get_ref()) {
+        if !self.drivers.wait() || !is_idle(request.get_ref()) {
             return self.scheduler.poll_work(request).await;
         }
         let (metadata, extensions, params) = request.into_parts();
@@ -111,7 +125,7 @@ impl SchedulerGrpc for PatientScheduler {
         &self,
         request: Request<protobuf::GetJobStatusParams>,
     ) -> Answer<protobuf::GetJobStatusResult> {
-        self.drivers.is_now();
+        self.drivers.note_question();
         let (metadata, extensions, params) = request.into_parts();
         let status = || {
             let request = Request::from_parts(metadata.clone(), extensions.clone(), params.clone());
@@ -159,14 +173,15 @@ impl SchedulerGrpc for PatientScheduler {
         &self,
         request: Request<protobuf::ExecuteQueryParams>,
     ) -> Answer<Self::ExecuteQueryPushStream> {
-        self.scheduler.execute_query_push(request).await
+        let states = self.scheduler.execute_query_push(request).await?;
+        Ok(states.map(|states| -> Self::ExecuteQueryPushStream { Box::pin(self.drivers.waiting(states)) }))
     }
 
     async fn execute_query(
         &self,
         request: Request<protobuf::ExecuteQueryParams>,
     ) -> Answer<protobuf::ExecuteQueryResult> {
-        self.drivers.is_now();
+        self.drivers.note_question();
         self.scheduler.execute_query(request).await
     }
 
@@ -224,12 +239,18 @@ mod tests {
 
     #[test]
     fn no_answer_waits_unless_a_driver_does() {
-        let drivers = LastRequest::default();
-        assert!(!drivers.is_recent());
-        drivers.is_now();
-        assert!(drivers.is_recent());
-        *drivers.0.lock() = Instant::now().checked_sub(AWAITED);
-        assert!(!drivers.is_recent());
+        let drivers = Drivers::default();
+        assert!(!drivers.wait());
+        // One that asks.
+        drivers.note_question();
+        assert!(drivers.wait());
+        *drivers.asked.lock() = Instant::now().checked_sub(AWAITED);
+        assert!(!drivers.wait());
+        // One that is sent the states.
+        let states = drivers.waiting(futures::stream::iter([1, 2]));
+        assert!(drivers.wait());
+        drop(states);
+        assert!(!drivers.wait());
     }
 
     #[test]

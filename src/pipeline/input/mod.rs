@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 pub(crate) use self::read::Read;
+use self::read::as_input;
 use self::reused::Reused;
 use crate::error::Result;
 use crate::job::{self, InputFile, Job, Limit, LimitSize, Source, fingerprint};
@@ -49,7 +50,12 @@ impl Input {
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
             Input::Read(_) => {}
-            Input::Reuse(reused) => overlap::refuse_output(output, reused.stored.layout(), "output.url")?,
+            Input::Reuse(reused) => {
+                overlap::refuse_output(output, reused.stored.layout(), "output.url")?;
+                for source in reused.stored.read_sources()? {
+                    overlap::refuse_urls(output, &source, "output.url")?;
+                }
+            }
             Input::Merge(chain) => chain.refuse_overlap(output, "--to")?,
         }
         match self.listed() {
@@ -87,15 +93,20 @@ impl Input {
         let Input::Read(listed) = self else { return Ok(None) };
         let as_read = AsRead::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
-        if let Some(reference) = reference {
-            let Some(record) = reference.record_of(session, job, finished).await? else { return Ok(None) };
-            inputs.extend(Origin::known_inputs(&record));
-        }
+        let record = reference.map(|reference| reference.record_as_read(job, finished));
+        inputs.extend(Origin::known_inputs(&record.unwrap_or_default()));
         let fingerprint = fingerprint(job, &inputs);
-        if fingerprint != finished.fingerprint {
+        // Contents are read only if nothing else differs.
+        if fingerprint != finished.fingerprint
+            || as_read.different_content(session, &job.source).await?.is_some()
+        {
             return Ok(None);
         }
-        Ok(as_read.different_content(session, &job.source).await?.is_none().then_some(fingerprint))
+        let is_same = match reference {
+            Some(reference) => reference.is_as_read(session, finished).await?,
+            None => true,
+        };
+        Ok(is_same.then_some(fingerprint))
     }
 
     /// Checks that an output which is used again leaves the same shingles out as the reference outputs.
@@ -164,6 +175,15 @@ impl Input {
         match self {
             Input::Merge(chain) => Some(chain),
             Input::Read(_) | Input::Reuse(_) => None,
+        }
+    }
+
+    /// What a manifest names as read: files, or the outputs.
+    pub(crate) fn inputs(&self) -> Vec<InputFile> {
+        match self {
+            Input::Read(listed) => listed.inputs(),
+            Input::Reuse(reused) => vec![as_input(&reused.stored)],
+            Input::Merge(chain) => chain.outputs().iter().map(as_input).collect(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::lineage::{self, Seen};
 use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
 use crate::job::{ClusterMethod, Job, NewPairs};
+use crate::output::counts::Counts;
 use crate::output::manifest::{KnownOutput, Origin, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::frames::{self, merged, reference};
@@ -109,6 +110,14 @@ impl Chain {
             merged => merged.clone(),
         };
         self.outputs.iter().flat_map(of_one).collect()
+    }
+
+    /// The number of documents that the runs of the outputs replaced, also those of outputs that these are merged from.
+    pub(crate) fn replaced_documents(&self) -> u64 {
+        let of_one = |Counts { replaced_documents, replaced_in_sources, .. }: &Counts| {
+            replaced_documents.unwrap_or_default() + replaced_in_sources.unwrap_or_default()
+        };
+        self.outputs.iter().map(|stored| of_one(&stored.manifest().counts)).sum()
     }
 
     /// Rows of a table in all outputs, replaced documents included.

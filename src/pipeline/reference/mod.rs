@@ -77,22 +77,22 @@ impl ReferenceDocuments {
         }
     }
 
-    /// As [`Self::record`], with what the run of `finished` recorded of the files of a second source that were written again with the
-    /// same contents. `None` if one has other contents.
+    /// As [`Self::record`], if the files of a second source that were written again have the contents that the run of `finished` read.
+    pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Vec<KnownOutput> {
+        match self {
+            Self::Outputs(_) => self.record(),
+            Self::Source(source) => vec![source.record_as_read(job, finished)],
+        }
+    }
+
+    /// Whether the files of a second source that were written again have the contents that the run of `finished` read.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub(crate) async fn record_of(
-        &self,
-        session: &SessionContext,
-        job: &Job,
-        finished: &Manifest,
-    ) -> Result<Option<Vec<KnownOutput>>> {
+    pub(crate) async fn is_as_read(&self, session: &SessionContext, finished: &Manifest) -> Result<bool> {
         match self {
-            Self::Outputs(_) => Ok(Some(self.record())),
-            Self::Source(source) => {
-                Ok(source.record_of(session, job, finished).await?.map(|record| vec![record]))
-            }
+            Self::Outputs(_) => Ok(true),
+            Self::Source(source) => source.is_as_read(session, finished).await,
         }
     }
 

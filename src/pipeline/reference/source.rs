@@ -68,19 +68,19 @@ impl SecondSource {
         KnownOutput { output, fingerprint, merged: Vec::new() }
     }
 
-    /// See [`ReferenceDocuments::record_of`](super::ReferenceDocuments::record_of).
-    pub(super) async fn record_of(
-        &self,
-        session: &SessionContext,
-        job: &Job,
-        finished: &Manifest,
-    ) -> Result<Option<KnownOutput>> {
-        let as_read = AsRead::new(&self.listed, &finished.inputs);
-        if as_read.different_content(session, &self.source).await?.is_some() {
-            return Ok(None);
+    /// See [`ReferenceDocuments::record_as_read`](super::ReferenceDocuments::record_as_read).
+    pub(super) fn record_as_read(&self, job: &Job, finished: &Manifest) -> KnownOutput {
+        let inputs = AsRead::new(&self.listed, &finished.inputs).inputs;
+        KnownOutput {
+            fingerprint: fingerprint(&job.of_second_source(&self.source), &inputs),
+            ..self.record()
         }
-        let fingerprint = fingerprint(&job.of_second_source(&self.source), &as_read.inputs);
-        Ok(Some(KnownOutput { fingerprint, ..self.record() }))
+    }
+
+    /// See [`ReferenceDocuments::is_as_read`](super::ReferenceDocuments::is_as_read).
+    pub(super) async fn is_as_read(&self, session: &SessionContext, finished: &Manifest) -> Result<bool> {
+        let as_read = AsRead::new(&self.listed, &finished.inputs);
+        Ok(as_read.different_content(session, &self.source).await?.is_none())
     }
 
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
