@@ -154,7 +154,8 @@ mod tests {
             (vec!["a\nb".to_owned()], Id::Columns(vec!["path".to_owned()]))
         );
         assert_eq!(job.output.url, "out/my/");
-        let least = job::file::read("source = { url = 'a.txt' }\noutput.url = 'o'", "a", &[]).unwrap();
+        let least = "source = { url = 'a.txt' }\noutput.url = 'o'\nshingle.unit = 'char'";
+        let least = job::file::read(least, "a", &[]).unwrap();
         assert_eq!((job.shingle, job.score), {
             let least = job::resolve(least).unwrap();
             (least.shingle, least.score)
