@@ -194,7 +194,7 @@ fn by_stage(measured: &[&Measured]) -> String {
     let all = |m: &Measured| {
         let seconds = m.manifest.stages.iter().map(|stage| stage.seconds).sum();
         let bytes = m.manifest.stages.iter().map(|stage| stage.bytes).sum();
-        StageTime { name: "all stages".into(), seconds, rows: m.documents, bytes, road: None }
+        StageTime { name: "all stages".into(), seconds, rows: m.documents, bytes, join: None }
     };
     let stages = |m: &&Measured| m.manifest.stages.iter().cloned().chain([all(m)]).collect::<Vec<_>>();
     let stages: Vec<_> = measured.iter().map(stages).collect();

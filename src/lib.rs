@@ -1,4 +1,4 @@
-//! Finds every pair of similar documents in a Parquet dataset, and says how similar they are.
+//! Finds every pair of similar documents in a dataset, and says how similar they are.
 //!
 //! The flow, which is also the order of the modules; each imports only from those above it:
 //!
@@ -26,8 +26,8 @@
 //! | `rewrite` | rewrites the files of a source without some of their rows |
 //! | [`engine`] | sessions, object stores, and the engines that run plans |
 //! | [`pipeline`] | runs a job, stage by stage |
-//! | [`lookup`] | what is asked of finished outputs |
-//! | [`apply`] | the source of a finished output, written without the documents that go |
+//! | [`lookup`] | queries on finished outputs |
+//! | [`apply`] | writes a copy of the source without its duplicates |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
 //! | [`forecast`](mod@forecast) | what a run will take, by a sample of its documents |
 //! | `page` | charts as SVG, and pages of charts and tables |

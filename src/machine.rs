@@ -25,8 +25,8 @@ pub(crate) fn free_bytes(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// The most bytes of memory that this process has had, since it began or since [`forget_peak_memory`]; `None` where the system does not
-/// say.
+/// The most bytes of memory that this process has had, since it began or since [`forget_peak_memory`]; `None` where the system
+/// does not say.
 pub(crate) fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -52,8 +52,8 @@ fn machine(meminfo: &str) -> Option<u64> {
     total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// The least limit of the cgroup of a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. In a container
-/// the path may be that of the host, so that the root of the mount is looked at in any case.
+/// The least limit of the cgroup of a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. In a
+/// container the path may be that of the host, so that the root of the mount is looked at in any case.
 fn limit(root: &Path, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);

@@ -19,7 +19,7 @@ use resemblance::pipeline::Outcome;
 
 use self::answer::{Answer, Cluster, Pair, Reject};
 use self::settings::Settings;
-use crate::support::roads::{Roads, run_on};
+use crate::support::sketch_joins::{Machine, run_on};
 use crate::support::{
     Random, floats, job, manifest, numbers, run, seeds, signature_values, strings, table, write_batch,
 };
@@ -69,26 +69,26 @@ fn random_cases_last_quarter() {
     cases(3);
 }
 
-/// The same cases, with candidates that meet their sketches on a random road.
+/// The same cases, with candidates that are joined with their sketches at random.
 #[test]
-fn random_cases_on_every_road() {
+fn random_cases_with_every_join() {
     let mut taken = BTreeMap::new();
     for seed in seeds(40).map(|seed| seed + 1_000_000) {
         case(seed, |output, job| {
             let mut random = Random(!seed);
             let task_bytes = if random.below(4) == 0 { usize::MAX } else { 1 << (8 + random.below(10)) };
             let (one_process, partitions) = (random.below(2) == 0, 1 + random.below(9));
-            let outcome = run_on(job, Roads { task_bytes, one_process, partitions });
+            let outcome = run_on(job, Machine { task_bytes, one_process, partitions });
             if outcome.is_ok() {
                 for stage in manifest(output).stages {
-                    *taken.entry(stage.road).or_insert(0) += 1;
+                    *taken.entry(stage.join).or_insert(0) += 1;
                 }
             }
             outcome
         });
     }
     let missing = ["held", "segments", "homes"].into_iter();
-    let missing: Vec<_> = missing.filter(|road| !taken.contains_key(&Some((*road).to_owned()))).collect();
+    let missing: Vec<_> = missing.filter(|join| !taken.contains_key(&Some((*join).to_owned()))).collect();
     assert!(seeds(40).count() < 40 || missing.is_empty(), "no case took {missing:?}: {taken:?}");
 }
 

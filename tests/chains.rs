@@ -229,7 +229,7 @@ fn outputs_of_older_versions_are_merged_or_refused() {
     chains.day("c", &c, &["ab"], REPLACE).unwrap();
     let path = chains.path("c/manifest.json");
     let mut written: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert!(written["known"][0].as_object_mut().unwrap().remove("merged").is_some());
+    assert!(written["reference_outputs"][0].as_object_mut().unwrap().remove("merged").is_some());
     std::fs::write(&path, written.to_string()).unwrap();
     chains.merged_is_one_run(&["ab", "c"], "ab-c");
     chains.refused(&["a", "b", "c"], ["ab", "c"], "does not name before it");

@@ -223,10 +223,10 @@ fn what_an_earlier_day_would_have_to_remove_is_counted() {
         let (applied, said) = lake.apply("two", more);
         assert_eq!((&applied["removed"], &applied["superseded_reference_documents"]), (&1.into(), &1.into()));
         assert!(
-            said.contains("other documents now represent 1 of the documents that earlier outputs keep"),
+            said.contains("other documents now represent 1 of the documents that reference outputs keep"),
             "{said}"
         );
-        assert!(said.contains("merge the earlier outputs and"), "{said}");
+        assert!(said.contains("merge the reference outputs and"), "{said}");
     }
     let written = std::fs::read(lake.path("clean/two/_resemblance/manifest.json")).unwrap();
     let written: serde_json::Value = serde_json::from_slice(&written).unwrap();

@@ -317,16 +317,18 @@ fn the_manifest_of_somebody_else_is_never_replaced() {
     let output = folder.path().join("out");
     let path = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
     std::fs::create_dir(&output).unwrap();
-    for text in [
-        "{\"metadata\": {\"dbt_version\": \"1.9.0\", \"project_name\": \"shop\"}, \"nodes\": {}}",
-        "{\"short_name\": \"app\", \"icons\": []}",
-        "no JSON at all",
-        "",
+    let (other, damaged) = ("was not written by this program", "is not JSON");
+    for (text, why) in [
+        ("{\"metadata\": {\"dbt_version\": \"1.9.0\", \"project_name\": \"shop\"}, \"nodes\": {}}", other),
+        ("{\"short_name\": \"app\", \"icons\": []}", other),
+        ("{\n  \"resemblance\": \"0.2.0\",\n  \"fingerpri", damaged),
+        ("no JSON at all", damaged),
+        ("", damaged),
     ] {
         std::fs::write(output.join("manifest.json"), text).unwrap();
         let before = files(&output);
         let refused = |command: &mut assert_cmd::Command| {
-            let said = predicate::str::contains("manifest.json was not written by this program")
+            let said = predicate::str::contains(format!("manifest.json {why}"))
                 .and(predicate::str::contains("--overwrite").not());
             command.assert().code(3).stderr(said);
             assert_eq!(files(&output), before, "{text}");

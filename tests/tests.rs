@@ -77,12 +77,12 @@ mod report;
 mod representative;
 mod reuse;
 mod reuters;
-mod roads;
 mod rows;
 mod s3;
 mod schema;
 mod secrets;
 mod show;
+mod sketch_joins;
 #[cfg(feature = "cluster")]
 mod soak;
 mod source;

@@ -56,7 +56,7 @@ def dedup(
     options = search_options(threshold, size, unit, all)
     if is_in_memory(data):
         if to is not None or dry_run:
-            raise TypeError("dedup returns what stays of data in memory: leave out to and dry_run")
+            raise TypeError("dedup returns the kept documents of data in memory: leave out to and dry_run")
         refuse_rows(where, limit)
         return _in_memory(data, to_table(data, text, id), options, progress)
     if to is None and not dry_run:

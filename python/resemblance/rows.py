@@ -71,7 +71,7 @@ class ShownPair(Pair):
     passages: tuple[Passage, ...]
     #: The cluster of the query; None if it asked for pairs.
     cluster_id: Optional[Id] = None
-    #: Whether a is a reference document, of an earlier output or of a second source: another document may have its id.
+    #: Whether a is a reference document, of a reference output or of a second source: another document may have its id.
     reference_a: bool = False
     #: The same of b.
     reference_b: bool = False

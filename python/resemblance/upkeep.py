@@ -15,7 +15,7 @@ from .source import Places, source_options
 
 @dataclass(frozen=True)
 class Losses:
-    """What is lost with the documents that go. A number that the output does not have is None."""
+    """The losses by the removal of documents. A number that the output does not have is None."""
 
     #: Documents that stay although another one represents their cluster.
     spared: int

@@ -1,4 +1,4 @@
-//! What somebody should look at before the copies of an output are removed.
+//! Alarms: what a user should look at before the copies of an output are removed.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -28,7 +28,7 @@ pub struct Verdict {
     pub alarms: Vec<String>,
 }
 
-/// The bounds that an output is held against.
+/// The bounds that an output is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// The alarms.
@@ -39,8 +39,8 @@ pub struct Bounds {
     pub contained: Option<f64>,
 }
 
-/// Holds the finished output of `job` against `bounds`: logs a warning for each one that is exceeded. Where the alarms say that the
-/// command fails then, and it may, ends with an error.
+/// Checks the finished output of `job` against `bounds`: logs a warning for each one that is exceeded. Where the alarms say that
+/// the command fails then, and it may, ends with an error.
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.

@@ -21,13 +21,13 @@ use crate::source::Listed;
 
 /// The tables that decide about documents and spans; their paths are in the folder of records.
 pub(super) struct Decided {
-    /// The documents that go.
+    /// The removed documents.
     pub removed: Vec<File>,
     /// The documents that the job rejected.
     pub rejected: Vec<File>,
-    /// The annotations of those that stay.
+    /// The annotations of the kept documents.
     pub annotations: Vec<AnnotationTable>,
-    /// The spans that are cut out of those that stay.
+    /// The spans that are cut out of kept documents.
     pub removed_spans: Vec<File>,
     /// The numbers of spans that are cut or marked.
     pub passages: PassageCounts,

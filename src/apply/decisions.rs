@@ -1,7 +1,7 @@
 //! Which documents stay and which go, as the tables of an output say.
 //!
-//! A document goes if it is in a cluster, does not represent it, and is not spared ([`super::spared`]). All others stay, those that were
-//! rejected too.
+//! A document goes if it is in a cluster, does not represent it, and is not spared ([`super::spared`]). All others stay, those
+//! that were rejected too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::pipeline::frames::by_group;
 use crate::rewrite::Counts;
 use crate::schema::{IdType, Table};
 
-/// The reasons for which documents go: another document represents their cluster, or too few words are left of them.
+/// The reasons for which documents are removed: another document represents their cluster, or too few words are left of them.
 pub(super) const DUPLICATE: &str = "duplicate";
 pub(super) const TOO_SHORT: &str = "too_short";
 
-/// The columns of the table of documents that go.
+/// The columns of the table of removed documents.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("id", id.arrow(), false),
@@ -43,7 +43,7 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
+/// The removed documents, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
 /// `contained` says which documents are spared, instead of the job.
 pub(crate) fn removed(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
     match contained {
@@ -52,7 +52,8 @@ pub(crate) fn removed(stored: &Stored, group: Option<&str>, contained: Option<f6
     }
 }
 
-/// The documents that do not represent their clusters and are not among the `spared` (spared_id), in the columns of [`removed_schema`].
+/// The documents that do not represent their clusters and are not among the `spared` (spared_id), in the columns of
+/// [`removed_schema`].
 pub(super) fn represented(
     stored: &Stored,
     group: Option<&str>,
@@ -62,9 +63,9 @@ pub(super) fn represented(
     if let Some(spared) = spared {
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
     }
-    // Beside a known document, a is the new one; of two new ones, a has the smaller id. A known document may have any id of a new
-    // one, so ids alone do not tell which pair it is.
-    let is_first = || col("kept_known").or(col("member").lt(col("kept_id")));
+    // Next to a reference document, a is the new one; of two new ones, a has the smaller id. A reference document may have the id
+    // of a new one, so ids alone do not identify the pair.
+    let is_first = || col("kept_is_reference").or(col("member").lt(col("kept_id")));
     let first = when(is_first(), col("member")).otherwise(col("kept_id"))?;
     let second = when(is_first(), col("kept_id")).otherwise(col("member"))?;
     let gone = gone.select(vec![
@@ -73,7 +74,7 @@ pub(super) fn represented(
         col("position"),
         col("cluster_id"),
         col("kept_id"),
-        col("kept_known"),
+        col("kept_is_reference"),
         col("group"),
         col("similarity"),
         first.alias("first"),
@@ -82,7 +83,7 @@ pub(super) fn represented(
     let columns = ["id_a", "id_b", "reference_b", "jaccard", "containment_a", "containment_b"];
     let pairs = stored.table(Table::Pairs)?.select(columns.map(col).to_vec())?;
     // A reference document is not in the source, and may have the id of a document that is.
-    let own = when(col("kept_known"), lit(ScalarValue::Null)).otherwise(col("kept_id"))?;
+    let own = when(col("kept_is_reference"), lit(ScalarValue::Null)).otherwise(col("kept_id"))?;
     let places = stored.table(Table::Documents)?.select(vec![
         col("id").alias("kept"),
         col("source").alias("kept_source"),
@@ -97,7 +98,7 @@ pub(super) fn represented(
     let jaccard = coalesce(vec![col("jaccard"), col("similarity")]);
     let of_copy = when(col("similarity").eq(lit(1.0_f64)), lit(1.0_f64)).end()?;
     let containment = coalesce(vec![containment, of_copy]);
-    let (left, right) = (&["first", "second", "kept_known"], &["id_a", "id_b", "reference_b"]);
+    let (left, right) = (&["first", "second", "kept_is_reference"], &["id_a", "id_b", "reference_b"]);
     Ok(gone.join(pairs, JoinType::Left, left, right, None)?.select(vec![
         col("member").alias("id"),
         col("source"),
@@ -128,14 +129,14 @@ pub(super) fn rejected(stored: &Stored) -> Result<DataFrame> {
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
-/// kept_known, group, similarity). The similarity is that with the document which stays; null where that is not known.
+/// kept_is_reference, group, similarity). The similarity is that with the document which stays; null where that is not known.
 pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
     let kept = kept.select(vec![
         col("cluster_id").alias("of"),
         col("id").alias("kept_id"),
-        col("reference").alias("kept_known"),
+        col("reference").alias("kept_is_reference"),
     ])?;
     let members = clusters.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
@@ -154,13 +155,14 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFram
         col("cluster_id"),
         col("representative"),
         col("kept_id"),
-        col("kept_known"),
+        col("kept_is_reference"),
         col("group"),
         col("similarity"),
     ])?)
 }
 
-/// The documents of each file of the source, as the output counts them: what stays is known when the file is read.
+/// The documents of each file of the source, as the output counts them. All count as kept here: how many of them are removed is
+/// counted when the file is read.
 pub(super) async fn counts(stored: &Stored) -> Result<BTreeMap<String, Counts>> {
     let mut files: BTreeMap<String, Counts> = BTreeMap::new();
     for (source, documents) in by_source(stored.table(Table::Documents)?).await? {
@@ -175,7 +177,7 @@ pub(super) async fn counts(stored: &Stored) -> Result<BTreeMap<String, Counts>> 
     Ok(files)
 }
 
-/// The ids (gone_id) of the documents that go, in all.
+/// The ids (gone_id) of all removed documents.
 pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<DataFrame> {
     if contained.is_some() {
         return Ok(removed(stored, None, contained)?.select(vec![col("id").alias("gone_id")])?);

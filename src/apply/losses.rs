@@ -1,4 +1,4 @@
-//! What is lost with the documents that go, and the annotations of those that are spared.
+//! The losses by the removal of documents, and the annotations of documents that are spared.
 
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
@@ -14,12 +14,12 @@ use crate::schema::Table;
 /// A removal that keeps a smaller share of its shingles in its representative is lossy.
 const LOSSY: f64 = 0.98;
 
-/// What is lost with the documents that go. A number that the output does not have is `None`.
+/// The losses by the removal of documents. A number that the output does not have is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Documents that stay although another one represents their cluster.
     pub spared: u64,
-    /// Documents that go and lose more than 2 % of their shingles.
+    /// Removed documents that lose more than 2 % of their shingles.
     pub lossy_removals: Option<u64>,
     /// Shingles that no document of their cluster has any more.
     pub lost_shingles: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) async fn refuse(stored: &Stored, contained: f64) -> Result<()> {
     )))
 }
 
-/// What is lost with the documents that go.
+/// The losses by the removal of documents.
 pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Losses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;

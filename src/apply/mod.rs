@@ -15,7 +15,7 @@
 //! The names in `_resemblance/` have other endings than those of the source, because patterns such as `**/*.parquet` match in all
 //! folders.
 //!
-//! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
+//! The tables of the output decide which rows of each file are kept (`decisions`, written by `tables`). Then each file is read
 //! once and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done, so that an
 //! application which was killed is taken up there.
 //!
@@ -82,8 +82,8 @@ pub struct Outcome {
     pub files_reused: u64,
 }
 
-/// Refuses `to` as the folder of what stays of `source`, where it holds files and no result of an application: before there is an
-/// output that could be applied.
+/// Refuses `to` as the folder of the kept documents of `source` if it holds files and no result of an application. Needs no output,
+/// so that it can be called before the run.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with one of the files, or with the path that overlaps with `to`.
@@ -91,7 +91,7 @@ pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Sou
     target::refuse_others(&Layout::open(session, to)?, source).await
 }
 
-/// Writes what stays of the source of a finished output to `to`, or takes up where an earlier attempt stopped.
+/// Writes the kept documents of the source of a finished output to `to`, or continues where an earlier attempt stopped.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where `to` holds something else or overlaps with what is read;
@@ -167,7 +167,7 @@ struct Attempted<'a> {
     records: &'a Layout,
     claim: &'a Claim,
     fingerprint: String,
-    /// The columns of the Delta table of documents that stay; none where it is not to be one.
+    /// The columns of the Delta table of kept documents; `None` if no Delta table is written.
     kept_schema: Option<SchemaRef>,
     control: &'a RunControl,
 }
@@ -179,7 +179,7 @@ impl Attempted<'_> {
         sources: Vec<(Vec<SourceFile>, Vec<String>)>,
         texts: Vec<TextPlace>,
     ) -> Result<Outcome> {
-        // Somebody may have finished or begun since the folder was looked at.
+        // Another process may have finished or begun since the folder was read.
         if let Found::Finished(manifest) = target::find(self.target, &self.fingerprint).await? {
             return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
         }

@@ -49,7 +49,7 @@ pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<Str
         .collect()
 }
 
-/// The longest folder that all of these paths lie in, with its `/`; empty if there is none.
+/// The longest folder that all of these paths lie in, with its `/`; empty if they share no folder.
 fn shared_folder<'a>(mut paths: impl Iterator<Item = &'a str>) -> String {
     let Some(first) = paths.next() else { return String::new() };
     let folders = |path: &'a str| -> Vec<&'a str> {

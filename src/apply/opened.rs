@@ -31,8 +31,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the output at `url`, and makes sure that its source can be written as `settings` say. The source was moved to `places`,
-    /// one for each of its URLs; none if it was not moved.
+    /// Opens the output at `url`, and makes sure that its source can be written as `settings` say. The source was moved to
+    /// `places`, one for each of its URLs; none if it was not moved.
     ///
     /// # Errors
     /// As [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) where the source is gone or has changed;
@@ -63,18 +63,22 @@ impl Opened {
     pub fn warnings(&self) -> Vec<String> {
         let superseded = self.superseded();
         let shown = self.stored.layout().shown();
+        let about = self.about_superseded();
+        let warning = format!(
+            "other documents now represent {about}{superseded} of the documents that reference outputs keep, and apply does not change their \
+             results: to remove these documents too, merge the reference outputs and {shown}, and apply the merged output to a new folder"
+        );
+        (superseded > 0).then_some(warning).into_iter().collect()
+    }
+
+    /// The words before the number of [`Self::superseded`]: the run counted for its own bound of lost words.
+    pub fn about_superseded(&self) -> &'static str {
         let of_job = self.stored.job().clusters.contained;
-        // The run counted for its own bound.
-        let about = match self.settings.contained.map(|own| Some(own).partial_cmp(&of_job)) {
+        match self.settings.contained.map(|own| Some(own).partial_cmp(&of_job)) {
             Some(Some(Ordering::Greater)) => "up to ",
             Some(Some(Ordering::Less)) => "at least ",
             _ => "",
-        };
-        let warning = format!(
-            "other documents now represent {about}{superseded} of the documents that earlier outputs keep, and apply does not change their \
-             results: to remove these documents too, merge the earlier outputs and {shown}, and apply the merged output to a new folder"
-        );
-        (superseded > 0).then_some(warning).into_iter().collect()
+        }
     }
 
     /// Documents that the reference outputs keep and that another document represents now. They are not in the source.
@@ -92,7 +96,7 @@ impl Opened {
         self.stored.job().alarms
     }
 
-    /// Holds the output against `alarms`; where `may_fail`, an exceeded bound can be an error.
+    /// Checks the output against `alarms`; with `may_fail`, an exceeded bound can be an error.
     ///
     /// # Errors
     /// As [`alarms::check`].
@@ -101,7 +105,7 @@ impl Opened {
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
-    /// What is lost with the documents that go.
+    /// The losses by the removal of documents.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -144,7 +148,8 @@ impl Opened {
         Ok(rows)
     }
 
-    /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts; writes nothing.
+    /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts;
+    /// writes nothing.
     ///
     /// # Errors
     /// When a table or the source cannot be read.
@@ -176,7 +181,7 @@ impl Opened {
         sizes::counts(&self.stored, self.settings, short).await.map(Some)
     }
 
-    /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
+    /// The first `most` removed documents, by their places in the source: (id, kept_id, jaccard).
     ///
     /// # Errors
     /// When a table cannot be read.

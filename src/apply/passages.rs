@@ -46,7 +46,8 @@ pub(super) fn short_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. `short` are documents that are removed too.
+/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. `short` are documents that are
+/// removed too.
 pub(super) fn removed_spans(
     stored: &Stored,
     settings: Settings,

@@ -8,7 +8,7 @@ use super::manifest::{Begun, Manifest};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::output::attempt::{self, ATTEMPTS, Record};
-use crate::output::claim::Claim;
+use crate::output::claim::{self, Claim};
 use crate::output::entries::Entry;
 use crate::output::names::Attempt;
 use crate::output::names::{REMOVED, REMOVED_SPANS};
@@ -146,8 +146,8 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
     target.remove_entries(there.into_iter().filter(|entry| entry.is_staged_by(target)).collect()).await
 }
 
-/// Publishes the result. Files of the tables `removed/` and `removed_spans/` that killed attempts wrote are removed first, because readers of the folder
-/// would read them.
+/// Publishes the result. Files of the tables `removed/` and `removed_spans/` that killed attempts wrote are removed first,
+/// because readers of the folder would read them.
 ///
 /// # Errors
 /// When the store refuses, or the folder was lost to another process.
@@ -176,8 +176,12 @@ pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest)
 
 /// As [`tidy`], where the attempt that finished the result was killed before it did that itself.
 pub(super) async fn tidy_late(target: &Layout) {
-    if let Ok(Some(_)) = target.within(APPLIED).size(BEGUN).await {
+    let records = target.within(APPLIED);
+    if let Ok(Some(_)) = records.size(BEGUN).await {
         tidy(target).await;
+    }
+    if let Err(error) = claim::remove_dead(&records).await {
+        tracing::debug!("claims of attempts that were killed could not be removed: {error}");
     }
 }
 

@@ -12,8 +12,8 @@ pub(super) struct Draw {
     pub(super) sizes: Vec<u64>,
 }
 
-/// Draws `pairs` pairs of the population, or all if there are no more: of each stratum those with the smallest hashes. Holds that many of
-/// each stratum.
+/// Draws `pairs` pairs of the population, or all if there are no more: of each stratum those with the smallest hashes. Holds that
+/// many of each stratum.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if more strata than `pairs` have pairs; when a table cannot be read.
@@ -39,13 +39,15 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     let allocated = allocate(&sizes, pairs);
     let drawn = least.into_iter().zip(allocated).flat_map(|(least, number)| least.into_values().take(number));
     let mut drawn: Vec<Candidate> = drawn.collect();
-    // By another hash than that of the draw, or large strata would come first. Even the first half of the labels then has pairs of all strata.
+    // By another hash than that of the draw, or large strata would come first. Even the first half of the labels then has pairs
+    // of all strata.
     drawn.sort_by_cached_key(|candidate| (candidate.ends.random(!seed), candidate.ends.clone()));
     Ok(Draw { drawn, sizes })
 }
 
-/// How many of `pairs` are drawn of strata of these `sizes`: one of each that has pairs; half of the pairs are shared out evenly, and half
-/// by size. What a small stratum does not have goes to the others, one pair at a time to the one that is the furthest below its share.
+/// How many of `pairs` are drawn of strata of these `sizes`: one of each that has pairs; half of the pairs are shared out evenly,
+/// and half by size. What a small stratum does not have goes to the others, one pair at a time to the one that is the furthest
+/// below its share.
 fn allocate(sizes: &[u64], pairs: usize) -> Vec<usize> {
     let all: u64 = sizes.iter().sum();
     let pairs = all.min(pairs as u64);

@@ -80,8 +80,8 @@ impl Sample {
     }
 
     /// The share of yes with the interval of Wilson (1927) for the quantile `z`; `None` without a label. Pairs are drawn without
-    /// replacement: the interval is that of a sample whose variance is as small as this makes it (Kish, *Survey Sampling*, 1965, section
-    /// 8.2), and has one number if all pairs are judged.
+    /// replacement: the interval is that of a sample whose variance is as small as this makes it (Kish, *Survey Sampling*, 1965,
+    /// section 8.2), and has one number if all pairs are judged.
     fn share(&self, z: f64) -> Option<Estimate> {
         let (n, size) = (self.judged as f64, self.pairs as f64);
         if self.judged == 0 {
@@ -97,9 +97,9 @@ impl Sample {
     }
 }
 
-/// The share of yes among all pairs of strata, each weighted by its pairs; `None` without a label. The distances to the ends of the strata's
-/// Wilson intervals add up by their squares (Zou and Donner, *Construction of confidence limits about effect measures*, 2008). A stratum
-/// without a label has the share of the others, and an interval from 0 to 1.
+/// The share of yes among all pairs of strata, each weighted by its pairs; `None` without a label. The distances to the ends of
+/// the strata's Wilson intervals add up by their squares (Zou and Donner, *Construction of confidence limits about effect
+/// measures*, 2008). A stratum without a label has the share of the others, and an interval from 0 to 1.
 fn weighted(strata: &[Sample]) -> Option<Estimate> {
     let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
     let known: u64 = judged().map(|stratum| stratum.pairs).sum();
@@ -124,7 +124,8 @@ fn weighted(strata: &[Sample]) -> Option<Estimate> {
 /// Counts the pairs of `population` by stratum and threshold, and finds the stratum of each label.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the row of a pair that the output at `url` does not have; when a table cannot be read.
+/// [`Kind::Input`](crate::error::Kind::Input) with the row of a pair that the output at `url` does not have; when a table cannot
+/// be read.
 pub(super) async fn judge(population: &Population<'_>, labels: Labels, url: &str) -> Result<Judged> {
     let Labels { file, rows } = labels;
     let count = |label: Option<Label>| rows.values().filter(|row| row.label == label).count() as u64;

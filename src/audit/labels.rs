@@ -51,8 +51,8 @@ const COLUMNS: [&str; 5] = ["label", "key", "id_a", "id_b", "reference_b"];
 /// Reads a file whose name ends in .csv or .parquet.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for another ending; [`Kind::Input`](crate::error::Kind::Input) with the row where the file cannot
-/// be read, lacks a column, or has a label that is not known or a pair twice.
+/// [`Kind::Job`](crate::error::Kind::Job) for another ending; [`Kind::Input`](crate::error::Kind::Input) with the row where the
+/// file cannot be read, lacks a column, or has a label that is not known or a pair twice.
 pub(super) fn read(file: &str) -> Result<Labels> {
     let mut labels = Labels { file: file.to_owned(), rows: BTreeMap::new() };
     match file.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).as_deref() {

@@ -1,8 +1,8 @@
 //! An audit of a finished output: a pack of its pairs to judge, and what the judgements say about all of its pairs.
 //!
-//! `population` puts each pair that the output decides on into one stratum. `draw` draws from the strata, `pack` adds texts and sources,
-//! and `page` writes the pack as a page to judge with the keyboard. `labels` reads the judgements, and `judged` estimates the share of
-//! true duplicates from them.
+//! `population` puts each pair that the output decides on into one stratum. `draw` draws from the strata, `pack` adds texts and
+//! sources, and `page` writes the pack as a page to judge with the keyboard. `labels` reads the judgements, and `judged`
+//! estimates the share of true duplicates from them.
 
 mod draw;
 mod judged;
@@ -37,12 +37,12 @@ pub async fn audit(session: &SessionContext, url: &str, settings: &Settings) -> 
     pack::pack(&finished, &population, draw, settings).await
 }
 
-/// What the labels in `file` say about all pairs of the finished output at `url`: the pairs of a stratum with a label have to be a random
-/// sample of it, as those of [`audit`] are.
+/// What the labels in `file` say about all pairs of the finished output at `url`: the pairs of a stratum with a label have to be
+/// a random sample of it, as those of [`audit`] are.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with the row, where the file has a label that is not known, or a pair that the output does not
-/// have; also where it cannot be read, and where the output is gone.
+/// [`Kind::Input`](crate::error::Kind::Input) with the row, where the file has a label that is not known, or a pair that the
+/// output does not have; also where it cannot be read, and where the output is gone.
 pub async fn judge(session: &SessionContext, url: &str, file: &str) -> Result<Judged> {
     let finished = Finished::open(session, url).await?;
     judge_finished(session, &finished, url, file).await

@@ -126,17 +126,17 @@ pub(super) async fn pack(
         drawn: numbers[at],
         weight: weight(at),
     });
-    let member = |id: &str, known: bool| -> Result<Member> {
+    let member = |id: &str, is_reference: bool| -> Result<Member> {
         let id = finished.id(id).ok_or_else(|| Error::bug(format!("the id {id} is not a number")))?;
-        Ok(Member { id, known })
+        Ok(Member { id, is_reference })
     };
     let mut documents = Vec::with_capacity(drawn.len());
     for Candidate { ends, .. } in &drawn {
         documents.push([member(&ends.id_a, false)?, member(&ends.id_b, ends.reference_b)?]);
     }
     let texts = Texts::open(finished, documents.iter().flatten().cloned()).await?;
-    let sources = sources(finished, documents.iter().flatten().filter(|of| !of.known)).await?;
-    let source = |of: &Member| if of.known { None } else { sources.get(&of.id.to_string()).cloned() };
+    let sources = sources(finished, documents.iter().flatten().filter(|of| !of.is_reference)).await?;
+    let source = |of: &Member| if of.is_reference { None } else { sources.get(&of.id.to_string()).cloned() };
     let mut rows = Vec::with_capacity(drawn.len());
     for ((candidate, [a, b]), pair) in drawn.into_iter().zip(documents).zip(1..) {
         let both = [texts.of(&a)?, texts.of(&b)?];
@@ -156,7 +156,7 @@ pub(super) async fn pack(
             key: candidate.ends.key(),
             stratum: population.strata[candidate.stratum].clone(),
             weight: weight(candidate.stratum),
-            reference_b: b.known,
+            reference_b: b.is_reference,
             source_a: source(&a),
             source_b: source(&b),
             id_a: a.id,

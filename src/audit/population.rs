@@ -45,7 +45,8 @@ impl Ends {
         bytes
     }
 
-    /// The key of the pair in files of labels: a letter, so that no spreadsheet reads a number, and 64 bits of a hash in hexadecimal.
+    /// The key of the pair in files of labels: a letter, so that no spreadsheet reads a number, and 64 bits of a hash in
+    /// hexadecimal.
     pub(super) fn key(&self) -> String {
         format!("k{:016x}", xxh3_64(&self.bytes()))
     }
@@ -209,9 +210,9 @@ impl<'a> Population<'a> {
         Ok(())
     }
 
-    /// (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group_a, group_b) of the table `pairs`. `kept` is the
-    /// share of the shingles of a document that goes which the one that stays has; null if neither goes because of the other. `size` is
-    /// that of the larger cluster of the two.
+    /// (id_a, id_b, reference_b, jaccard, containment_a, containment_b, kept, size, group_a, group_b) of the table `pairs`.
+    /// `kept` is the share of the shingles of a document that goes which the one that stays has; null if neither goes because of
+    /// the other. `size` is that of the larger cluster of the two.
     async fn pairs(&self) -> Result<DataFrame> {
         let (spared, stays) = match self.job.clusters.contained {
             Some(_) => (

@@ -151,7 +151,7 @@ mod tests {
         let (nodes, roots) = components.roots(0..usize::MAX);
         assert_eq!((nodes.len(), roots.len()), (components.len(), components.len()));
         let found: BTreeMap<_, _> = nodes.into_iter().zip(roots).collect();
-        assert_eq!(found.len(), components.len(), "a node comes twice");
+        assert_eq!(found.len(), components.len(), "a node is repeated");
         found
     }
 

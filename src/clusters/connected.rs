@@ -8,9 +8,9 @@ const MOST_NODES: u32 = 1_000_000;
 /// The node that represents the component.
 const FIRST: u64 = 1;
 
-/// Node 1 represents its component. Every node has a row if no number is over [`MOST_NODES`]; in a larger component only the nodes that
-/// are paired with node 1 have one, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest similarity, by which
-/// copies without a pair are connected.
+/// Node 1 represents its component. Every node has a row if no number is over [`MOST_NODES`]; in a larger component only the
+/// nodes that are paired with node 1 have one, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest
+/// similarity, by which copies without a pair are connected.
 #[derive(Debug, Default)]
 pub(crate) struct Connected {
     paths: StrongestPaths,

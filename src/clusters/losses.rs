@@ -50,8 +50,8 @@ impl Losses {
         self.representative = Some(representative);
     }
 
-    /// Adds the sorted shingles of another document, which may be spared if the job has a least containment. Returns how many of them
-    /// the representative has, and how many that has; `None` if the cluster has not begun.
+    /// Adds the sorted shingles of another document, which may be spared if the job has a least containment. Returns how many of
+    /// them the representative has, and how many that has; `None` if the cluster has not begun.
     pub(crate) fn add(
         &mut self,
         shingles: &[u64],
@@ -69,8 +69,8 @@ impl Losses {
         Some((shared, of_representative))
     }
 
-    /// Ends the cluster. Returns the shingles of its representative, and how many shingles only removed documents have; `None` if there
-    /// is no cluster.
+    /// Ends the cluster. Returns the shingles of its representative, and how many shingles only removed documents have; `None` if
+    /// there is no cluster.
     pub(crate) fn end(&mut self) -> Option<(u64, u64)> {
         let representative = self.representative.take()?;
         let gone = missing(self.removed.distinct(), self.spared.distinct());
@@ -86,8 +86,9 @@ impl Losses {
     }
 }
 
-/// Whether a document that does not represent its cluster stays: because it is not `paired` with the representative, or because that has
-/// only `shared` of its shingles, a smaller share than `contained`. Without a least containment every document may be removed.
+/// Whether a document that does not represent its cluster stays: because it is not `paired` with the representative, or because
+/// that has only `shared` of its shingles, a smaller share than `contained`. Without a least containment every document may be
+/// removed.
 pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {
     contained.is_some_and(|least| !paired || containment_of(shared, shingles) < least)
 }

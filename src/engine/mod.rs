@@ -5,7 +5,8 @@
 //!
 //! - `session`: the session builder, the same wherever plans are made or run.
 //! - `interface`: the interface between stages and engines; `control`: progress and interruption.
-//! - `local`: the engine of this process, with its `exchange` (and the filter `repeated_keys` in front of it) and its `batch_queue`; `reached`: how much of its input a plan has read.
+//! - `local`: the engine of this process, with its `exchange` (and the filter `repeated_keys` in front of it) and its
+//!   `batch_queue`; `reached`: how much of its input a plan has read.
 //! - `cluster`: the engine of many machines.
 //! - `spills`: folders for spills; `stores`: object stores.
 

@@ -1,10 +1,10 @@
 //! A filter in front of an exchange: rows whose key no other row has do not travel.
 //!
-//! Most documents share no bucket with another one, so most rows of a self-join on the bucket have no partner. The input
-//! is read twice: the first time its keys set two bits of a slot (seen, and seen twice), and the second time only rows
-//! of slots that were seen twice go on. Keys that share a slot by chance go on too, so the filter never removes a row
-//! that has a partner. It is a counting Bloom filter (Fan, Cao, Almeida and Broder, *Summary cache*, SIGCOMM 1998) with one hash and a
-//! counter of two bits, which counts to two.
+//! Most documents share no bucket with another one, so most rows of a self-join on the bucket have no partner. The input is read
+//! twice: the first time its keys set two bits of a slot (seen, and seen twice), and the second time only rows of slots that were
+//! seen twice go on. Keys that share a slot by chance go on too, so the filter never removes a row that has a partner. It is a
+//! counting Bloom filter (Fan, Cao, Almeida and Broder, *Summary cache*, SIGCOMM 1998) with one hash and a counter of two bits,
+//! which counts to two.
 
 use std::fmt;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub enum Kind {
     Job,
     /// The input or the storage is wrong or cannot be reached: correct it, then run again. Exit code 3.
     Input,
-    /// The engine lost its cluster, or cannot have what it needs of this machine: mend that, or run again. Exit code 4.
+    /// The engine lost its cluster, or this machine lacks a resource, such as disk space: fix the cause, or run again. Exit code 4.
     Engine,
     /// A task ran out of memory: give it more. A stage that fails so is first planned again with smaller parts. Word and exit
     /// code are those of [`Kind::Engine`].

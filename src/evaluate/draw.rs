@@ -30,8 +30,8 @@ fn key(set: &Set) -> Key {
     (digits(set.documents), digits(set.cluster))
 }
 
-/// Draws about `sample` of the sets, or all if there are no more. Half of the sample is shared out by the sizes of the strata, and half
-/// evenly. The same seed draws the same sets, in whatever order documents were read.
+/// Draws about `sample` of the sets, or all if there are no more. Half of the sample is shared out by the sizes of the strata,
+/// and half evenly. The same seed draws the same sets, in whatever order documents were read.
 pub(super) fn draw(sets: &Sets, sample: usize, seed: u64) -> Draw {
     let mut strata: BTreeMap<Key, Vec<(u64, u32)>> = BTreeMap::new();
     for (set, number) in sets.sets.iter().zip(0_u32..) {

@@ -1,4 +1,5 @@
-//! The drawn sets by their shingles: which of them has a shingle, and whether a document of a number of shingles can be similar to one.
+//! The drawn sets by their shingles: which of them has a shingle, and whether a document of a number of shingles can be similar
+//! to one.
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::prelude::SessionContext;
@@ -7,8 +8,8 @@ use crate::error::Result;
 use crate::job::{Measure, Score};
 use crate::kernel::jaccard::{least_contained, least_shared};
 
-/// Bits of the filter for each shingle, which sets two of them in one word: at most one in 150 shingles that no drawn set has passes it.
-/// That of a thousand sets of a hundred shingles fits into the cache of a core.
+/// Bits of the filter for each shingle, which sets two of them in one word: at most one in 150 shingles that no drawn set has
+/// passes it. That of a thousand sets of a hundred shingles fits into the cache of a core.
 const BITS_OF_SHINGLE: usize = 32;
 /// The most bits of the filter, as a power of two: 16 MiB.
 const MOST_BITS: u32 = 27;
@@ -91,8 +92,8 @@ impl Index {
         self.entries[start..].iter().take_while(move |entry| entry.0 == shingle).map(|entry| entry.1)
     }
 
-    /// How many of its `shingles` a document shares at least with any set that it is similar to; `None` if it has too few or too many to be
-    /// similar to a drawn set.
+    /// How many of its `shingles` a document shares at least with any set that it is similar to; `None` if it has too few or too
+    /// many to be similar to a drawn set.
     pub(super) fn least(&self, shingles: u64) -> Option<u64> {
         let Score { measure, threshold, .. } = self.score;
         let larger = self.sizes.partition_point(|&size| size < shingles);

@@ -45,8 +45,8 @@ pub(crate) fn wilson(count: f64, n: f64, z: f64) -> (f64, f64) {
 const ENOUGH: f64 = 3.0;
 
 impl Stratum {
-    /// The estimated total over all units, and its distances to the ends of its interval. `usual` is the value of a unit in which there is
-    /// something, as long as few of them were drawn.
+    /// The estimated total over all units, and its distances to the ends of its interval. `usual` is the value of a unit in which
+    /// there is something, as long as few of them were drawn.
     fn total(&self, usual: f64) -> (f64, f64, f64) {
         let (n, size) = (self.drawn.len() as f64, self.size as f64);
         if self.drawn.is_empty() {
@@ -77,8 +77,8 @@ impl Stratum {
     }
 }
 
-/// The total over all strata. The distances to the ends of the strata's intervals add up by their squares (Zou and Donner, *Construction
-/// of confidence limits about effect measures*, 2008).
+/// The total over all strata. The distances to the ends of the strata's intervals add up by their squares (Zou and Donner,
+/// *Construction of confidence limits about effect measures*, 2008).
 pub(super) fn total<'a>(strata: impl IntoIterator<Item = &'a Stratum>, usual: f64) -> Estimate {
     let (mut value, mut below, mut above) = (0.0, 0.0, 0.0);
     for stratum in strata {
@@ -88,7 +88,7 @@ pub(super) fn total<'a>(strata: impl IntoIterator<Item = &'a Stratum>, usual: f6
     Estimate { value, low: (value - below.sqrt()).max(0.0), high: value + above.sqrt() }
 }
 
-/// The share `found / (found + missed)`; `None` if there is neither.
+/// The share `found / (found + missed)`; `None` if both are 0.
 pub(super) fn recall(found: u64, missed: Estimate) -> Option<Estimate> {
     let found = found as f64;
     let of = |missed: f64| if found + missed > 0.0 { found / (found + missed) } else { 1.0 };
@@ -96,7 +96,8 @@ pub(super) fn recall(found: u64, missed: Estimate) -> Option<Estimate> {
     any.then(|| Estimate { value: of(missed.value), low: of(missed.high), high: of(missed.low) })
 }
 
-/// A weighted share: the weights of units and of what was found of them. The interval takes all that a unit has for one observation.
+/// A weighted share: the weights of units and of what was found of them. The interval takes all that a unit has for one
+/// observation.
 pub(super) fn share(units: &[(f64, f64)]) -> Option<Estimate> {
     let (all, found) = units.iter().fold((0.0, 0.0), |(all, found), unit| (all + unit.0, found + unit.1));
     if all <= 0.0 {

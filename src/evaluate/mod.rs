@@ -1,8 +1,13 @@
 //! What a finished output missed: measured on a sample, by an exact search.
 //!
-//! Shingle sets are drawn in strata (`draw`), and all documents are compared with them by their texts (`partners`), whatever the candidates
-//! of the run were. Of most documents the beginning of the text says that they share too few shingles with all of them (`index`). A pair that the search finds and the output (`found`) has not is missed. What the output has is counted; what it
-//! missed is estimated from the sample, with an interval (`interval`). `truth` holds an output against known pairs or clusters.
+//! - `sets`: the shingle sets of the output; `draw`: draws a sample of them, in strata.
+//! - `partners`: compares all documents with the sample by their texts, and does not use the candidates of the run. For most
+//!   documents, the beginning of the text shows that they share too few shingles with every drawn set (`index`).
+//! - `found`: the pairs of the sample that the output has. A pair that only the search finds is missed.
+//! - `stay`: which documents of these pairs are kept.
+//! - `interval`: estimates with intervals; `summary`: the numbers of the evaluation. Found pairs are counted, missed pairs
+//!   estimated.
+//! - `truth`: compares the output with known pairs or clusters.
 
 mod draw;
 mod found;

@@ -288,8 +288,8 @@ impl Cutter {
         Ok(Some(set.as_slice()))
     }
 
-    /// Whether the beginning of a text says that its document, which has `all` shingles, is not similar to a drawn set: so many of them are
-    /// in none of these that fewer than `least` are left.
+    /// Whether the beginning of a text says that its document, which has `all` shingles, is not similar to a drawn set: so many
+    /// of them are in none of these that fewer than `least` are left.
     fn is_other(&mut self, text: &str, by: &Shingle, search: &Search, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
         let Some(some) = self.beginning.shingles(text, by, needed, all as usize)? else { return Ok(false) };
@@ -309,7 +309,7 @@ async fn scan(
     let mut found = Vec::new();
     let mut cutter = Cutter::default();
     let mut shared = vec![0_u64; index.drawn.len()];
-    let mut touched: Vec<u32> = Vec::new();
+    let mut counted: Vec<u32> = Vec::new();
     while let Some(batch) = stream.try_next().await? {
         let rows = Rows::of(&batch)?;
         for row in 0..batch.num_rows() {
@@ -327,11 +327,11 @@ async fn scan(
             for place in shingles.iter().flat_map(|&shingle| index.places(shingle)) {
                 let count = &mut shared[place as usize];
                 if *count == 0 {
-                    touched.push(place);
+                    counted.push(place);
                 }
                 *count += 1;
             }
-            for place in touched.drain(..) {
+            for place in counted.drain(..) {
                 let drawn = index.drawn[place as usize];
                 let shared = std::mem::take(&mut shared[place as usize]);
                 let common = Common { shared, of: [drawn.shingles, shingles.len() as u64] };

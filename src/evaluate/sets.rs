@@ -107,7 +107,8 @@ impl Sets {
                 ((2 * needed) >> 20) + 1
             )));
         }
-        // The numbers of the sets by their keys: a few bytes a set stay in the cache longer than a table that holds the hashes again.
+        // The numbers of the sets by their keys: a few bytes a set stay in the cache longer than a table that holds the hashes
+        // again.
         let mut numbers: HashTable<u32> = HashTable::with_capacity(documents as usize);
         let (mut members, mut sets) = (Vec::with_capacity(documents as usize), Vec::<Set>::new());
         let mut batches = documents_of(stored)?.execute_stream().await?;

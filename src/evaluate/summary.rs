@@ -19,8 +19,8 @@ pub struct Recall {
     pub pairs: Option<Estimate>,
     /// Of the documents that are similar to another one, those that have a pair.
     pub documents: Option<Estimate>,
-    /// Of the documents that go or should go, those that go. A document should go if another one stays that comes before it in the order of
-    /// `clusters.keep`, is similar to it, and contains it as far as `clusters.contained` asks.
+    /// Of the documents that are removed or should be, the share that is. A document should be removed if a kept document comes
+    /// before it in the order of `clusters.keep`, is similar to it, and contains it as far as `clusters.contained` asks.
     pub removals: Option<Estimate>,
 }
 
@@ -63,12 +63,13 @@ pub struct Evaluation {
     pub missed_pairs: Estimate,
     /// What was found of what there is.
     pub recall: Recall,
-    /// The recall of pairs that the method of the job makes expect, over the similarities of the sample; `None` if the sample has no pair.
+    /// The recall of pairs that the method of the job makes expect, over the similarities of the sample; `None` if the sample has
+    /// no pair.
     pub expected: Option<f64>,
     /// By similarity.
     pub by_similarity: Vec<RecallAt>,
-    /// Pairs of the sample in the output whose similarity does not reach the threshold or is written wrong: always 0, unless the program has
-    /// a defect.
+    /// Pairs of the sample in the output whose similarity does not reach the threshold or is written wrong: always 0, unless the
+    /// program has a defect.
     pub wrong_pairs: u64,
     /// `None` if the sample has no pair that was found.
     pub estimate: Option<Bias>,

@@ -31,8 +31,9 @@ pub struct Agreement {
     pub recall: Option<f64>,
     /// The harmonic mean of the two.
     pub f1: Option<f64>,
-    /// The adjusted Rand index of the clusters of the output and the known ones, or those that known pairs connect (Hubert and Arabie,
-    /// *Comparing partitions*, 1985): 1 where they are the same, and about 0 for clusters by chance. All other documents are alone.
+    /// The adjusted Rand index of the clusters of the output and the known ones, or those that known pairs connect (Hubert and
+    /// Arabie, *Comparing partitions*, 1985): 1 where they are the same, and about 0 for clusters by chance. All other documents
+    /// are alone.
     pub adjusted_rand: Option<f64>,
 }
 
@@ -42,8 +43,8 @@ type Keys = (u64, u64);
 /// Holds an output against the known pairs (id_a, id_b) or clusters (id, cluster_id) of a CSV or Parquet file.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where the file cannot be read or lacks these columns; [`Kind::Job`](crate::error::Kind::Job)
-/// where pairs are known and the output leaves some of its own out.
+/// [`Kind::Input`](crate::error::Kind::Input) where the file cannot be read or lacks these columns;
+/// [`Kind::Job`](crate::error::Kind::Job) where pairs are known and the output leaves some of its own out.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();

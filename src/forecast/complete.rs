@@ -177,7 +177,8 @@ fn copy_of(
 
 /// A text whose shingle set has about this Jaccard similarity with that of `text`.
 ///
-/// Of n shingles, those with one of the last units are others when these are replaced: (n - d) / (n + d) is the similarity if d are.
+/// Of n shingles, those with one of the last units are others when these are replaced: (n - d) / (n + d) is the similarity if d
+/// are.
 fn edited(text: &str, similarity: f64, nth: u64, shingle: &Shingle) -> String {
     let lost = |units: usize| {
         let shingles = (units + 1).saturating_sub(shingle.size) as f64;

@@ -1,7 +1,7 @@
 //! From the costs of samples to those of the whole source.
 //!
-//! A cost is a line through two runs: one over few documents, and one over a sample with as many pairs for each document as the source.
-//! What grows is the number of documents, of candidates or of pairs, by stage.
+//! A cost is a line through two runs: one over few documents, and one over a sample with as many pairs for each document as the
+//! source. What grows is the number of documents, of candidates or of pairs, by stage.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ use crate::job::{Job, Method};
 
 /// How far the seconds of a stage are off by chance, also of the quickest of some runs. Measured with 500 and 10,000 documents.
 const NOISE: f64 = 0.005;
-/// More rows fill more caches: ten times as many take 10 % longer each, fifty times as many 17 %. Measured with generated documents.
+/// More rows fill more caches: ten times as many take 10 % longer each, fifty times as many 17 %. Measured with generated
+/// documents.
 const CACHES: f64 = 0.04;
 /// How far seconds may be off, as machines are busy with other things too.
 const FASTER: f64 = 0.75;
@@ -22,8 +23,8 @@ const SLOWER: f64 = 1.3;
 /// How far bytes may be off.
 const FEWER_BYTES: f64 = 0.93;
 const MORE_BYTES: f64 = 1.07;
-/// Bytes of the process for a byte that operators would reserve if there was enough: they reserve before they need, and not all at the
-/// same time. Measured with a million generated documents and news, in 1 to 4 GiB: between 0.5 and 0.55.
+/// Bytes of the process for a byte that operators would reserve if there was enough: they reserve before they need, and not all
+/// at the same time. Measured with a million generated documents and news, in 1 to 4 GiB: between 0.5 and 0.55.
 const RESIDENT: f64 = 0.5;
 /// The most bytes of the process for a byte of the pool, when that is full all the time. Measured in 256 and 512 MiB: 0.8 and 1.15.
 const FULL_POOL: f64 = 1.1;
@@ -91,8 +92,8 @@ struct Growth {
     typical: Option<f64>,
 }
 
-/// The seconds that a stage takes in typical runs for one more document, candidate or pair; `None` for stages that read texts, whose cost
-/// depends on these.
+/// The seconds that a stage takes in typical runs for one more document, candidate or pair; `None` for stages that read texts,
+/// whose cost depends on these.
 fn typical(stage: &str) -> Option<f64> {
     match stage {
         END | "copies" => Some(0.2e-6),
@@ -218,8 +219,8 @@ impl Runs<'_> {
         }
     }
 
-    /// The growth of a number of pairs. Those of groups that are so dense that a run pairs their documents with leaders alone grow as the
-    /// documents.
+    /// The growth of a number of pairs. Those of groups that are so dense that a run pairs their documents with leaders alone
+    /// grow as the documents.
     fn growth(&self, of: &PairsOf, count: impl Fn(&Measured) -> u64, scale: f64) -> Growth {
         let (few, full) = (count(&self.few) as f64, count(&self.full) as f64);
         let output = &self.job.output;
@@ -294,8 +295,8 @@ impl Growth {
         }
     }
 
-    /// The seconds of one more: those between both runs, and the typical ones, each by how certain they are. Typical seconds may be twice
-    /// as many or none.
+    /// The seconds of one more: those between both runs, and the typical ones, each by how certain they are. Typical seconds may
+    /// be twice as many or none.
     fn of_one(self, few: f64, full: f64) -> f64 {
         let more = self.full - self.few;
         let measured = if more > 0.0 { (full - few) / more } else { 0.0 };

@@ -78,8 +78,8 @@ impl Measured {
     }
 }
 
-/// Runs `job` some times, each time to another output. Everything but seconds is that of the first run: later ones have the memory that it
-/// left. What a process does only once is in the seconds of no stage, and hardly what other processes do.
+/// Runs `job` some times, each time to another output. Everything but seconds is that of the first run: later ones have the
+/// memory that it left. What a process does only once is in the seconds of no stage, and hardly what other processes do.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,10 +1,11 @@
 //! What a run of a job will take, before it runs: seconds, memory, disk and requests, each with a range, and risks with examples.
 //!
-//! `sample` reads a part of the source, spread over its files. `measure` runs the job over few of these documents, for what every run
-//! costs, and over all of them, for what a document costs. Of a sample of one in ten documents only one in a hundred pairs has both of
-//! its documents: `pairs` estimates from that how many the whole source has, and `complete` adds copies to the sample until it has as
-//! many for each document as the source. `grow` scales the costs of that sample up, `requests` counts what an object store is asked for,
-//! `risks` looks at the texts, `templates` finds passages that many of them have, and `view` is the result as plain data.
+//! `sample` reads a part of the source, spread over its files. `measure` runs the job over few of these documents, for what every
+//! run costs, and over all of them, for what a document costs. Of a sample of one in ten documents only one in a hundred pairs
+//! has both of its documents: `pairs` estimates from that how many the whole source has, and `complete` adds copies to the sample
+//! until it has as many for each document as the source. `grow` scales the costs of that sample up, `requests` counts what an
+//! object store is asked for, `risks` looks at the texts, `templates` finds passages that many of them have, and `view` is the
+//! result as plain data.
 
 mod complete;
 mod grow;
@@ -55,8 +56,8 @@ pub async fn forecast(
     let engine = job::Engine { cluster: None, ..job.engine.clone() };
     let session = session::session(&engine)?;
     let sample = steps.step(0, sample::take(&session, job, settings, folder)).await?;
-    // Groups of the sample are smaller than those of the source by its share, and so are the limits on their sizes. Those of reference
-    // documents are as large as in the run.
+    // Groups of the sample are smaller than those of the source by its share, and so are the limits on their sizes. Those of
+    // reference documents are as large as in the run.
     let scaled = |most: u64| match job.reference() {
         None => {
             ((most as f64 * sample.share().of_all).round() as u64).max(complete::LARGEST_GROUP + 1).min(most)
@@ -106,8 +107,8 @@ pub async fn forecast(
     Ok(forecast)
 }
 
-/// Runs the whole sample. If there are reference documents, runs it without them too, to distinguish the pairs with them, whose number
-/// grows as the documents, from those of two new documents.
+/// Runs the whole sample. If there are reference documents, runs it without them too, to distinguish the pairs with them, whose
+/// number grows as the documents, from those of two new documents.
 async fn all_documents(
     over: &impl Fn(&str) -> Job,
     control: &RunControl,

@@ -1,8 +1,8 @@
 //! How many pairs a source has, by those of a sample.
 //!
-//! In a random sample of a share p of the documents, a pair is found if both of its documents are in it: with probability p^2. So the
-//! number in the source is that of the sample by p^2, however the pairs are distributed. How certain that is depends on the groups
-//! that they form: a document that has m partners in the source has one in the sample with probability 1 - (1 - p)^m.
+//! In a random sample of a share p of the documents, a pair is found if both of its documents are in it: with probability p^2. So
+//! the number in the source is that of the sample by p^2, however the pairs are distributed. How certain that is depends on the
+//! groups that they form: a document that has m partners in the source has one in the sample with probability 1 - (1 - p)^m.
 
 use super::measure::Measured;
 
@@ -82,8 +82,8 @@ impl Expected {
 pub(super) struct Share {
     /// Of all documents, over 0 and at most 1.
     pub(super) of_all: f64,
-    /// The share of the documents that were read to choose them from. Pairs whose documents lie near each other are found more often
-    /// than others if that is less than 1.
+    /// The share of the documents that were read to choose them from. Pairs whose documents lie near each other are found more
+    /// often than others if that is less than 1.
     pub(super) read: f64,
 }
 

@@ -19,7 +19,8 @@ const COUNTED: u64 = 5_000;
 const COUNTED_BYTES: usize = 200_000;
 /// The share of documents with one shingle above which it is frequent.
 const FREQUENT: f64 = 0.05;
-/// The part of the share of the rarest listed passage that `shingle.max_frequency` is set to, and the least value that is suggested.
+/// The part of the share of the rarest listed passage that `shingle.max_frequency` is set to, and the least value that is
+/// suggested.
 const BELOW: f64 = 0.5;
 const LEAST: f64 = 0.001;
 /// A document of fewer shingles is short, and the share of short ones above which they are a risk.

@@ -1,7 +1,7 @@
 //! A part of a source, spread over its files, as one Parquet file.
 //!
-//! Of Parquet, row groups are drawn until they have some times as many rows as the sample, and of those rows the sample is drawn. Of other formats,
-//! whole files are drawn. Whether a document is taken depends on the seed and on its place alone.
+//! Of Parquet, row groups are drawn until they have some times as many rows as the sample, and of those rows the sample is drawn.
+//! Of other formats, whole files are drawn. Whether a document is taken depends on the seed and on its place alone.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ const TEXT: usize = 400;
 /// The documents of shingles, by the hashes of their texts.
 pub(super) type Counts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
-/// The passages made of the most frequent shingles of `counts`, which are those of `counted` documents, in the sample in `folder`; the
-/// most frequent first.
+/// The passages made of the most frequent shingles of `counts`, which are those of `counted` documents, in the sample in
+/// `folder`; the most frequent first.
 ///
 /// # Errors
 /// When the sample cannot be read.

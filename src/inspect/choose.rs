@@ -66,8 +66,8 @@ impl Dataset {
         }
     }
 
-    /// The column of ids for a command: the one that is `asked` for, or else one that is named `id` and has another value in every row
-    /// that was looked at.
+    /// The column of ids for a command: the one that is `asked` for, or else one that is named `id` and has another value in
+    /// every row that was looked at.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
         let own = || self.columns.iter().find(|column| column.name == "id" && column.is_unique);
         asked.map(str::to_owned).or_else(|| own().map(|column| column.name.clone()))

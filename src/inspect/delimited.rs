@@ -15,7 +15,8 @@ const JUDGED: usize = 100;
 const SAMPLED: usize = 1000;
 /// The character around fields.
 const QUOTE: u8 = b'"';
-/// The shares of records with the usual number of fields are compared in such parts, so that one odd record in many does not decide.
+/// The shares of records with the usual number of fields are compared in such parts, so that one odd record in many does not
+/// decide.
 const PARTS: usize = 20;
 
 /// How records are written.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::error::Result;
 use crate::job::Encoding;
 
-/// The encoding of a file that begins with `bytes`, which are all of it if `whole`: the one of its byte order mark, UTF-8 where they
-/// are UTF-8, or else windows-1252, in which every byte but five is a character.
+/// The encoding of a file that begins with `bytes`, which are all of it if `whole`: the one of its byte order mark, UTF-8 where
+/// they are UTF-8, or else windows-1252, in which every byte but five is a character.
 ///
 /// # Errors
 /// Never for these names; the error is that of reading a name.

@@ -14,12 +14,12 @@ pub struct Clusters {
     /// The order in which documents represent clusters: the first preference by which two documents differ decides, and
     /// at last the smallest id. [`Self::order`] adds the preferences that it leaves out.
     pub keep: Vec<Preference>,
-    /// Similarities, ascending and each at least the threshold of pairs, for which the table `cluster_levels` has clusters; none without
-    /// that table.
+    /// Similarities, ascending and each at least the threshold of pairs, for which the table `cluster_levels` has clusters; none
+    /// without that table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<f64>,
-    /// The least share of its shingles, in (0, 1\], that the representative of a removed document has, which it also has to be paired
-    /// with; other documents stay. `None`: all but the representative are removed.
+    /// The least share of its shingles, in (0, 1\], that the representative of a removed document has, which it also has to be
+    /// paired with; other documents stay. `None`: all but the representative are removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contained: Option<f64>,
 }
@@ -51,6 +51,10 @@ pub enum ClusterMethod {
 }
 
 impl ClusterMethod {
+    /// All of them, with their words in a job file.
+    pub(crate) const WORDS: [(&'static str, ClusterMethod); 2] =
+        [("components", ClusterMethod::Components), ("representative", ClusterMethod::Representative)];
+
     /// Whether every document of a component is in one cluster, for chains of pairs of any length.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)
@@ -71,8 +75,8 @@ impl ClusterMethod {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Alarms {
-    /// The largest share of the documents that may be removed, in \[0, 1\]: all of a cluster but the one that represents it. Default:
-    /// any.
+    /// The largest share of the documents that may be removed, in \[0, 1\]: all of a cluster but the one that represents it.
+    /// Default: any.
     pub removed_share: Option<f64>,
     /// The largest number of documents of a cluster. Default: any.
     pub largest_cluster: Option<u64>,

@@ -223,7 +223,7 @@ fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
     }
 }
 
-/// The dotted key whose name or value was written at `offset`; empty if there is none.
+/// The dotted key whose name or value was written at `offset`; empty if no key is there.
 fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     let holds = |span: std::ops::Range<usize>| span.start == offset || span.contains(&offset);
     for (name, value) in table {

@@ -14,17 +14,17 @@ use super::{
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 11;
 
-/// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide what is
-/// computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
+/// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide
+/// what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
-/// The job's name, the output's URL, the engine, the way in which bands and rows were chosen and the order of `inputs` are not part of
-/// it. The digits are the XXH3-128 of a canonical text.
+/// The job's name, the output's URL, the engine, the way in which bands and rows were chosen and the order of `inputs` are not
+/// part of it. The digits are the XXH3-128 of a canonical text.
 pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
     format!("{:032x}", xxh3_128(canonical(job, inputs).as_bytes()))
 }
 
-/// The version of the dictionaries that divide words: other versions may divide them differently. A test compares it with the version
-/// that is compiled in.
+/// The version of the dictionaries that divide words: other versions may divide them differently. A test compares it with the
+/// version that is compiled in.
 const DICTIONARIES: &str = "ICU4X 2.4.0";
 
 /// A line for each setting. Debug formatting quotes and escapes strings, so no value looks like another line.

@@ -1,5 +1,5 @@
-//! What is meant by a key or a value that a job file does not have: keys of other programs, keys in the wrong section, texts without
-//! quotes.
+//! What is meant by a key or a value that a job file does not have: keys of other programs, keys in the wrong section, texts
+//! without quotes.
 
 use std::collections::BTreeMap;
 
@@ -100,8 +100,8 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("engine.scheduler", &["engine.url", "engine.master", "engine.address"]),
 ];
 
-/// The keys that the unknown dotted `key` may be meant for: the one of that meaning, or those of that name in other sections. `schema` is
-/// the JSON Schema of a job file.
+/// The keys that the unknown dotted `key` may be meant for: the one of that meaning, or those of that name in other sections.
+/// `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let synonym = SYNONYMS.iter().find(|(_, others)| others.contains(&key));
     if let Some((ours, _)) = synonym {
@@ -208,7 +208,7 @@ mod tests {
             assert!(exists(ours), "{ours}");
             for other in *others {
                 assert!(!exists(other), "{other} exists");
-                assert!(seen.insert(other), "{other} comes twice");
+                assert!(seen.insert(other), "{other} is repeated");
             }
         }
     }

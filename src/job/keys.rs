@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The keys of a job file that make `job`, the JSON of a resolved [`Job`](super::Job), each with its value. What is computed from other
-/// keys, such as the bands for a recall, is left out, and so are keys without a value. The JSON of a string, a number, a boolean or a list is
-/// its TOML too. A job over a finished output has the keys that it takes over from there, too, and one that merges outputs, which no file
-/// asks for, has them as `merge`.
+/// The keys of a job file that make `job`, the JSON of a resolved [`Job`](super::Job), each with its value. What is computed from
+/// other keys, such as the bands for a recall, is left out, and so are keys without a value. The JSON of a string, a number, a
+/// boolean or a list is its TOML too. A job over a finished output has the keys that it takes over from there, too, and one that
+/// merges outputs, which no file asks for, has them as `merge`.
 pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let section = |name: &str| job.get(name).and_then(Value::as_object).cloned().unwrap_or_default();

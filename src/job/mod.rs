@@ -1,6 +1,22 @@
 //! The job: its source, how texts are cut, hashed, banded and scored, and the place of the tables.
 //!
 //! [`mod@file`] is the TOML file; [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
+//!
+//! From a file to a job:
+//!
+//! - `file`: sections and keys as they are written; `document`: the place of each key; `hints`: advice on unknown keys and values.
+//! - `draft`: settings from the job of a finished output; `setting_file`: small files that a job names; `absolute`: absolute paths.
+//! - `resolve`: checks the sections together, and makes the job.
+//!
+//! The sections of a job:
+//!
+//! - `source`, with `rows` (`where` and `limit`) and `encoding`; `against`: the reference documents.
+//! - `shingle`, with `normalize` and `stop_words`; `minhash`; `passages`.
+//! - `search`: `[lsh]`, `[candidates]` and `[score]`; `curve`: the S-curve of bands and rows.
+//! - `clusters`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
+//!
+//! What a run makes of a job: `input`: its kind of input; `read_file`: the files that it read; `fingerprint`: what decides its
+//! rows; `keys`: the job as keys of a job file.
 
 mod absolute;
 mod against;
@@ -71,8 +87,8 @@ pub struct Job {
     pub input: Input,
     /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
-    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, that a shingle is in and counts. `None`
-    /// if all shingles count.
+    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, that a shingle is in and counts.
+    /// `None` if all shingles count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frequency: Option<f64>,
     /// The settings for signatures.

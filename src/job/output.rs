@@ -14,9 +14,9 @@ pub struct Output {
     /// How groups of identical documents are written: `all` pairs, or `star`, the smallest id with each other one.
     #[serde(default)]
     pub expand: Expand,
-    /// Under `all`, groups of more identical documents than this are written as stars. Under `expand = "all"` and `"star"` alike, where
-    /// more documents than this share one of their rarest shingles, as pages that are nearly all header do, each is paired with a
-    /// leader instead of all others. 0: all pairs are written, however many.
+    /// Under `all`, groups of more identical documents than this are written as stars. Under `expand = "all"` and `"star"` alike,
+    /// where more documents than this share one of their rarest shingles, as pages that are nearly all header do, each is paired
+    /// with a leader instead of all others. 0: all pairs are written, however many.
     #[serde(default = "max_expand")]
     pub max_expand: u64,
     /// A run that would write more pairs than this ends before it does, with exit code 4 and advice.
@@ -25,8 +25,8 @@ pub struct Output {
     /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
     #[serde(default)]
     pub keep: Keep,
-    /// Whether `pairs` gets the longest passage that the two texts have in common, as it is written in each: the columns `passage_a`
-    /// and `passage_b`. The texts of pairs are read again for it.
+    /// Whether `pairs` gets the longest passage that the two texts have in common, as it is written in each: the columns
+    /// `passage_a` and `passage_b`. The texts of pairs are read again for it.
     #[serde(default)]
     pub pair_passages: bool,
     /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Preference {
-    /// `reference`: reference documents come before new ones, those of earlier outputs first. A document that one of these outputs
+    /// `reference`: reference documents come before new ones, in the order of their outputs. A document that one of these outputs
     /// removes comes behind the new ones. Of outputs that are merged, documents that these keep come first.
     Reference,
     /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: by the values of a column.

@@ -40,8 +40,8 @@ pub struct ReadFile {
     /// See [`InputFile::e_tag`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e_tag: Option<String>,
-    /// CRC-32 (IEEE) of the bytes that the run read of it, in their order: of all, or of the columns and the footer of a Parquet file.
-    /// None if the run did not compute it.
+    /// CRC-32 (IEEE) of the bytes that the run read of it, in their order: of all, or of the columns and the footer of a Parquet
+    /// file. None if the run did not compute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crc32: Option<u32>,
     /// The number of those bytes.

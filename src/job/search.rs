@@ -24,9 +24,9 @@ pub struct Lsh {
 
 /// The rows of a band from which on values of 16 bits make no candidates by chance.
 ///
-/// With r rows, two documents that have nothing in common share a bucket of a band once in 2^(16 r). Among a billion documents those are
-/// 75 pairs for every million of them with 42 bands of 3 rows, and 7 for every single one with 64 bands of 2 rows. Those that agree in all
-/// rows but one meet by chance too: at a similarity of J, r (1 - J) / 2^16 J more become candidates.
+/// With r rows, two documents that have nothing in common share a bucket of a band once in 2^(16 r). Among a billion documents
+/// those are 75 pairs for every million of them with 42 bands of 3 rows, and 7 for every single one with 64 bands of 2 rows.
+/// Those that agree in all rows but one meet by chance too: at a similarity of J, r (1 - J) / 2^16 J more become candidates.
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
@@ -121,8 +121,8 @@ pub struct Score {
     pub by: ScoreBy,
     /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
     pub prefilter: bool,
-    /// The fewest shingles that the two documents of a pair share: all of the smaller one's, if it has fewer. So a short document has to
-    /// share a larger part of itself.
+    /// The fewest shingles that the two documents of a pair share: all of the smaller one's, if it has fewer. So a short document
+    /// has to share a larger part of itself.
     pub min_shared: u64,
 }
 

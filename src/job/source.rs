@@ -34,7 +34,7 @@ pub struct Source {
     /// The sample of them that is read; `None` if all of them are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// What happens when an id comes twice.
+    /// What happens when an id is repeated.
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
     #[serde(default)]
@@ -184,7 +184,7 @@ pub enum Id {
     Path,
 }
 
-/// What happens when an id comes twice.
+/// What happens when an id is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DuplicateIds {

@@ -4,7 +4,7 @@
 //! | file | from | to |
 //! |---|---|---|
 //! | [`text`] | text | normalised text, words, and the set of its shingles |
-//! | [`minhash`](mod@minhash), [`linear`], [`one_permutation`](mod@one_permutation) | a set | its signature, by one family of permutations each |
+//! | [`minhash`](mod@minhash), [`linear`], [`one_permutation`](mod@one_permutation) | a set | its signature |
 //! | [`signature`] | minima | the values of a signature, of 32 or 16 bits |
 //! | [`lsh_bands`](mod@lsh_bands) | a signature | its bucket in each band |
 //! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | the estimate |

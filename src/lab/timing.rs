@@ -13,7 +13,7 @@ use super::sample::compared::Compared;
 use crate::engine::RunControl;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Job, Method, ShingleHash};
-use crate::pipeline::frames::scores::{Block, Road};
+use crate::pipeline::frames::scores::{Block, SketchJoin};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables;
 use crate::pipeline::{frames, stage};
@@ -121,8 +121,8 @@ pub(super) async fn search(
                 _ => by_buckets(session, &sketches, compared, job).await?,
             };
             let (candidates, count) = in_memory(session, compared.only(candidates)?).await?;
-            let road = (Road::Held, 1);
-            (frames::scores::scores(sketches, candidates, road, &job.score, &job.lsh)?, Some(count))
+            let join = (SketchJoin::Held, 1);
+            (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))
         }
     };
     let scores = scores.collect().await?;

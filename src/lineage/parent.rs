@@ -61,7 +61,8 @@ struct GivenParent {
 }
 
 impl Parent {
-    /// The parent that the environment names: in OPENLINEAGE_CONTEXT, or else in OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID.
+    /// The parent that the environment names: in OPENLINEAGE_CONTEXT, or else in OPENLINEAGE_PARENT_ID and
+    /// OPENLINEAGE_ROOT_PARENT_ID.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with the variable that cannot be read.

@@ -10,7 +10,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use super::id::Id;
 use super::query;
 use crate::error::{Error, Result};
-use crate::output::manifest::KnownOutput;
+use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
 use crate::schema::Table;
 
@@ -53,16 +53,16 @@ impl Finished {
     /// # Errors
     /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if it was replaced since by a run over other
     /// documents.
-    pub(super) async fn known(&self, known: &KnownOutput) -> Result<Finished> {
+    pub(super) async fn reference(&self, output: &ReferenceOutput) -> Result<Finished> {
         let state = self.session().state();
         let session =
             SessionContext::new_with_config_rt(state.config().clone(), Arc::clone(state.runtime_env()));
-        let there = Finished::open(&session, &known.output).await?;
-        if there.manifest().fingerprint != known.fingerprint {
+        let there = Finished::open(&session, &output.output).await?;
+        if there.manifest().fingerprint != output.fingerprint {
             return Err(Error::input(format!(
                 "{} was made again since {} was made against it, so its documents may be others: run the job of {1} again with \
                  --overwrite",
-                known.output,
+                output.output,
                 self.layout().shown()
             )));
         }

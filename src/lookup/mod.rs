@@ -2,12 +2,12 @@
 
 mod finished;
 mod id;
-mod known_places;
 pub mod neighbors;
 pub mod not_found;
 pub mod passage;
 mod places;
 pub mod query;
+mod reference_places;
 pub mod reread;
 pub mod rows;
 pub mod show;

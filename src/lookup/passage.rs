@@ -6,7 +6,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::string::expr_fn::starts_with;
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 
-use super::known_places::known_places;
+use super::reference_places::reference_places;
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::schema::Table;
@@ -29,24 +29,29 @@ pub struct Passage {
     /// Its places in the documents of the output, the one that stays before the others.
     pub places: Places,
     /// Its places in reference documents, by id; `None` if the output has none.
-    pub known: Option<Places>,
+    pub reference: Option<Places>,
 }
 
 impl Passage {
     /// The columns of its places: whether the document is a reference document is among them if the output has any.
     pub fn columns(&self) -> &'static [&'static str] {
         const COLUMNS: [&str; 6] = ["id", "source", "char_start", "char_end", "kept", "reference"];
-        if self.known.is_some() { &COLUMNS } else { &COLUMNS[..5] }
+        if self.reference.is_some() { &COLUMNS } else { &COLUMNS[..5] }
     }
 
     /// The rows of its places, those in reference documents last.
     pub fn rows(&self) -> Vec<RecordBatch> {
-        self.places.first.iter().chain(self.known.iter().flat_map(|known| &known.first)).cloned().collect()
+        self.places
+            .first
+            .iter()
+            .chain(self.reference.iter().flat_map(|reference| &reference.first))
+            .cloned()
+            .collect()
     }
 }
 
-/// The passage whose id begins with `id`, and `most` of its places, in the output's own documents and in reference documents. The texts
-/// of those are read if one of them has the passage.
+/// The passage whose id begins with `id`, and `most` of its places, in the output's own documents and in reference documents. The
+/// texts of those are read if one of them has the passage.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if no passage has such an id, or several have;
@@ -74,8 +79,8 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     for batch in &batches {
         let (ids, samples) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
         let numbers = [2, 3, 4, 5].map(|column| as_uint64_array(batch.column(column)));
-        let [words, occurrences, documents, known] = numbers;
-        let (words, occurrences, documents, known) = (words?, occurrences?, documents?, known?);
+        let [words, occurrences, documents, reference] = numbers;
+        let (words, occurrences, documents, reference) = (words?, occurrences?, documents?, reference?);
         for row in 0..batch.num_rows() {
             let passage = Passage {
                 id: ids.value(row).to_owned(),
@@ -84,12 +89,12 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
                 documents: documents.value(row),
                 sample: samples.value(row).to_owned(),
                 places: Places::default(),
-                known: finished.job().against.is_some().then(Places::default),
+                reference: finished.job().against.is_some().then(Places::default),
             };
-            found.push((passage, known.value(row)));
+            found.push((passage, reference.value(row)));
         }
     }
-    let (mut passage, known) = match <[_; 1]>::try_from(found) {
+    let (mut passage, reference) = match <[_; 1]>::try_from(found) {
         Ok([passage]) => passage,
         Err(found) if found.is_empty() => {
             return Err(Error::job(format!(
@@ -120,9 +125,10 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         .collect();
     let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
     passage.places = Places { first, all };
-    if known > 0 {
+    if reference > 0 {
         let kept = kept_at(finished, stays).await?;
-        passage.known = Some(known_places(finished, (&passage.id, passage.words), &kept, most).await?);
+        passage.reference =
+            Some(reference_places(finished, (&passage.id, passage.words), &kept, most).await?);
     }
     Ok(passage)
 }

@@ -62,7 +62,8 @@ impl<'a> Reread<'a> {
         Ok(texts)
     }
 
-    /// (source, position) of documents -> their rows (source, position, id, text, ..), lazily, in a frame for each source that has some.
+    /// (source, position) of documents -> their rows (source, position, id, text, ..), lazily, in a frame for each source that
+    /// has some.
     ///
     /// # Errors
     /// When no source has a document.
@@ -111,10 +112,10 @@ impl<'a> Reread<'a> {
 /// The texts of the documents `ids` of the second source. Reads all of that source.
 ///
 /// # Errors
-/// As [`known_source`].
-pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
+/// As [`second_source`].
+pub(super) async fn texts_of_second_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let wanted = ids.iter().map(Id::literal).collect();
-    let read = known_source(finished).await?.filter(col("id").in_list(wanted, false))?;
+    let read = second_source(finished).await?.filter(col("id").in_list(wanted, false))?;
     texts_by_id(finished, read).await
 }
 
@@ -122,7 +123,7 @@ pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Re
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if that source is gone or has changed.
-pub(super) async fn known_source(finished: &Finished) -> Result<DataFrame> {
+pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
@@ -133,7 +134,7 @@ pub(super) async fn known_source(finished: &Finished) -> Result<DataFrame> {
         )))
     };
     let as_read = AsRead::new(&listed, &finished.manifest().inputs);
-    let made = finished.manifest().known.first().map(|known| known.fingerprint.as_str());
+    let made = finished.manifest().reference_outputs.first().map(|output| output.fingerprint.as_str());
     if made != Some(fingerprint(&job.of_second_source(source), &as_read.inputs).as_str()) {
         return changed(as_read.difference().unwrap_or("it has other files, or was written again"));
     }

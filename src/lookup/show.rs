@@ -45,16 +45,16 @@ pub struct Pair {
     pub containment_a: f64,
     /// The share of b's shingles that are in a.
     pub containment_b: f64,
-    /// Whether each of the two is known: see [`Member::known`].
+    /// Whether each of the two is a reference document.
     #[serde(skip)]
-    pub known: [bool; 2],
+    pub is_reference: [bool; 2],
 }
 
 impl Pair {
     /// The two documents.
     pub fn documents(&self) -> [Member; 2] {
-        let [a, b] = self.known;
-        [Member { id: self.id_a.clone(), known: a }, Member { id: self.id_b.clone(), known: b }]
+        let [a, b] = self.is_reference;
+        [Member { id: self.id_a.clone(), is_reference: a }, Member { id: self.id_b.clone(), is_reference: b }]
     }
 }
 
@@ -64,7 +64,7 @@ pub struct Member {
     /// Its id.
     pub id: Id,
     /// Whether it is a reference document.
-    pub known: bool,
+    pub is_reference: bool,
 }
 
 /// The first pairs of a table, and the number of all.
@@ -124,7 +124,7 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
         all += 1;
         let keys = [&pair.id_a, &pair.id_b].map(|id| document_key(&id.to_string()).to_le_bytes());
         let hash = xxh3_64_with_seed(keys.as_flattened(), seed);
-        least.insert((hash, pair.id_a.clone(), pair.id_b.clone(), pair.known), pair);
+        least.insert((hash, pair.id_a.clone(), pair.id_b.clone(), pair.is_reference), pair);
         if least.len() > most {
             least.pop_last();
         }
@@ -148,7 +148,7 @@ async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
                 jaccard: jaccard[row],
                 containment_a: of_a[row],
                 containment_b: of_b[row],
-                known: [false, reference_b.value(row)],
+                is_reference: [false, reference_b.value(row)],
             });
         }
     }
@@ -192,9 +192,10 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
         .limit(0, Some(most.saturating_add(1)))?;
     let (mut representative, mut others) = (None, Vec::new());
     for batch in first.collect().await? {
-        let (represents, known) = (as_boolean_array(batch.column(1))?, as_boolean_array(batch.column(2))?);
+        let (represents, is_reference) =
+            (as_boolean_array(batch.column(1))?, as_boolean_array(batch.column(2))?);
         for (row, id) in id::ids(batch.column(0))?.into_iter().enumerate() {
-            let member = Member { id, known: known.value(row) };
+            let member = Member { id, is_reference: is_reference.value(row) };
             match represents.value(row) {
                 true => representative = Some(member),
                 false => others.push(member),
@@ -221,8 +222,8 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
     let Similarity { jaccard, containment_a, containment_b } =
         Similarity::new(shared(&a, &b), a.len() as u64, b.len() as u64);
     let [a, b] = documents;
-    let (id_a, id_b, known) = (a.id.clone(), b.id.clone(), [a.known, b.known]);
-    Ok(Pair { id_a, id_b, jaccard, containment_a, containment_b, known })
+    let (id_a, id_b, is_reference) = (a.id.clone(), b.id.clone(), [a.is_reference, b.is_reference]);
+    Ok(Pair { id_a, id_b, jaccard, containment_a, containment_b, is_reference })
 }
 
 /// The texts of some documents of an output.
@@ -234,25 +235,26 @@ impl Texts {
     /// # Errors
     /// As [`Reread::open`] and [`Texts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
-        let (known, own): (BTreeSet<_>, BTreeSet<_>) = documents.into_iter().partition(|of| of.known);
+        let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
+            documents.into_iter().partition(|of| of.is_reference);
         let source = Reread::open(finished, Need::Texts).await?;
         let mut texts = Self::read(finished, &source, own.iter().map(|of| &of.id)).await?;
-        let mut missing: Vec<Id> = known.into_iter().map(|of| of.id).collect();
+        let mut missing: Vec<Id> = is_reference.into_iter().map(|of| of.id).collect();
         if missing.is_empty() {
             return Ok(texts);
         }
         if finished.job().second_source().is_some() {
-            let found = reread::texts_of_known_source(finished, &missing).await?;
-            texts.0.extend(of_known(found));
+            let found = reread::texts_of_second_source(finished, &missing).await?;
+            texts.0.extend(of_reference(found));
             return Ok(texts);
         }
         // The last output first: documents that it replaced are still in the earlier ones.
-        for known in finished.manifest().known.iter().rev() {
-            let earlier = finished.known(known).await?;
+        for output in finished.manifest().reference_outputs.iter().rev() {
+            let earlier = finished.reference(output).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
             let found = source.texts(earlier.documents_of(keys(&missing)).await?).await?;
             missing.retain(|id| !found.contains_key(id));
-            texts.0.extend(of_known(found));
+            texts.0.extend(of_reference(found));
             if missing.is_empty() {
                 break;
             }
@@ -271,7 +273,7 @@ impl Texts {
         ids: impl IntoIterator<Item = &'a Id>,
     ) -> Result<Self> {
         let texts = again.texts(finished.documents_of(keys(ids)).await?).await?;
-        Ok(Self(texts.into_iter().map(|(id, text)| (Member { id, known: false }, text)).collect()))
+        Ok(Self(texts.into_iter().map(|(id, text)| (Member { id, is_reference: false }, text)).collect()))
     }
 
     /// The text of a document.
@@ -296,7 +298,7 @@ impl Texts {
 impl Id {
     /// The document of this id of the output's own source.
     pub fn own(&self) -> Member {
-        Member { id: self.clone(), known: false }
+        Member { id: self.clone(), is_reference: false }
     }
 }
 
@@ -305,6 +307,6 @@ fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> 
     ids.into_iter().map(|id| document_key(&id.to_string()))
 }
 
-fn of_known(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Member, String)> {
-    texts.into_iter().map(|(id, text)| (Member { id, known: true }, text))
+fn of_reference(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Member, String)> {
+    texts.into_iter().map(|(id, text)| (Member { id, is_reference: true }, text))
 }

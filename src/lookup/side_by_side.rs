@@ -13,7 +13,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::job::{Shingle, Unit};
 
-/// Tokens of a text that are compared, and shown unless all are wanted: the time follows the length times the difference of the two.
+/// Tokens of a text that are compared, and shown unless all are wanted: the time follows the length times the difference of the
+/// two.
 const MAX_TOKENS: usize = 5_000;
 /// The least width of each side, in columns.
 const MIN_WIDTH: usize = 10;
@@ -147,12 +148,12 @@ fn printable(text: &str) -> String {
 }
 
 /// Tokens that follow each other in both texts.
-struct Passage {
+struct CommonTokens {
     a: Range<usize>,
     b: Range<usize>,
 }
 
-fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
+fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<CommonTokens> {
     // Tokens are numbered, since each is compared many times.
     let mut numbers = BTreeMap::new();
     let mut keys = |tokens: &[Token]| -> Vec<usize> {
@@ -165,7 +166,7 @@ fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
     let (a_keys, b_keys) = (keys(a), keys(b));
     let passage = |op| match op {
         DiffOp::Equal { old_index, new_index, len } => {
-            Some(Passage { a: old_index..old_index + len, b: new_index..new_index + len })
+            Some(CommonTokens { a: old_index..old_index + len, b: new_index..new_index + len })
         }
         _ => None,
     };

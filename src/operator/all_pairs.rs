@@ -18,7 +18,7 @@ struct Entry {
     doc: u64,
     sketch: SketchRef,
     /// Whether it is a reference document: two of those are not compared.
-    known: bool,
+    is_reference: bool,
 }
 
 /// Two segments of keys, between which pairs are searched: the segment of a document is `doc % segments`.
@@ -51,8 +51,9 @@ fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<Entry> {
     let of_segment = sketches.iter().filter(|(doc, _)| doc % segments == segment);
     let mut docs: Vec<Entry> = of_segment
         .map(|(doc, sketch)| {
-            let (size, known) = (sketches.document(doc, sketch).shingles.len(), sketches.is_known(sketch));
-            Entry { size, doc, sketch, known }
+            let (size, is_reference) =
+                (sketches.document(doc, sketch).shingles.len(), sketches.is_reference(sketch));
+            Entry { size, doc, sketch, is_reference }
         })
         .collect();
     docs.sort_unstable_by_key(|d| (d.size, d.doc));
@@ -119,7 +120,7 @@ impl Search {
             if right.size > left.size && !close(left.size, right.size) {
                 break;
             }
-            if left.known && right.known {
+            if left.is_reference && right.is_reference {
                 continue;
             }
             let of = |entry: &Entry| self.sketches.document(entry.doc, entry.sketch);

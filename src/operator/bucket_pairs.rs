@@ -176,7 +176,7 @@ impl BucketMembers {
                 }
                 left -= 1;
                 match meet(x, y) {
-                    Some(true) if !(x.known && y.known) => pairs.push(x.doc, y.doc),
+                    Some(true) if !(x.is_reference && y.is_reference) => pairs.push(x.doc, y.doc),
                     Some(_) => {}
                     None => break,
                 }
@@ -209,7 +209,7 @@ impl Bucket for BucketMembers {
         match self.rule {
             _ if self.is_hot() => {}
             // New documents first: every pair has one, and it is the first.
-            PairRule::All { .. } => self.members.sort_by_key(|member| member.known),
+            PairRule::All { .. } => self.members.sort_by_key(|member| member.is_reference),
             PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
                 self.members.sort_unstable_by_key(|member| (member.size, member.doc));
             }
@@ -223,7 +223,7 @@ impl Bucket for BucketMembers {
     fn write(&mut self, pairs: &mut PairBuilder) {
         match self.rule {
             _ if self.is_hot() => self.write_each(pairs),
-            PairRule::All { .. } => self.write_pairs(pairs, |x, _| (!x.known).then_some(true)),
+            PairRule::All { .. } => self.write_pairs(pairs, |x, _| (!x.is_reference).then_some(true)),
             PairRule::MinJaccard { threshold, .. } => {
                 let mut last = (0, 0, None);
                 self.write_pairs(pairs, |x, y| {

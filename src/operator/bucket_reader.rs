@@ -25,7 +25,7 @@ pub(super) struct Member {
     /// A state of [`super::dense_pairs`].
     pub(super) state: u32,
     /// Whether it is a reference document.
-    pub(super) known: bool,
+    pub(super) is_reference: bool,
 }
 
 /// The columns (bucket, doc[, size, position[, state]][, reference]) of a batch.
@@ -34,20 +34,22 @@ struct MemberColumns {
     docs: UInt64Array,
     sizes: Option<[UInt32Array; 2]>,
     states: Option<UInt32Array>,
-    known: Option<BooleanArray>,
+    is_reference: Option<BooleanArray>,
 }
 
 impl MemberColumns {
     fn of(batch: &RecordBatch) -> Result<Self> {
         let number = |at: usize| -> Result<UInt32Array> { Ok(as_uint32_array(batch.column(at))?.clone()) };
         let numbers = batch.columns().iter().filter(|column| column.data_type() == &DataType::UInt32).count();
-        let known = batch.columns().last().filter(|column| column.data_type() == &DataType::Boolean);
+        let is_reference = batch.columns().last().filter(|column| column.data_type() == &DataType::Boolean);
         Ok(Self {
             buckets: as_uint64_array(batch.column(0))?.clone(),
             docs: as_uint64_array(batch.column(1))?.clone(),
             sizes: if numbers >= 2 { Some([number(2)?, number(3)?]) } else { None },
             states: if numbers == 3 { Some(number(4)?) } else { None },
-            known: known.map(|known| as_boolean_array(known).cloned()).transpose()?,
+            is_reference: is_reference
+                .map(|is_reference| as_boolean_array(is_reference).cloned())
+                .transpose()?,
         })
     }
 
@@ -57,8 +59,8 @@ impl MemberColumns {
             None => (0, 0),
         };
         let state = self.states.as_ref().map_or(0, |states| states.value(row));
-        let known = self.known.as_ref().is_some_and(|known| known.value(row));
-        Member { doc: self.docs.value(row), size, position, state, known }
+        let is_reference = self.is_reference.as_ref().is_some_and(|is_reference| is_reference.value(row));
+        Member { doc: self.docs.value(row), size, position, state, is_reference }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Counts of very many keys in little memory, which are never too small.
 //!
-//! Many keys share a counter, as in a count-min sketch (Cormode and Muthukrishnan, *An Improved Data Stream Summary*, 2005). A key whose
-//! counter has passed a number has a count of its own from then on, so that it is known within bounds.
+//! Many keys share a counter, as in a count-min sketch (Cormode and Muthukrishnan, *An Improved Data Stream Summary*, 2005). A
+//! key whose counter has passed a number has a count of its own from then on, so that it is known within bounds.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -34,7 +34,7 @@ const MOST: usize = 1 << 17;
 const BYTES_OF_COUNT: usize = 72;
 
 /// Counters that shingles share.
-pub(super) struct Counters {
+pub(super) struct SharedCounters {
     /// Up to 255, which most of them do not reach: the fewer bytes, the more of them are in the processor's cache.
     counters: Vec<u8>,
     /// What counters counted beyond that.
@@ -44,7 +44,7 @@ pub(super) struct Counters {
     missed: u64,
 }
 
-impl Counters {
+impl SharedCounters {
     /// The memory that they take at most.
     pub(super) const BYTES: usize =
         (1 << COUNTER_BITS) + (size_of::<u16>() << (COUNTER_BITS - SHARED_BITS)) + BYTES_OF_COUNT * MOST;
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn too_many_shingles_are_missed_and_not_held() {
-        let mut counts = Counters::new(1);
+        let mut counts = SharedCounters::new(1);
         let often = 1 << 40;
         for round in 0..6 {
             (0..MOST as u64 / 4).for_each(|shingle| {
@@ -128,7 +128,7 @@ mod tests {
     /// A rare shingle with the counter of a frequent one does not become frequent.
     #[test]
     fn a_shared_counter_leaves_the_least_number_as_it_is() {
-        let mut counts = Counters::new(3);
+        let mut counts = SharedCounters::new(3);
         let (often, counter) = (1 << 40, |shingle| key(shingle) >> (u64::BITS - COUNTER_BITS));
         let rare = (0..).find(|&shingle| counter(shingle) == counter(often)).unwrap();
         (0..100).for_each(|_| counts.count(often, key(often)));
@@ -144,7 +144,7 @@ mod tests {
         let often = 1 << 40;
         let neighbour = (0..).find(|&shingle| counter(shingle) == counter(often) ^ 1).unwrap();
         for missed in [1, 254, 255, 256, 500] {
-            let mut counts = Counters::new(missed);
+            let mut counts = SharedCounters::new(missed);
             for _ in 0..700 {
                 counts.count(often, key(often));
                 counts.count(neighbour, key(neighbour));

@@ -108,7 +108,7 @@ impl Description for Pass {
 
 /// Whether two members may reach the threshold, if the bucket's shingle is the first that both have.
 fn may_reach(one: &Member, other: &Member, threshold: f64) -> bool {
-    if one.known && other.known {
+    if one.is_reference && other.is_reference {
         return false;
     }
     let most = (one.size - one.position).min(other.size - other.position);
@@ -157,7 +157,7 @@ impl Bucket for DenseBucket {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
         let open = self.members.partition_point(|member| member.state != SETTLED);
-        let waits = |member: &&Member| member.state != SETTLED && !member.known;
+        let waits = |member: &&Member| member.state != SETTLED && !member.is_reference;
         let waiting = self.members.iter().filter(waits).count();
         match self.pass.pairs {
             DensePairs::OfLeaders { .. } if waiting as u64 <= few(self.pass.dense) => {}

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::with_flag;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-/// Rows (key.., order.., .., of_first..) -> all of them with a last column `is_first: Boolean`, which is true for the first row of each
-/// key in the order of the columns behind it. The columns `of_first` have the values of that row.
+/// Rows (key.., order.., .., of_first..) -> all of them with a last column `is_first: Boolean`, which is true for the first row
+/// of each key in the order of the columns behind it. The columns `of_first` have the values of that row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirstOfEach {
     /// The number of columns of the key, at least one.

@@ -57,7 +57,7 @@ pub(super) fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream 
     Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
 }
 
-/// The two documents of each scored pair; no pair comes twice.
+/// The two documents of each scored pair; no pair is repeated.
 pub(super) async fn scored(batches: Batches) -> Result<BTreeSet<(u64, u64)>> {
     let mut found = BTreeSet::new();
     for batch in batches.try_collect::<Vec<_>>().await? {

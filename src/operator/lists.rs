@@ -1,7 +1,8 @@
 //! The values of each key as a list.
 //!
-//! The engine sorts the rows, on disk if there are many, and one pass over them is enough. The engine's `array_agg` holds the rows of
-//! all keys of a partition at once, and copies them when it makes the lists: together more than twice the memory that it reserves.
+//! The engine sorts the rows, on disk if there are many, and one pass over them is enough. The engine's `array_agg` holds the
+//! rows of all keys of a partition at once, and copies them when it makes the lists: together more than twice the memory that it
+//! reserves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ struct Open {
 }
 
 impl Open {
-    /// The lists of the keys that are complete with `batch`; `None` if there is none.
+    /// The lists of the keys that are complete with `batch`; `None` if no key is complete.
     fn add(&mut self, batch: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let (keys, values) = (as_uint64_array(batch.column(0))?.values(), batch.column(1));
         let Some(&last) = keys.last() else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! What is lost when the duplicates of clusters are removed, counted on their shingles.
 //!
-//! Clusters are partitioned by the roots of their components, and a task holds the representative of one cluster at a time, with the
-//! shingles that it lacks.
+//! Clusters are partitioned by the roots of their components, and a task holds the representative of one cluster at a time, with
+//! the shingles that it lacks.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -43,15 +43,16 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64): a shingle set of a cluster, the
-/// documents that have it and may be removed, whether it is paired with the representative, how many shingles it shares with that, has
-/// itself, and that has; and in the row of the representative, how many shingles are gone with the removed documents.
+/// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64): a shingle set of a
+/// cluster, the documents that have it and may be removed, whether it is paired with the representative, how many shingles it
+/// shares with that, has itself, and that has; and in the row of the representative, how many shingles are gone with the removed
+/// documents.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// The sets of clusters (root, place, role, set, documents: UInt64, shingles: `List<UInt64>`) -> the columns of [`schema`]. `root` and
-/// `place` name the cluster, and `role` is one of those above.
+/// The sets of clusters (root, place, role, set, documents: UInt64, shingles: `List<UInt64>`) -> the columns of [`schema`].
+/// `root` and `place` name the cluster, and `role` is one of those above.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountLosses {
     /// The least share of its shingles that the representative of a removed document has; `None` if any is enough.
@@ -98,7 +99,7 @@ impl Description for CountLosses {
             contained: self.contained,
             representative: None,
             losses: Losses::default(),
-            counted: Counted::default(),
+            counted: LossRows::default(),
             held: MemoryConsumer::new(CONSUMER).register(task.context.memory_pool()),
         };
         let batches = stream::try_unfold(reader, async |mut reader| {
@@ -110,12 +111,12 @@ impl Description for CountLosses {
 
 /// Rows with the columns of [`schema`].
 #[derive(Default)]
-struct Counted {
+struct LossRows {
     numbers: [UInt64Builder; 6],
     paired: BooleanBuilder,
 }
 
-impl Counted {
+impl LossRows {
     /// Adds (set, documents, shared, shingles, of_shingles, gone).
     fn push(&mut self, numbers: [u64; 6], paired: bool) {
         for (builder, number) in self.numbers.iter_mut().zip(numbers) {
@@ -138,7 +139,7 @@ struct ClusterReader {
     /// The shingle set of the representative of the cluster that is being read.
     representative: Option<u64>,
     losses: Losses,
-    counted: Counted,
+    counted: LossRows,
     held: MemoryReservation,
 }
 
@@ -230,7 +231,7 @@ mod tests {
             contained,
             representative: None,
             losses: Losses::default(),
-            counted: Counted::default(),
+            counted: LossRows::default(),
             held: MemoryConsumer::new(CONSUMER).register(&pool),
         };
         let mut rows = Vec::new();

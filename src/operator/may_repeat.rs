@@ -1,7 +1,8 @@
 //! The rows whose key another row may have.
 //!
-//! Most lines and runs of words occur once, and what occurs once need not travel to be counted. The engine of one machine has a filter for
-//! that (`engine::repeated_keys`) and puts it in the place of this node. Where tasks have no memory in common, all rows pass.
+//! Most lines and runs of words occur once, and what occurs once need not travel to be counted. The engine of one machine has a
+//! filter for that (`engine::repeated_keys`) and puts it in the place of this node. Where tasks have no memory in common, all
+//! rows pass.
 
 use std::fmt;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{Counts, Held};
+use super::token_counts::{Counters, Held};
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
@@ -86,7 +86,7 @@ impl fmt::Display for Prefixes {
 impl Description for Prefixes {
     const NAME: &'static str = "PrefixesExec";
 
-    type Shared = SharedValue<Held<Counts>>;
+    type Shared = SharedValue<Held<Counters>>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         // The documents come last: the output has their partitions.
@@ -119,7 +119,7 @@ impl Prefixes {
     fn tokens_of(
         &self,
         batch: &RecordBatch,
-        held: &Held<Counts>,
+        held: &Held<Counters>,
         room: &mut Vec<(u8, u64)>,
     ) -> Result<RecordBatch> {
         let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());
@@ -158,7 +158,7 @@ impl Prefixes {
 }
 
 /// The first `length` tokens of `set` in the order of (counter, token), each with its counter.
-fn first<'a>(set: &[u64], counts: &Counts, length: usize, room: &'a mut Vec<(u8, u64)>) -> &'a [(u8, u64)] {
+fn first<'a>(set: &[u64], counts: &Counters, length: usize, room: &'a mut Vec<(u8, u64)>) -> &'a [(u8, u64)] {
     room.clear();
     room.extend(set.iter().map(|&token| (counts.of(token), token)));
     if length < room.len() {

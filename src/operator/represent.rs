@@ -32,14 +32,14 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, the similarity of the
-/// two if they are a pair, and the least similarity on the best path between them.
+/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, the similarity of
+/// the two if they are a pair, and the least similarity on the best path between them.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`], by a cluster method. The nodes of a
-/// component are numbered from 1 in the order of preference, and `low` is less than `high`.
+/// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`], by a cluster method. The
+/// nodes of a component are numbered from 1 in the order of preference, and `low` is less than `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Represent(pub(crate) Division);
 

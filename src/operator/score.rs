@@ -92,10 +92,10 @@ impl fmt::Display for Scoring {
     }
 }
 
-/// The name of the way in which `plan` joins sketches and pairs; `None` if it scores nothing.
-pub(crate) fn road(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
-    let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::road);
-    own.or_else(|| plan.children().into_iter().find_map(road))
+/// The name of the join of sketches and pairs in `plan`; `None` if it scores nothing.
+pub(crate) fn join_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+    let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::join);
+    own.or_else(|| plan.children().into_iter().find_map(join_of))
 }
 
 impl Scoring {
@@ -104,8 +104,8 @@ impl Scoring {
         Scorer { score, bands, rows }
     }
 
-    /// The name of the way in which sketches and pairs are joined.
-    pub(crate) fn road(&self) -> &'static str {
+    /// The name of the join of sketches and pairs.
+    pub(crate) fn join(&self) -> &'static str {
         match self.probe {
             Probe::Held => "held",
             Probe::Segments => "segments",

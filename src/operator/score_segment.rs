@@ -170,7 +170,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Reserves memory for `more` pairs; false if there is none. The first batch must fit.
+    /// Reserves memory for `more` pairs; false if the memory does not suffice. The first batch must fit.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let wanted = self.pairs.len() + more;
         if wanted <= self.pairs.capacity() {

@@ -1,8 +1,8 @@
 //! Counts of shingles that are never too small: many shingles share a counter, and the memory is fixed in advance.
 //!
-//! This is a count-min sketch of one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch and its
-//! applications*, Journal of Algorithms 55, 2005). The counters of [`super::token_counts`] end at 255, and these at 2^32 - 1, since a
-//! shingle may be frequent only if millions of documents have it.
+//! This is a count-min sketch of one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch and
+//! its applications*, Journal of Algorithms 55, 2005). The counters of [`super::token_counts`] end at 255, and these at 2^32 - 1,
+//! since a shingle may be frequent only if millions of documents have it.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -33,8 +33,8 @@ pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// The sets of a batch whose last column is `shingles: List<UInt64>`: the number of the row, and the shingles; null and empty sets are
-/// left out.
+/// The sets of a batch whose last column is `shingles: List<UInt64>`: the number of the row, and the shingles; null and empty
+/// sets are left out.
 pub(super) fn sets(batch: &RecordBatch) -> Result<impl Iterator<Item = (usize, &[u64])>> {
     let Some(lists) = batch.columns().last() else { return internal_err!("documents have shingles") };
     let lists = as_list_array(lists)?;
@@ -47,14 +47,14 @@ pub(super) fn sets(batch: &RecordBatch) -> Result<impl Iterator<Item = (usize, &
 
 /// Counters; their number is a power of two.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct FixedCounters {
     bits: u32,
     counts: Vec<u32>,
     documents: u64,
     _held: MemoryReservation,
 }
 
-impl Counters {
+impl FixedCounters {
     /// `2^bits` counters at 0, reserved in the memory pool as `consumer`; bits from 1 to 63.
     fn new(consumer: &str, bits: u32, context: &TaskContext) -> Result<Self> {
         let held = MemoryConsumer::new(consumer).register(context.memory_pool());
@@ -62,8 +62,8 @@ impl Counters {
         Ok(Self { bits, counts: vec![0; 1 << bits], documents: 0, _held: held })
     }
 
-    /// The place of the counter of a shingle in a group. The product spreads the numbers of short hashes too (Knuth, *The Art of Computer
-    /// Programming* 3, section 6.4).
+    /// The place of the counter of a shingle in a group. The product spreads the numbers of short hashes too (Knuth, *The Art of
+    /// Computer Programming* 3, section 6.4).
     fn at(&self, group: u64, shingle: u64) -> usize {
         let key = shingle ^ group.rotate_left(32);
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - self.bits)) as usize
@@ -173,7 +173,7 @@ impl Description for CountShingles {
         let mut input = task.rows_of(0)?;
         let context = task.context;
         let batches = futures::stream::once(async move {
-            let mut counters = Counters::new("CountShingles", self.bits, &context)?;
+            let mut counters = FixedCounters::new("CountShingles", self.bits, &context)?;
             while let Some(batch) = input.next().await.transpose()? {
                 counters.count(&batch)?;
             }

@@ -67,7 +67,7 @@ struct Sketch {
     shingle_values: ScalarBuffer<u64>,
     signatures: Signatures,
     /// Which documents are reference documents; `None` without that column.
-    known: Option<BooleanArray>,
+    is_reference: Option<BooleanArray>,
 }
 
 impl Sketch {
@@ -80,8 +80,8 @@ impl Sketch {
             shingles: shingles.offsets().clone(),
             shingle_values: as_uint64_array(shingles.values())?.values().clone(),
             signatures: Signatures::try_new(signatures)?,
-            known: match batch.column_by_name("reference") {
-                Some(known) => Some(as_boolean_array(known)?.clone()),
+            is_reference: match batch.column_by_name("reference") {
+                Some(is_reference) => Some(as_boolean_array(is_reference)?.clone()),
                 None => None,
             },
         })
@@ -214,9 +214,9 @@ impl Sketches {
     }
 
     /// Whether the document is a reference document.
-    pub(super) fn is_known(&self, of: SketchRef) -> bool {
+    pub(super) fn is_reference(&self, of: SketchRef) -> bool {
         let sketch = &self.sketches[of.batch as usize];
-        sketch.known.as_ref().is_some_and(|known| known.value(of.row as usize))
+        sketch.is_reference.as_ref().is_some_and(|is_reference| is_reference.value(of.row as usize))
     }
 
     /// The documents in any order.

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::shingle_counts::{Counters, sets};
+use super::shingle_counts::{FixedCounters, sets};
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
 /// Counters, and documents (group_key: UInt64, .., shingles: `List<UInt64>`) -> (group_key, .., shingle: UInt64): for each document
@@ -37,7 +37,7 @@ pub(crate) fn schema(documents: &Schema) -> SchemaRef {
 }
 
 impl Suspects {
-    fn of(self, batch: &RecordBatch, counters: &Counters) -> Result<RecordBatch> {
+    fn of(self, batch: &RecordBatch, counters: &FixedCounters) -> Result<RecordBatch> {
         let groups = as_uint64_array(batch.column(0))?.values();
         let (mut rows, mut shingles) = (UInt32Builder::new(), UInt64Builder::new());
         for (row, set) in sets(batch)? {
@@ -67,7 +67,7 @@ impl fmt::Display for Suspects {
 impl Description for Suspects {
     const NAME: &'static str = "SuspectsExec";
 
-    type Shared = SharedValue<Counters>;
+    type Shared = SharedValue<FixedCounters>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let [_, documents] = inputs else {
@@ -84,7 +84,8 @@ impl Description for Suspects {
         let (counters, documents) = (Arc::clone(counters), task.rows_of(1)?);
         let shared = Arc::clone(task.shared);
         let batches = futures::stream::once(async move {
-            let counters = shared.get(Counters::read("Suspects", self.bits, counters, task.context)).await?;
+            let counters =
+                shared.get(FixedCounters::read("Suspects", self.bits, counters, task.context)).await?;
             Ok::<_, DataFusionError>(documents.map(move |batch| self.of(&batch?, &counters)))
         });
         Ok(batches.try_flatten().boxed())

@@ -1,7 +1,7 @@
 //! Documents without shingles that are supposed to be frequent, and how often all shingles occur that may be.
 //!
-//! A sample of the documents shows which shingles may be frequent. This operator supposes that it is right, and counts what shows later
-//! whether it was: those shingles exactly, and all others so that no count is too small.
+//! A sample of the documents shows which shingles may be frequent. This operator supposes that it is right, and counts what shows
+//! later whether it was: those shingles exactly, and all others so that no count is too small.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,18 +20,18 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::counters::{ByKey, Counted, Counters, key};
+use super::counters::{ByKey, Counted, SharedCounters, key};
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
 /// Supposed shingles (shingle: UInt64, frequent: Boolean), and documents (doc: UInt64, .., shingles: `List<UInt64>`) -> the same
 /// documents and further columns, which are null where they do not apply:
 ///
-/// - `doubtful: Boolean`: true for a document with a supposed shingle whose `frequent` is false. Its set is null. The sets of others have
-///   no supposed shingle.
-/// - `shingle`, `documents`, `least`, `missed`, `first_doc: UInt64`: behind the documents of a partition, in rows of their own. A supposed
-///   shingle that occurs has the number of its documents and the smallest of their keys. Another one is in at most `documents` and in at
-///   least `least` of them; it has no row where it is in `missed` of them or fewer. A row without a shingle has the number of documents
-///   whose set is not empty, and in `missed` the number that a shingle without a row reached at most.
+/// - `doubtful: Boolean`: true for a document with a supposed shingle whose `frequent` is false. Its set is null. The sets of
+///   others have no supposed shingle.
+/// - `shingle`, `documents`, `least`, `missed`, `first_doc: UInt64`: behind the documents of a partition, in rows of their own. A
+///   supposed shingle that occurs has the number of its documents and the smallest of their keys. Another one is in at most
+///   `documents` and in at least `least` of them; it has no row where it is in `missed` of them or fewer. A row without a shingle
+///   has the number of documents whose set is not empty, and in `missed` the number that a shingle without a row reached at most.
 ///
 /// The supposed shingles are one partition and are read whole before the first document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,23 +144,23 @@ impl Supposed {
 const COUNTS: usize = 5;
 
 /// The counts of a partition.
-struct Counts {
+struct SampleTally {
     documents: u64,
     /// For each supposed shingle the number of its documents, and the smallest of their keys.
     supposed: Vec<(u64, u64)>,
     /// Those of all other shingles.
-    counters: Counters,
+    counters: SharedCounters,
     _held: MemoryReservation,
 }
 
-impl Counts {
+impl SampleTally {
     fn new(supposed: &Supposed, missed: u64, context: &TaskContext) -> Result<Self> {
         let held = MemoryConsumer::new("Tally").register(context.memory_pool());
-        held.try_grow(Counters::BYTES + 16 * supposed.shingles.len())?;
+        held.try_grow(SharedCounters::BYTES + 16 * supposed.shingles.len())?;
         Ok(Self {
             documents: 0,
             supposed: vec![(0, u64::MAX); supposed.shingles.len()],
-            counters: Counters::new(missed),
+            counters: SharedCounters::new(missed),
             _held: held,
         })
     }
@@ -285,7 +285,7 @@ impl Description for Tally {
         let batches = stream::once(async move {
             let read = Supposed::read(supposed, Arc::clone(&context));
             let supposed = shared.get(read).await?;
-            let counts = Counts::new(&supposed, missed, &context)?;
+            let counts = SampleTally::new(&supposed, missed, &context)?;
             let partition =
                 Partition { documents, supposed, counts: Some(counts), rows: VecDeque::new(), schema };
             Ok::<_, DataFusionError>(stream::try_unfold(partition, async |mut partition| {
@@ -301,7 +301,7 @@ struct Partition {
     documents: SendableRecordBatchStream,
     supposed: Arc<Supposed>,
     /// `None` behind the last document.
-    counts: Option<Counts>,
+    counts: Option<SampleTally>,
     /// The rows behind the documents.
     rows: VecDeque<Result<RecordBatch>>,
     schema: SchemaRef,
@@ -363,7 +363,7 @@ mod tests {
             let batch = batch(&sets);
             let schema = schema(&batch.schema());
             let supposed = supposed(&[(3, true), (5, false), (99, true)]);
-            let mut counts = Counts::new(&supposed, missed, &TaskContext::default()).unwrap();
+            let mut counts = SampleTally::new(&supposed, missed, &TaskContext::default()).unwrap();
             let mut judged = Vec::new();
             for start in (0..sets.len()).step_by(7) {
                 let part = batch.slice(start, 7.min(sets.len() - start));

@@ -34,12 +34,12 @@ pub(crate) fn schema() -> SchemaRef {
 
 /// Counters; their number is a power of two.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     bits: u32,
     counts: Vec<u8>,
 }
 
-impl Counts {
+impl Counters {
     /// `2^bits` counters at 0; bits from 1 to 63.
     pub(super) fn new(bits: u32) -> Self {
         Self { bits, counts: vec![0; 1 << bits] }
@@ -113,15 +113,15 @@ pub(crate) struct Held<T> {
 }
 
 /// What is kept of counters.
-pub(crate) trait OfCounts {
+pub(crate) trait OfCounters {
     /// Takes it from all counters of a plan.
-    fn of(counts: Counts) -> Self;
+    fn of(counts: Counters) -> Self;
 
     /// Bytes that it takes.
     fn bytes(&self) -> usize;
 }
 
-impl<T: OfCounts> Held<T> {
+impl<T: OfCounters> Held<T> {
     /// Reads `2^bits` counters of each plan, and reserves them in the memory pool as `consumer`.
     pub(super) async fn read(
         consumer: &str,
@@ -133,15 +133,15 @@ impl<T: OfCounts> Held<T> {
         let mut of_plans: Vec<T> = Vec::with_capacity(plans.len());
         for plan in plans {
             held.try_grow(1 << bits)?;
-            of_plans.push(T::of(Counts::read(bits, plan, &context).await?));
+            of_plans.push(T::of(Counters::read(bits, plan, &context).await?));
             held.resize(of_plans.iter().map(T::bytes).sum());
         }
         Ok(Self { of_plans, _held: held })
     }
 }
 
-impl OfCounts for Counts {
-    fn of(counts: Counts) -> Self {
+impl OfCounters for Counters {
+    fn of(counts: Counters) -> Self {
         counts
     }
 
@@ -157,8 +157,8 @@ pub(crate) struct CountedTokens {
     counted: Vec<u64>,
 }
 
-impl OfCounts for CountedTokens {
-    fn of(counts: Counts) -> Self {
+impl OfCounters for CountedTokens {
+    fn of(counts: Counters) -> Self {
         let counted = counts.counts.chunks(u64::BITS as usize).map(|counts| {
             counts.iter().enumerate().fold(0, |word, (at, &count)| word | u64::from(count > 0) << at)
         });
@@ -180,8 +180,8 @@ impl CountedTokens {
     }
 }
 
-/// The place of a token's counter among `2^bits`. Tokens may be hashes or running numbers; the product spreads both (Knuth, *The Art of
-/// Computer Programming* 3, section 6.4).
+/// The place of a token's counter among `2^bits`. Tokens may be hashes or running numbers; the product spreads both (Knuth, *The
+/// Art of Computer Programming* 3, section 6.4).
 fn place(token: u64, bits: u32) -> usize {
     (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
@@ -228,7 +228,7 @@ impl Description for TokenCounts {
         let mut input = task.rows_of(0)?;
         let batches = futures::stream::once(async move {
             held.try_grow(1 << self.bits)?;
-            let mut counts = Counts::new(self.bits);
+            let mut counts = Counters::new(self.bits);
             while let Some(batch) = input.next().await.transpose()? {
                 // Without null lists and values outside of the slice.
                 for tokens in batch.column(0).as_list::<i32>().iter().flatten() {

@@ -48,7 +48,7 @@ pub struct Counts {
     /// Rows of the second source that are no documents, by its condition and its limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_rows_left_out: Option<u64>,
-    /// Documents of earlier runs or of the second source.
+    /// Documents of the reference outputs or of the second source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_documents: Option<u64>,
     /// Documents of the second source that were rejected.
@@ -71,7 +71,7 @@ pub struct Counts {
     pub rejects: u64,
     /// Documents that `apply` removes.
     pub removed_documents: u64,
-    /// Documents of earlier runs that were replaced, of a merged output by any of its runs.
+    /// Reference documents that were replaced; of a merged output, by any of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_documents: Option<u64>,
     /// Documents of its sources that runs replaced, of an output that reuses a merged one.

@@ -89,9 +89,9 @@ pub struct FinishedStage {
     pub fingerprint: String,
     /// Wall-clock seconds that it took.
     pub seconds: f64,
-    /// See [`StageTime::road`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub road: Option<String>,
+    /// See [`StageTime::join`].
+    #[serde(default, alias = "road", skip_serializing_if = "Option::is_none")]
+    pub join: Option<String>,
     /// What it read of the source, with checksums.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<ReadRanges>,
@@ -131,8 +131,8 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
     /// The reference outputs of the run, in their order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub known: Vec<KnownOutput>,
+    #[serde(default, alias = "known", skip_serializing_if = "Vec::is_empty")]
+    pub reference_outputs: Vec<ReferenceOutput>,
     /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those
     /// that it is merged from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -235,26 +235,26 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<ReadFile>,
     /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub known: Vec<KnownOutput>,
+    #[serde(default, alias = "known", skip_serializing_if = "Vec::is_empty")]
+    pub reference_outputs: Vec<ReferenceOutput>,
 }
 
 impl Origin {
     /// Reference outputs as inputs of the fingerprint.
-    pub(crate) fn known_inputs(known: &[KnownOutput]) -> Vec<InputFile> {
-        let input = |(at, known): (usize, &KnownOutput)| InputFile {
+    pub(crate) fn reference_inputs(outputs: &[ReferenceOutput]) -> Vec<InputFile> {
+        let input = |(at, output): (usize, &ReferenceOutput)| InputFile {
             path: format!("against {at}"),
             bytes: 0,
             modified: UNIX_EPOCH,
-            e_tag: Some(known.fingerprint.clone()),
+            e_tag: Some(output.fingerprint.clone()),
         };
-        known.iter().enumerate().map(input).collect()
+        outputs.iter().enumerate().map(input).collect()
     }
 }
 
 /// A reference output of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownOutput {
+pub struct ReferenceOutput {
     /// Its folder or URL.
     pub output: String,
     /// The fingerprint in its manifest.
@@ -277,9 +277,9 @@ pub struct StageTime {
     #[serde(default)]
     pub bytes: u64,
     /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `homes`, `blocks`, or `all` if every pair
-    /// was compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub road: Option<String>,
+    /// was compared. It was called `road` in older manifests.
+    #[serde(default, alias = "road", skip_serializing_if = "Option::is_none")]
+    pub join: Option<String>,
 }
 
 /// A public table.

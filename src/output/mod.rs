@@ -13,6 +13,15 @@
 //! ```
 //!
 //! A result of `apply` has the files of the source, and all of this in its folder `_resemblance/`.
+//!
+//! - `paths`, `names`: the layout of an output, and the names of its files.
+//! - `store`, `local`, `upload`, `entries`: reads, puts, lists and removes files in a store or on this machine; `digest`:
+//!   checksums.
+//! - `attempt`, `claim`, `process`: the record of an attempt, its claim to write, and the identity of its process.
+//! - `write`: the node that writes tables; `read`: reads them.
+//! - `manifest`, `counts`: what stages and runs wrote; `published`: the manifests in an output; `delta`: the same as Delta tables.
+//! - `stored`: a finished output; `check`: compares its files with its manifest.
+//! - `ours`: which files may be removed; `garbage`: finds and removes them.
 
 pub(crate) mod attempt;
 pub(crate) mod check;

@@ -66,10 +66,16 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
         Writer::Apply => Err(Error::input(format!(
             "{shown}/manifest.json is that of a result of apply, which no run replaces: choose another output"
         ))),
-        Writer::Other => Err(Error::input(format!(
-            "{shown}/manifest.json was not written by this program, which never replaces it: choose another output, or move the \
-             file away"
-        ))),
+        Writer::Other => Err(Error::input(match serde_json::from_slice::<Value>(bytes) {
+            Err(error) => format!(
+                "{shown}/manifest.json is not JSON ({error}): it is damaged, or not of this program, which never replaces it. Restore \
+                 it, choose another output, or move the file away"
+            ),
+            Ok(_) => format!(
+                "{shown}/manifest.json was not written by this program, which never replaces it: choose another output, or move \
+                 the file away"
+            ),
+        })),
     }
 }
 

@@ -27,19 +27,19 @@ impl Layout {
         Ok(self.manifest_bytes().await?.is_some())
     }
 
-    /// The bytes of `manifest.json` and the store's version of it; `None` if there is none.
+    /// The bytes of `manifest.json` and the store's version of it; `None` if the file does not exist.
     pub(crate) async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await
     }
 
-    /// The bytes of `manifest.json`, and when it was put, in milliseconds since 1970; `None` if there is none.
+    /// The bytes of `manifest.json`, and when it was put, in milliseconds since 1970; `None` if the file does not exist.
     pub(super) async fn published_manifest(&self) -> Result<Option<(Bytes, i64)>> {
         let found = self.read_object(MANIFEST).await?;
         Ok(found.map(|(bytes, meta)| (bytes, meta.last_modified.timestamp_millis())))
     }
 
     /// Reads the manifest of a finished run, whose rows this program may or may not be able to read: see
-    /// [`Run::check_format`]. `None` if there is none.
+    /// [`Run::check_format`]. `None` if no run has finished here.
     ///
     /// # Errors
     /// When the store does not answer, or another program or a newer version wrote it.

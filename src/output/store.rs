@@ -12,13 +12,13 @@ use super::paths::{Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 
 impl Layout {
-    /// The bytes of a file of the output and the store's version of it; `None` if there is none.
+    /// The bytes of a file of the output and the store's version of it; `None` if the file does not exist.
     pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
         Ok(Some((bytes, UpdateVersion { e_tag: meta.e_tag, version: meta.version })))
     }
 
-    /// The bytes of a file of the output and the store's metadata; `None` if there is none.
+    /// The bytes of a file of the output and the store's metadata; `None` if the file does not exist.
     pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
         let got = match self.store().get(&self.path(inside)).await {
             Ok(got) => got,
@@ -34,7 +34,7 @@ impl Layout {
         }
     }
 
-    /// Reads a JSON file of the output; `None` if there is none.
+    /// Reads a JSON file of the output; `None` if the file does not exist.
     ///
     /// # Errors
     /// When the store does not answer or the file is not a `T`.

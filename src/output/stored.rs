@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
 use super::check::{self, Depth};
-use super::manifest::{KnownOutput, Origin, Run, read_job};
+use super::manifest::{Origin, ReferenceOutput, Run, read_job};
 use super::read::{self, ManifestTable};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, fingerprint};
@@ -34,8 +34,8 @@ impl Stored {
     /// The output at `url`. Reads only the manifest, and the sizes of the files that it names.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) when there is no finished output, its manifest is of another version or its job cannot be read, or a
-    /// file that it names is gone or has another size.
+    /// [`Kind::Input`](crate::error::Kind::Input) when there is no finished output, its manifest is of another version or its job
+    /// cannot be read, or a file that it names is gone or has another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
         let depth = |manifest: &Run| {
@@ -56,7 +56,8 @@ impl Stored {
         }
     }
 
-    /// The same output, whose source was moved to `places`: one for each URL of the source, in their order; none if it was not moved.
+    /// The same output, whose source was moved to `places`: one for each URL of the source, in their order; none if it was not
+    /// moved.
     #[must_use]
     pub(crate) fn with_source_in(self, places: Vec<String>) -> Self {
         Self { places, ..self }
@@ -84,14 +85,14 @@ impl Stored {
 
     /// The run that read the texts: this one, or the run whose sketches it reused.
     pub(crate) fn origin(&self) -> Origin {
-        let Run { origin, job, fingerprint, inputs, known, .. } = &self.manifest;
-        let alone = |known: &KnownOutput| KnownOutput { merged: Vec::new(), ..known.clone() };
-        let known = || known.iter().map(alone).collect();
+        let Run { origin, job, fingerprint, inputs, reference_outputs, .. } = &self.manifest;
+        let alone = |output: &ReferenceOutput| ReferenceOutput { merged: Vec::new(), ..output.clone() };
+        let outputs = || reference_outputs.iter().map(alone).collect();
         let own = || Origin {
             job: job.clone(),
             fingerprint: fingerprint.clone(),
             inputs: inputs.clone(),
-            known: known(),
+            reference_outputs: outputs(),
         };
         origin.clone().unwrap_or_else(own)
     }
@@ -147,7 +148,7 @@ impl Stored {
         };
         let as_read = AsRead::new(&listed, &origin.inputs);
         let mut inputs = as_read.inputs.clone();
-        inputs.extend(Origin::known_inputs(&origin.known));
+        inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
         if fingerprint(&job, &inputs) != origin.fingerprint {
             // The records have the files of a second source too.
             let gone = as_read.gone().filter(|_| job.second_source().is_none());

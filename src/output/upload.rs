@@ -56,7 +56,7 @@ impl Layout {
         Ok(Upload { output: self.clone(), inside: inside.to_owned(), digest: Digest::default(), to })
     }
 
-    /// Bytes and CRC-32 of a file; `None` if there is none.
+    /// Bytes and CRC-32 of a file; `None` if the file does not exist.
     ///
     /// # Errors
     /// When the store does not answer, or the path leads out of the output.
@@ -94,7 +94,7 @@ impl Layout {
         Ok(Some(digest.end()))
     }
 
-    /// The metadata of a file; `None` if there is none.
+    /// The metadata of a file; `None` if the file does not exist.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -106,7 +106,7 @@ impl Layout {
         }
     }
 
-    /// The size of a file; `None` if there is none.
+    /// The size of a file; `None` if the file does not exist.
     pub(crate) async fn size(&self, inside: &str) -> Result<Option<u64>> {
         if self.folder().is_some() {
             return Ok(tokio::fs::metadata(self.place(inside)?).await.ok().map(|meta| meta.len()));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::input::Input;
 use super::reference::ReferenceDocuments;
 use crate::job::{self, InputFile, Job, ReadFile};
-use crate::output::manifest::{KnownOutput, Run as Manifest};
+use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 
 /// Keys and files that a message names.
 const NAMED: usize = 3;
@@ -18,7 +18,7 @@ const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output
 pub(super) struct Reads {
     files: Vec<InputFile>,
     /// The reference outputs.
-    outputs: Vec<KnownOutput>,
+    outputs: Vec<ReferenceOutput>,
 }
 
 impl Reads {
@@ -39,7 +39,7 @@ pub(super) fn difference(job: &Job, reads: &Reads, manifest: &Manifest) -> Strin
     }
     let mut inputs = files(&reads.files, &manifest.inputs);
     if job.second_source().is_none() {
-        inputs.extend(outputs(&reads.outputs, &manifest.known));
+        inputs.extend(outputs(&reads.outputs, &manifest.reference_outputs));
     }
     match inputs.is_empty() {
         false => format!("of other inputs ({})", named(inputs)),
@@ -101,9 +101,9 @@ fn files(now: &[InputFile], before: &[ReadFile]) -> Vec<String> {
 }
 
 /// The reference outputs that only one of the two runs has, and those that were made again.
-fn outputs(now: &[KnownOutput], before: &[KnownOutput]) -> Vec<String> {
-    let has = |outputs: &[KnownOutput], run: &str| outputs.iter().any(|output| output.fingerprint == run);
-    let plain = |output: &KnownOutput| output.output.trim_end_matches('/').to_owned();
+fn outputs(now: &[ReferenceOutput], before: &[ReferenceOutput]) -> Vec<String> {
+    let has = |outputs: &[ReferenceOutput], run: &str| outputs.iter().any(|output| output.fingerprint == run);
+    let plain = |output: &ReferenceOutput| output.output.trim_end_matches('/').to_owned();
     let (names, earlier): (Vec<_>, Vec<_>) =
         (now.iter().map(plain).collect(), before.iter().map(plain).collect());
     let new = now.iter().filter(|output| !has(before, &output.fingerprint)).map(|output| {
@@ -115,7 +115,7 @@ fn outputs(now: &[KnownOutput], before: &[KnownOutput]) -> Vec<String> {
         .filter(|output| !has(now, &output.fingerprint) && !names.contains(&plain(output)))
         .map(|output| format!("the reference output {} is gone", output.output));
     let differ: Vec<String> = new.chain(gone).collect();
-    let runs = |outputs: &[KnownOutput]| -> Vec<String> {
+    let runs = |outputs: &[ReferenceOutput]| -> Vec<String> {
         outputs.iter().map(|output| output.fingerprint.clone()).collect()
     };
     match differ.is_empty() && runs(now) != runs(before) {

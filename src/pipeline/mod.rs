@@ -3,6 +3,15 @@
 //! A stage is published by its manifest, which is written after its files, and a run that resumes does not repeat it. A
 //! run is published by `manifest.json`.
 //!
+//! - `overlap`, `previous_result`, `difference`: checks of the output before a run; `outcome`: how a run ends.
+//! - `input`: texts, a finished output, or outputs to merge; `reference`: the reference documents; `read_files`: their checksums.
+//! - `stage`: one file per stage; `writes`: the names and tables of a stage; `tables`: all tables; `run_tables`: those of a run.
+//! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
+//! - `frames`: functions from frames to frames; `numbers`: small queries for the driver; `same_keys`: documents with one key.
+//! - `sketches`, `all_sketches`: where sketches come from; `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
+//! - `by_group`: columns of pairs and clusters; `searched`: the documents in which passages are searched.
+//! - `publish`: checks and counts the tables, and names them in one manifest.
+//!
 //! If a function does not say more, it fails only where a table cannot be read or a frame lacks its columns.
 
 mod all_sketches;
@@ -20,11 +29,11 @@ mod previous_result;
 mod publish;
 mod read_files;
 mod reference;
-mod road;
 pub(crate) mod run_tables;
 pub(crate) mod runner;
 mod same_keys;
 mod searched;
+mod sketch_join;
 mod sketches;
 pub mod stage;
 pub(crate) mod tables;
@@ -86,36 +95,36 @@ pub async fn run(
             None => absolute.clone(),
         };
         let job = &job;
-        let (input, known) =
+        let (input, reference) =
             (Input::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
         input.refuse_overlap(&output)?;
-        if let Some(known) = &known {
-            known.refuse_overlap(&output)?;
+        if let Some(reference) = &reference {
+            reference.refuse_overlap(&output)?;
         }
-        input.check_frequent(known.as_ref()).await?;
-        let mut fingerprint = input.fingerprint(job, known.as_ref());
+        input.check_frequent(reference.as_ref()).await?;
+        let mut fingerprint = input.fingerprint(job, reference.as_ref());
         if let Some(earlier) = &earlier
             && earlier.fingerprint != fingerprint
         {
-            let same = input.fingerprint_of(session, job, known.as_ref(), earlier).await?;
+            let same = input.fingerprint_of(session, job, reference.as_ref(), earlier).await?;
             fingerprint = same.unwrap_or(fingerprint);
         }
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(&output, &fingerprint, job, Reads::of(&input, known.as_ref())).await?
+            && let Some(finished) = finished(&output, &fingerprint, job, Reads::of(&input, reference.as_ref())).await?
             // The rest of its publication is done under a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
             return Ok(finished);
         }
         let read = input.read(session, job).await?;
-        if let Some(known) = &known {
-            known.check_types(job, &read.types)?;
+        if let Some(reference) = &reference {
+            reference.check_types(job, &read.types)?;
         }
         let Some(claim) = waiting.ask(&output, &attempt, "run", &control.stop).await? else { continue };
         let run = Run {
             job,
             input: &input,
-            known: known.as_ref(),
+            reference: reference.as_ref(),
             engine,
             existing,
             output: &output,
@@ -130,8 +139,8 @@ pub async fn run(
     }
 }
 
-/// The result that an output holds, if the run does not replace it. What is wrong with one that cannot be read is reported when it is
-/// compared with the job.
+/// The result that an output holds, if the run does not replace it. What is wrong with one that cannot be read is reported when
+/// it is compared with the job.
 async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manifest> {
     match existing {
         OnExisting::Fail => output.manifest().await.ok().flatten(),
@@ -143,7 +152,7 @@ async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manif
 struct Run<'a> {
     job: &'a Job,
     input: &'a Input,
-    known: Option<&'a ReferenceDocuments>,
+    reference: Option<&'a ReferenceDocuments>,
     engine: &'a dyn Engine,
     existing: OnExisting,
     output: &'a Layout,
@@ -170,10 +179,10 @@ impl Run<'_> {
     }
 
     async fn stages(&self, control: &RunControl, read: Read) -> Result<Outcome> {
-        let Self { job, input, known, engine, existing, output, claim, fingerprint } = *self;
+        let Self { job, input, reference, engine, existing, output, claim, fingerprint } = *self;
         // Another run may have finished since the first check.
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(output, fingerprint, job, Reads::of(input, known)).await?
+            && let Some(finished) = finished(output, fingerprint, job, Reads::of(input, reference)).await?
         {
             publish_logs(output, job).await?;
             return Ok(finished);
@@ -196,11 +205,11 @@ impl Run<'_> {
         let key = replaced.key(fingerprint, existing);
         let runner = Runner::new(engine, (output, claim), control, fingerprint, key);
         let tables = RunTables { runner, job, types: read.types };
-        let cx = StageContext::new(tables, input, known, read.documents);
+        let cx = StageContext::new(tables, input, reference, read.documents);
         walk(&cx).await?;
         let mut inputs = read.inputs;
-        inputs.extend(known.map(ReferenceDocuments::inputs).unwrap_or_default());
-        let of = Provenance { inputs: &inputs, origins: input.origins(), known, merged: input.merged() };
+        inputs.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
+        let of = Provenance { inputs: &inputs, origins: input.origins(), reference, merged: input.merged() };
         publish(cx, job, of, replaced).await
     }
 }

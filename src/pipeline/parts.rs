@@ -1,8 +1,9 @@
 //! A stage that reads the source publishes what it writes by parts, so that a run which was killed in it does not read them again.
 //!
-//! A part is the files, or row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each other:
-//! each records its files in `_work/` when it has written them, as a stage of its own whose name has the hash of what it reads. A run
-//! that resumes divides the source into as many parts as before, whatever its threads are, and runs those without a record.
+//! A part is the files, or row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each
+//! other: each records its files in `_work/` when it has written them, as a stage of its own whose name has the hash of what it
+//! reads. A run that resumes divides the source into as many parts as before, whatever its threads are, and runs those without a
+//! record.
 //!
 //! This needs a plan that keeps the rows of each partition together, in this process. Other plans publish the whole stage.
 
@@ -38,8 +39,8 @@ pub(super) fn of_files(files: &[InputFile]) -> usize {
 }
 
 impl Runner<'_> {
-    /// Runs the parts of a stage that no earlier attempt wrote, with fewer tasks at once where one runs out of memory. `None` if the
-    /// stage must be written as a whole: it is small, or its plan mixes the rows of parts.
+    /// Runs the parts of a stage that no earlier attempt wrote, with fewer tasks at once where one runs out of memory. `None` if
+    /// the stage must be written as a whole: it is small, or its plan mixes the rows of parts.
     pub(super) async fn write_parts(
         &self,
         engine: &dyn Engine,
@@ -118,7 +119,7 @@ impl Runner<'_> {
             read.extend(part.read);
         }
         files.sort();
-        Ok(Some(Written { files, read, road: None }))
+        Ok(Some(Written { files, read, join: None }))
     }
 
     /// What the source was when an earlier attempt read it, by the record of a part: also where what was written of it is damaged.
@@ -210,7 +211,7 @@ impl Description for RecordParts {
                 stage: name,
                 fingerprint: self.fingerprint.clone(),
                 seconds: began.elapsed().as_secs_f64(),
-                road: None,
+                join: None,
                 read: Checksums::take(context.session_config()),
                 files,
             };

@@ -22,7 +22,8 @@ impl PreviousResult {
     /// The result of `output` now.
     ///
     /// # Errors
-    /// When the store does not answer, another program wrote the manifest, which must not be replaced, or there is a result of `apply`.
+    /// When the store does not answer, another program wrote the manifest, which must not be replaced, or there is a result of
+    /// `apply`.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let there = output.manifest_bytes().await?;
         let manifest = there.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
@@ -50,8 +51,8 @@ impl PreviousResult {
         self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
     }
 
-    /// The key of this run's stages: its fingerprint, and with `--overwrite` also the result that it replaces, so that it resumes from
-    /// its own stages and never from those of that result.
+    /// The key of this run's stages: its fingerprint, and with `--overwrite` also the result that it replaces, so that it resumes
+    /// from its own stages and never from those of that result.
     pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.there) {

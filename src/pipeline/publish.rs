@@ -33,7 +33,7 @@ pub(super) struct Provenance<'a> {
     /// The runs that cut the texts, if they were other ones.
     pub(super) origins: Vec<Origin>,
     /// The reference documents.
-    pub(super) known: Option<&'a ReferenceDocuments>,
+    pub(super) reference: Option<&'a ReferenceDocuments>,
     /// The outputs that were merged.
     pub(super) merged: Option<&'a Chain>,
 }
@@ -45,7 +45,7 @@ pub(super) async fn publish(
     of: Provenance<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
-    let Provenance { inputs, origins, known, merged } = of;
+    let Provenance { inputs, origins, reference, merged } = of;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
@@ -109,8 +109,8 @@ pub(super) async fn publish(
     if !job.clusters.method.keeps_chains() {
         counts.chained_documents = Some(chained(&cx).await?);
     }
-    if let Some(known) = known {
-        let count = known.outputs().map(|outputs| outputs.chain.count(schema::Table::Documents));
+    if let Some(reference) = reference {
+        let count = reference.outputs().map(|outputs| outputs.chain.count(schema::Table::Documents));
         let count = count.unwrap_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS));
         counts.reference_documents = Some(count);
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
@@ -122,7 +122,7 @@ pub(super) async fn publish(
         None => {}
     }
     let mut warnings = job.warnings();
-    if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
+    if let Some(outputs) = reference.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, outputs.names()?).await?;
         counts.replaced_documents = Some(replaced);
         let superseded = outputs.superseded(clusters_with_spared(&cx)?).await?;
@@ -167,7 +167,7 @@ pub(super) async fn publish(
         source: cx.types.clone(),
         origin,
         origins,
-        known: known.map(ReferenceDocuments::record).unwrap_or_default(),
+        reference_outputs: reference.map(ReferenceDocuments::record).unwrap_or_default(),
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
         rejects,
@@ -195,7 +195,7 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint, job, Reads::of(cx.input, known)).await?;
+        let other = overtaken(output, cx.runner.fingerprint, job, Reads::of(cx.input, reference)).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }

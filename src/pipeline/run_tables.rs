@@ -127,8 +127,8 @@ impl<'a> RunTables<'a> {
         self.runner.run(work, |_| Ok(vec![frame.clone()])).await
     }
 
-    /// As [`Self::run`] of one frame, whose source is read in about so many `parts`: each is published when it is written, and a run
-    /// that resumes reads only the others.
+    /// As [`Self::run`] of one frame, whose source is read in about so many `parts`: each is published when it is written, and a
+    /// run that resumes reads only the others.
     pub(super) async fn run_in_parts(
         &self,
         stage: &dyn Writes,

@@ -52,8 +52,8 @@ pub(crate) struct Work<'w> {
     pub(crate) bytes: u64,
     /// The most rows of a batch, if rows may be long.
     pub(crate) batch_rows: Option<usize>,
-    /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published as a
-    /// whole.
+    /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published
+    /// as a whole.
     pub(crate) parts: usize,
     /// The columns by which the rows of each partition are sorted; none if their order does not matter.
     pub(crate) sorted_by: &'static [&'static str],
@@ -122,7 +122,7 @@ impl<'a> Runner<'a> {
             seconds: finished.seconds,
             rows: rows_of(finished),
             bytes: finished.files.iter().map(|file| file.bytes).sum(),
-            road: finished.road.clone(),
+            join: finished.join.clone(),
         });
         times.collect::<Vec<_>>().into_iter()
     }
@@ -232,14 +232,14 @@ impl<'a> Runner<'a> {
         }
         let began = Instant::now();
         engine.prepare(self.control).await?;
-        let Written { files, road, mut read } = self.write(engine, &work, frames).await?;
+        let Written { files, join, mut read } = self.write(engine, &work, frames).await?;
         read.extend(Checksums::take(self.engine.session().state_ref().read().config()));
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStage {
             stage: name.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
-            road,
+            join,
             read: self.not_read_before(read),
             files,
         };
@@ -272,10 +272,10 @@ impl<'a> Runner<'a> {
         {
             return Ok(written);
         }
-        let (mut files, mut road, mut written) = (Vec::new(), None, 0);
+        let (mut files, mut join, mut written) = (Vec::new(), None, 0);
         while let Some(frame) = made.get(written) {
             let plan = self.plan(work, frame.clone(), &attempt).await?;
-            road = score::road(&plan).or(road);
+            join = score::join_of(&plan).or(join);
             let error = match engine.run(stage, plan, &attempt.config, self.control).await {
                 Ok(more) => {
                     files.extend(more);
@@ -298,7 +298,7 @@ impl<'a> Runner<'a> {
             tracing::warn!(stage = %stage, before, partitions, tasks, why, "{message}");
             self.control.progress.recovering(&why);
         }
-        Ok(Written { files, road: road.map(str::to_owned), read: Vec::new() })
+        Ok(Written { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
     /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or
@@ -427,8 +427,8 @@ pub(super) struct Written {
     pub(super) files: Vec<File>,
     /// What was read of the source for it.
     pub(super) read: Vec<ReadRanges>,
-    /// The road on which sketches were brought together with candidates, if the stage compares any.
-    pub(super) road: Option<String>,
+    /// The join of sketches and candidates, if the stage compares any.
+    pub(super) join: Option<String>,
 }
 
 /// Whether a plan divides rows among its partitions by a key.

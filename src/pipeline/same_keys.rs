@@ -25,8 +25,9 @@ pub(crate) async fn refuse_duplicates(documents: DataFrame, repeated: &[u64], se
             });
         }
     }
+    let option = if section == "source" { "; --id of find and dedup" } else { "" };
     Err(Error::input(format!(
-        "ids must be unique, but {}{}: name a column of unique ids as {section}.id (or row_number), or set \
+        "ids must be unique, but {}{}: name a column of unique ids as {section}.id (or row_number{option}), or set \
          {section}.duplicate_ids = \"reject\"",
         messages.join("; "),
         if messages.len() == NAMED_DUPLICATES { " (perhaps not the only ones)" } else { "" },

@@ -199,8 +199,8 @@ impl StageContext<'_> {
         self.find_among(self.reference_documents()?, stage, needed, bytes).await
     }
 
-    /// Finds where the texts of the documents `needed` (needed) are, which may be any that clusters have, as far as their shingles are
-    /// not there.
+    /// Finds where the texts of the documents `needed` (needed) are, which may be any that clusters have, as far as their
+    /// shingles are not there.
     pub(super) async fn find_removals(
         &self,
         stage: &dyn Writes,

@@ -6,14 +6,14 @@ use super::by_group;
 use super::candidate_pairs::{self, CandidatePairs};
 use super::context::StageContext;
 use super::numbers::one_number;
-use super::road::{Load, Way, ways};
+use super::sketch_join::{JoinCost, Load, joins};
 use super::sketches::Sketched;
 use super::tables::{self, WorkTable};
 use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::job::{Job, NewPairs, ScoreBy};
 use crate::pipeline::frames;
-use crate::pipeline::frames::scores::{Block, Road};
+use crate::pipeline::frames::scores::{Block, SketchJoin};
 
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
@@ -33,8 +33,8 @@ pub(super) async fn verify(
     scores: Option<DataFrame>,
 ) -> Result<()> {
     let job = cx.job;
-    let score = |documents, candidates, road| {
-        let compared = frames::scores::scores(documents, candidates, road, &job.score, &job.lsh)?;
+    let score = |documents, candidates, join| {
+        let compared = frames::scores::scores(documents, candidates, join, &job.score, &job.lsh)?;
         Ok([Some(compared), scores.clone()].into_iter().flatten().collect())
     };
     compare(cx, stage, documents, cx.bytes_of_one().await?, candidates, score).await
@@ -48,8 +48,8 @@ pub(super) async fn agree(
     candidates: CandidatePairs,
 ) -> Result<()> {
     let job = cx.job;
-    let agreeing = |documents, candidates, road| {
-        Ok(vec![frames::scores::agreeing(documents, candidates, road, &job.score, &job.lsh)?])
+    let agreeing = |documents, candidates, join| {
+        Ok(vec![frames::scores::agreeing(documents, candidates, join, &job.score, &job.lsh)?])
     };
     compare(cx, stage, signatures, bytes_of_signature(job), candidates, agreeing).await
 }
@@ -71,7 +71,7 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
         return Ok(false);
     }
     let moved =
-        |load: Load| ways(load, cx.engine(), 1).first().map_or(0.0, |way| way.moved) + load.sketches();
+        |load: Load| joins(load, cx.engine(), 1).first().map_or(0.0, |join| join.moved) + load.sketches();
     let load = |sketch| Load { documents: signatures.count, candidates, sketch };
     let (first, all) = (moved(load(bytes_of_signature(job))), moved(load(cx.bytes_of_one().await?)));
     Ok(first * WORTH_A_PASS <= all)
@@ -90,15 +90,15 @@ async fn compare(
     documents: Sketched,
     bytes: u64,
     candidates: CandidatePairs,
-    made: impl Fn(DataFrame, DataFrame, (Road, usize)) -> Result<Vec<DataFrame>>,
+    made: impl Fn(DataFrame, DataFrame, (SketchJoin, usize)) -> Result<Vec<DataFrame>>,
 ) -> Result<()> {
     let count = candidates.rows;
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
-    let candidates = with_known(cx, candidates.pairs)?;
-    let cheapest = |least, among: fn(&Way) -> bool| {
-        let way = ways(load, cx.engine(), least).into_iter().find(among);
-        way.ok_or_else(|| Error::bug("there is no road to candidates"))
+    let candidates = with_reference(cx, candidates.pairs)?;
+    let cheapest = |least, among: fn(&JoinCost) -> bool| {
+        let join = joins(load, cx.engine(), least).into_iter().find(among);
+        join.ok_or_else(|| Error::bug("no join of sketches and candidates is possible"))
     };
     let first = cheapest(1, |_| true)?;
     let at_first = cx.engine().partitions(first.shuffled);
@@ -110,27 +110,27 @@ async fn compare(
     };
     let frames = |partitions| {
         // If the data that were to be held did not fit, they are divided.
-        let Way { road, .. } = match partitions == at_first {
+        let JoinCost { join, .. } = match partitions == at_first {
             true => first,
-            false => cheapest(partitions, |way| way.road != Road::Held)?,
+            false => cheapest(partitions, |of| of.join != SketchJoin::Held)?,
         };
-        let documents = match road {
-            Road::Held | Road::Segments => named.clone(),
-            Road::Homes | Road::Blocks => documents.frame.clone(),
+        let documents = match join {
+            SketchJoin::Held | SketchJoin::Segments => named.clone(),
+            SketchJoin::Homes | SketchJoin::Blocks => documents.frame.clone(),
         };
-        made(documents, candidates.clone(), (road, partitions))
+        made(documents, candidates.clone(), (join, partitions))
     };
-    let (road, megabytes) = (first.road, (first.moved / 1e6) as u64);
+    let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
     let Load { documents, candidates, .. } = load;
-    tracing::debug!(stage = %stage.name(), ?road, documents, candidates, megabytes, "the road of sketches to candidates");
+    tracing::debug!(stage = %stage.name(), ?join, documents, candidates, megabytes, "the join of sketches and candidates");
     cx.run_made(stage, first.shuffled, frames).await
 }
 
 /// The pairs of (a, b, ..) that the job compares, by whether their documents are reference documents.
-fn with_known(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
+fn with_reference(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match cx.reference_docs()? {
-        Some(known) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
-            frames::reference::with_reference(pairs, known)
+        Some(reference) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
+            frames::reference::with_reference(pairs, reference)
         }
         _ => Ok(pairs),
     }
@@ -144,7 +144,7 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
     let blocks = blocks(cx, documents.clone()).await?.into_iter().map(|block| {
         let (documents, slices) = (documents.clone(), tables::slices(cx.session())?);
         let scores = frames::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
-        by_group::compared(cx, with_known(cx, scores)?)
+        by_group::compared(cx, with_reference(cx, scores)?)
     });
     blocks.collect()
 }

@@ -31,8 +31,8 @@ const REMOVALS: &str = "
     FROM (SELECT arrow_cast(id, 'Utf8') AS id FROM removals) n
     FULL JOIN (SELECT arrow_cast(id, 'Utf8') AS id FROM before_removals) b ON n.id = b.id";
 
-/// A cluster is new if none of its documents was in one, gone if none is in one now, and unchanged if one of the other output has exactly
-/// its documents.
+/// A cluster is new if none of its documents was in one, gone if none is in one now, and unchanged if one of the other output has
+/// exactly its documents.
 const CLUSTERS: &str = "
     WITH n AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM clusters),
         b AS (SELECT arrow_cast(id, 'Utf8') AS id, reference AS r, arrow_cast(cluster_id, 'Utf8') AS c, size FROM before_clusters),

@@ -118,9 +118,9 @@ impl Scene {
         why: &'static str,
         cluster_id: &str,
     ) -> Result<Self> {
-        let member = |id: &str, known: bool| -> Result<Member> {
+        let member = |id: &str, is_reference: bool| -> Result<Member> {
             let id = finished.id(id).ok_or_else(|| Error::bug(format!("the id {id} is not a number")))?;
-            Ok(Member { id, known })
+            Ok(Member { id, is_reference })
         };
         let literal = member(cluster_id, false)?.id.literal();
         let clusters = session.table("clusters").await?;
@@ -244,7 +244,7 @@ impl Links {
             rows.iter().flat_map(|row| [(row.id_a.clone(), false), (row.id_b.clone(), row.reference_b)]);
         let numbers: BTreeMap<(String, bool), usize> =
             ends.collect::<BTreeSet<_>>().into_iter().enumerate().map(|(number, of)| (of, number)).collect();
-        let number = |id: String, known| numbers.get(&(id, known)).copied().unwrap_or_default();
+        let number = |id: String, is_reference| numbers.get(&(id, is_reference)).copied().unwrap_or_default();
         let mut edges: Vec<Edge> = rows
             .into_iter()
             .map(|row| Edge {

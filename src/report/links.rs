@@ -18,8 +18,8 @@ pub(super) struct Bridge {
     pub side_b: usize,
 }
 
-/// The edge of the least similarity that the strongest connections of `nodes` documents need: the lightest edge of the maximum spanning
-/// forest (Kruskal, 1956). `None` without edges.
+/// The edge of the least similarity that the strongest connections of `nodes` documents need: the lightest edge of the maximum
+/// spanning forest (Kruskal, 1956). `None` without edges.
 pub(super) fn weakest(nodes: usize, edges: &[Edge]) -> Option<Edge> {
     let mut order: Vec<&Edge> = edges.iter().collect();
     order.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard).then((a.a, a.b).cmp(&(b.a, b.b))));
@@ -43,7 +43,8 @@ fn root(parent: &mut [usize], mut node: usize) -> usize {
     node
 }
 
-/// The bridges between `nodes` documents (Tarjan, *A note on finding the bridges of a graph*, 1974). Two documents have at most one edge.
+/// The bridges between `nodes` documents (Tarjan, *A note on finding the bridges of a graph*, 1974). Two documents have at most
+/// one edge.
 pub(super) fn bridges(nodes: usize, edges: &[Edge]) -> Vec<Bridge> {
     let mut of: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for (number, edge) in edges.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be missing.
+//! One page about a finished output: what was found, what would be removed and lost, examples with their texts, and what may be
+//! missing.
 //!
-//! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters that are
-//! shown and reads their texts, `passages` has those that repeat the most, `before` compares with an earlier output, `record`
-//! adds what was forecast, and `page` makes the HTML of it, by the template
-//! `report.html`.
+//! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters
+//! that are shown and reads their texts, `passages` has those that repeat the most, `before` compares with an earlier output,
+//! `record` adds what was forecast, and `page` makes the HTML of it, by the template `report.html`.
 
 mod before;
 mod draws;
@@ -42,7 +42,7 @@ pub struct Settings {
     pub places: Vec<String>,
     /// About how many shingle sets are drawn to measure the recall; `None` if it is not measured.
     pub evaluate: Option<usize>,
-    /// A file of labels of its pairs; `None` if there is none.
+    /// A file of labels of its pairs; `None` if no file is named.
     pub labels: Option<String>,
     /// The record of the run that made the output, with what was forecast.
     pub record: Option<Record>,
@@ -50,8 +50,8 @@ pub struct Settings {
     pub memory: u64,
 }
 
-/// Reads the tables of the finished output at `url`, and the texts of the documents that are shown. If the texts cannot be read, the
-/// report has no texts and says why.
+/// Reads the tables of the finished output at `url`, and the texts of the documents that are shown. If the texts cannot be read,
+/// the report has no texts and says why.
 ///
 /// # Errors
 /// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`] and [`audit::judge`].

@@ -174,7 +174,8 @@ fn per_unit(threshold: f64) -> u32 {
     }
 }
 
-/// The pairs of the table `pairs` by similarity, in intervals without gaps up to 1; those of similarity 1 are an interval of their own.
+/// The pairs of the table `pairs` by similarity, in intervals without gaps up to 1; those of similarity 1 are an interval of
+/// their own.
 pub(super) async fn similarities(
     session: &SessionContext,
     pairs: &str,

@@ -283,7 +283,8 @@ pub struct Example {
 pub struct Recall {
     /// The share of the pairs at the threshold that the method is expected to find.
     pub at_threshold: f64,
-    /// The share of all pairs that it is expected to find, as far as the similarities of the found ones show; `None` without a pair.
+    /// The share of all pairs that it is expected to find, as far as the similarities of the found ones show; `None` without a
+    /// pair.
     pub expected: Option<f64>,
     /// What an evaluation measured; `None` if there was none.
     pub measured: Option<Evaluation>,
@@ -300,7 +301,7 @@ pub struct Cost {
     pub stages: Vec<StageCost>,
     /// The tables of the output.
     pub tables: Vec<TableCost>,
-    /// The forecast of the run; `None` if there is none.
+    /// The forecast of the run; `None` if the run was not forecast.
     pub forecast: Option<Forecast>,
     /// The most memory of the process, if the record of the run says it.
     pub peak_memory: Option<u64>,

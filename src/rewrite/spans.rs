@@ -25,8 +25,8 @@ struct Walk {
 }
 
 impl PartSpans {
-    /// The spans of the documents of the files `sources`, which are neighbours, from the table `files` (source, position, byte_start,
-    /// byte_end, ..).
+    /// The spans of the documents of the files `sources`, which are neighbours, from the table `files` (source, position,
+    /// byte_start, byte_end, ..).
     pub(super) async fn of(
         session: &SessionContext,
         records: &Layout,
@@ -68,8 +68,8 @@ pub(super) struct SpanCursor {
 }
 
 impl SpanCursor {
-    /// The spans of the document at `position`, which must increase from call to call: ranges of the bytes of its text, in ascending
-    /// order.
+    /// The spans of the document at `position`, which must increase from call to call: ranges of the bytes of its text, in
+    /// ascending order.
     pub(super) async fn at(&mut self, position: u64) -> Result<Vec<Range<usize>>> {
         let mut walk = self.spans.0.lock().await;
         let wanted = (self.source.as_str(), position);

@@ -1,8 +1,8 @@
 //! The contracts of the tables: the meaning of a row, its columns, and rules for every row.
 //!
 //! They are the files `schemas/*.toml`, compiled in. What is written is checked against them: the schema by
-//! [`Contract::check_schema`], the rows by [`Contract::audit`] and [`Contract::verdict`]. `publish` writes them in the formats of other
-//! tools.
+//! [`Contract::check_schema`], the rows by [`Contract::audit`] and [`Contract::verdict`]. `publish` writes them in the formats of
+//! other tools.
 
 mod audit;
 mod contract;

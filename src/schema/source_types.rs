@@ -1,5 +1,7 @@
 //! The types of ids and carried columns, which come from the source.
 
+use std::fmt;
+
 use arrow::datatypes::DataType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -38,6 +40,15 @@ impl IdType {
             IdType::Utf8 => DataType::Utf8,
             IdType::Int64 => DataType::Int64,
         }
+    }
+}
+
+impl fmt::Display for IdType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IdType::Utf8 => "texts",
+            IdType::Int64 => "integers",
+        })
     }
 }
 

@@ -87,8 +87,8 @@ impl AsRead {
         self.gone.as_deref()
     }
 
-    /// Compares the contents of the files whose times of writing differ: how the first one differs from what the run read. Files that
-    /// `source.where` leaves out by their paths are not read, so their contents do not matter.
+    /// Compares the contents of the files whose times of writing differ: how the first one differs from what the run read. Files
+    /// that `source.where` leaves out by their paths are not read, so their contents do not matter.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where one cannot be read.

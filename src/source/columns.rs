@@ -23,7 +23,8 @@ pub(super) struct NeededColumns<'a> {
 }
 
 impl<'a> NeededColumns<'a> {
-    /// The columns of the id, the text, the carried ones and those of the condition. A partition column precedes a column of the files.
+    /// The columns of the id, the text, the carried ones and those of the condition. A partition column precedes a column of the
+    /// files.
     pub(super) fn of(source: &'a Source, files: &[Arc<SourceFile>]) -> Self {
         let id: &[String] = match &source.id {
             Id::Columns(columns) => columns,
@@ -104,7 +105,8 @@ pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<E
 
 /// The id, as Utf8View or Int64: null where a part of it is null.
 ///
-/// The name of the file precedes the row number, which is unique only within a file, so an id stays what it is when another file comes.
+/// The name of the file precedes the row number, which is unique only within a file, so an id stays what it is when another file
+/// comes.
 pub(super) fn id(source: &Source, values: &Values, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
         Id::Columns(names) if kind == IdType::Int64 => {

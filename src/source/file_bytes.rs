@@ -10,8 +10,8 @@ pub(crate) fn read_bytes(metrics: &ExecutionPlanMetricsSet, partition: usize) ->
     MetricBuilder::new(metrics).counter(READ_BYTES, partition)
 }
 
-/// Counts the bytes of one file, as many as it has. The rest counts when this is dropped: a compressed file has more bytes when it is
-/// read, and some bytes are skipped.
+/// Counts the bytes of one file, as many as it has. The rest counts when this is dropped: a compressed file has more bytes when
+/// it is read, and some bytes are skipped.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
     count: Count,

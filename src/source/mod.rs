@@ -1,9 +1,16 @@
 //! URLs -> documents.
 //!
-//! `formats/` has one file per format, behind the interface of `format`. `listing/` finds the files. Parquet is scanned by the engine (`parquet/`); all other formats
-//! are parsed by `ParseFiles` (`parse_files`, `reading`), whose batches are bounded by their bytes (`batch`). The bytes of files
-//! come decompressed (`bytes`) and in UTF-8 (`decode`), and are those of the file that was listed (`pin`). `columns` makes the
-//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `filter` chooses the rows that are documents, and `partitions` has the values of paths. `rows` cuts a file into rows byte for byte, for those who rewrite it, and `find_text` finds where their texts are.
+//! - `listing/`: finds the files; `file`: a file as it was listed; `partitions`: values in the paths of files.
+//! - `format`: the interface of formats; `formats/`: one file per format; `columns`: the same columns from every format.
+//! - `file_bytes`, `bytes`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
+//!   replaced since it was listed; `checksums`, `as_read`: recognise the files that an earlier run read.
+//! - `parquet/`: Parquet files, scanned by the engine.
+//! - `parse_files`, `parser`, `reading`: the node that parses all other formats, with `split`, `lines`, `documents`, and `batch`,
+//!   whose batches are bounded by their bytes.
+//! - `opened`, `project`: the rows of a source; `filter/`: which of them are documents; `selection`: which of these are read;
+//!   `parts`: what each partition reads.
+//! - `rows`: cuts a file into rows byte for byte, for rewriting; `find_text`, `text_place`: where the text of a document is.
+//! - `head`: the first bytes of a file, for `inspect`; `fuzzing`: access for the fuzzer.
 
 mod as_read;
 mod batch;
@@ -88,9 +95,16 @@ pub struct Documents {
     /// | `source` | Utf8View | the file's path or URL, absolute |
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
-    /// | `text` | Utf8View, nullable | null if there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is not text) |
+    /// | `text` | Utf8View, nullable | null if the document has no text |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared, see below |
     /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
+    ///
+    /// A `defect` is one of these:
+    ///
+    /// - `truncated`: a story or a CSV record is cut off by the end of its file.
+    /// - `invalid_utf8`, `invalid_encoding`: the text has another encoding than the job names.
+    /// - `malformed`: a CSV record or a JSON line cannot be read.
+    /// - `invalid_name`: the name of the file is not text.
     pub frame: DataFrame,
     /// The types of the tables' columns that depend on the source.
     pub types: SourceTypes,
@@ -308,8 +322,8 @@ pub(crate) async fn text_place(
     find_text::text_place(ctx, source, &listed.files).await
 }
 
-/// A row with what `source.where` and `source.limit` leave out of listed files: (files: UInt64, by_where: UInt64, by_limit: UInt64), the
-/// files whose paths do not meet the condition, which are not read, and rows of the others. Lazy.
+/// A row with what `source.where` and `source.limit` leave out of listed files: (files: UInt64, by_where: UInt64, by_limit:
+/// UInt64), the files whose paths do not meet the condition, which are not read, and rows of the others. Lazy.
 ///
 /// # Errors
 /// As [`read`].

@@ -33,9 +33,10 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 /// The documents of files, read in the order in which the input names them.
 ///
 /// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
-/// `source` and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and `cut` (`List<UInt64>`) where long texts are cut
-/// while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). Partitions stay. The files come from an input,
-/// so that a distributed engine can deal them out.
+/// `source` and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8),
+/// and `cut` (`List<UInt64>`) where long texts are cut while they are read: see
+/// [`CutText`](crate::kernel::text::long_text::CutText). Partitions stay. The files come from an input, so that a distributed
+/// engine can deal them out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ParseFiles {
     /// How the files are parsed.

@@ -12,8 +12,8 @@ const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
 pub(super) struct Partitions(BTreeMap<String, Option<String>>);
 
 impl Partitions {
-    /// Those that the folders of a path name as `NAME=VALUE`. Special characters are percent-encoded; of several folders with one name,
-    /// the last counts.
+    /// Those that the folders of a path name as `NAME=VALUE`. Special characters are percent-encoded; of several folders with one
+    /// name, the last counts.
     pub(super) fn of_path(path: &str) -> Self {
         let Some((folders, _)) = path.rsplit_once('/') else { return Self::default() };
         let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);

@@ -18,8 +18,8 @@ use super::parquet::rows_read;
 use super::parse_files::ParseFiles;
 use crate::plan::OperatorExec;
 
-/// A hash of what each partition of `plan` reads of the source, from which alone its rows come. `None` if the plan mixes the rows of
-/// partitions, or reads something else.
+/// A hash of what each partition of `plan` reads of the source, from which alone its rows come. `None` if the plan mixes the rows
+/// of partitions, or reads something else.
 pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
     let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
     let children = plan.children();

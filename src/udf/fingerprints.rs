@@ -11,8 +11,8 @@ use crate::job::Shingle;
 use crate::kernel::text::winnow::{hash_runs, run_of, winnow};
 use crate::kernel::text::written_words::WrittenWords;
 
-/// The winnowed hashes of a text, at least one for every window of `length` words: `fingerprints(text, length, ..)`, with the settings
-/// of `shingles` behind the length.
+/// The winnowed hashes of a text, at least one for every window of `length` words: `fingerprints(text, length, ..)`, with the
+/// settings of `shingles` behind the length.
 #[derive(Debug)]
 pub(crate) enum Fingerprints {}
 

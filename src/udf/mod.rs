@@ -1,5 +1,4 @@
-//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function`
-//! and `pair_function` are what they have in common, and `function` adapts both to DataFusion.
+//! The SQL functions, one per file, which adapt the functions of [`crate::kernel`] to Arrow.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -11,6 +10,27 @@
 //! | `lsh_bands` | signature | its bucket in each band |
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
 //! | `containment` | two shingle sets | the share of the first that is in the second |
+//!
+//! Only stages use the following ones, which SQL sessions do not have:
+//!
+//! | function | from | to |
+//! |---|---|---|
+//! | `document_key` | id | the key of the document |
+//! | `word_count` | text | the number of its words |
+//! | `shingle_texts` | text | its distinct shingles, as texts |
+//! | `shingle_samples` | text, hashes of shingles | these shingles, as texts |
+//! | `set_hash` | shingle set | a hash of the set |
+//! | `signature_set` | signature | its values as a set, each with its place |
+//! | `passages` | two texts | their longest common passage, in both spellings |
+//! | `units` | text | its lines, sentences or paragraphs: hash, place and number of words |
+//! | `fingerprints` | text | a few hashes of its windows of words, at least one in every window |
+//! | `windows` | text, fingerprints | the windows of words that have one of them |
+//! | `word_runs` | text, repeated windows | the runs of words in these windows |
+//! | `text_sample` | text, place | the first characters at that place |
+//! | `unsigned_bits` | signed numbers | the unsigned numbers of the same bits |
+//!
+//! What the functions share: `row_function` and `pair_function` are their interfaces, and `function` adapts both to DataFusion;
+//! `arguments`, `signatures` and `struct_lists` read arguments and make results; `section` is their section in the documentation.
 //!
 //! The functions hold no settings: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of
 //! `UInt64` without repeats, signatures lists of `UInt32`; both may also be lists of the signed type with the same bits, as in the
@@ -175,8 +195,8 @@ pub mod expr_fn {
         call(RowUdf::<ShingleSamples, 2>::default(), arguments)
     }
 
-    /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the rules of
-    /// `by`.
+    /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the
+    /// rules of `by`.
     pub(crate) fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr {
         let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
         let mut arguments = cut_arguments(text, &by);

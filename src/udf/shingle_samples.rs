@@ -13,8 +13,8 @@ use crate::job::Shingle;
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingles_numbered;
 
-/// The shingles of a text that have the given numbers, as texts: `shingle_samples(text, numbers, ..)`, with the settings of `shingles`
-/// behind the numbers. The list is as long as that of the numbers, with null for those that the text does not have.
+/// The shingles of a text that have the given numbers, as texts: `shingle_samples(text, numbers, ..)`, with the settings of
+/// `shingles` behind the numbers. The list is as long as that of the numbers, with null for those that the text does not have.
 #[derive(Debug)]
 pub(crate) enum ShingleSamples {}
 

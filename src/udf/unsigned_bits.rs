@@ -16,8 +16,8 @@ use datafusion::logical_expr::{
 
 use super::arguments;
 
-/// The bits of `array` as numbers of the type `to`, or lists of them, which have the same width and the other sign. `None` for other
-/// types.
+/// The bits of `array` as numbers of the type `to`, or lists of them, which have the same width and the other sign. `None` for
+/// other types.
 pub(crate) fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),

@@ -15,8 +15,8 @@ use crate::job::Shingle;
 use crate::kernel::text::winnow::{hash_runs, run_of, windows_around, winnow};
 use crate::kernel::text::written_words::WrittenWords;
 
-/// The windows of `length` words of a text that hold one of the given fingerprints: `windows(text, fingerprints, length, ..)`, with the
-/// settings of `shingles` behind the length.
+/// The windows of `length` words of a text that hold one of the given fingerprints: `windows(text, fingerprints, length, ..)`,
+/// with the settings of `shingles` behind the length.
 #[derive(Debug)]
 pub(crate) enum Windows {}
 

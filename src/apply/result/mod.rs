@@ -27,7 +27,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// The finished result in the folder `url`; `None` if there is none.
+    /// The finished result in the folder `url`; `None` if the folder has no result of `apply`.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) when it is not finished, another version wrote it, or the store does not answer.

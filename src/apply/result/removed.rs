@@ -79,7 +79,7 @@ impl Applied {
                 }
                 let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
                 let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
-                // Documents without a similarity are no pair, so they are less similar than all pairs.
+                // Documents without a similarity are not a pair, so they are less similar than all pairs.
                 let similarity = similarity.unwrap_or_default();
                 let order = match first {
                     First::MostSimilar => u64::MAX - similarity,

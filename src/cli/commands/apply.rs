@@ -25,10 +25,10 @@ Examples:
 /// Write a copy of the source of a finished output without its duplicates
 ///
 /// Of each cluster the representative stays, and the others are removed. The files of the source are written to the folder that
-/// --to names, with their names, formats, columns and order. With --passages, passages that repeat inside the documents that stay are
-/// cut out of them too. Its folder _resemblance/, which readers of datasets skip, has the table
-/// removed/ of the documents that were removed, with their representatives. If the command is interrupted, run it again to continue. The source itself is not
-/// changed.
+/// --to names, with their names, formats, columns and order. With --passages, passages that repeat inside the documents that stay
+/// are cut out of them too. Its folder _resemblance/, which readers of datasets skip, has the table removed/ of the documents
+/// that were removed, with their representatives. If the command is interrupted, run it again to continue. The source itself is
+/// not changed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Apply {
@@ -49,7 +49,8 @@ pub(in crate::cli) struct Apply {
     /// Add columns to the documents that stay
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     columns: Vec<Size>,
-    /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section [passages]
+    /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section
+    /// [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
     passages: Option<Action>,
     /// With --passages drop, remove a document if it has fewer words than this after the cut; 50 by default
@@ -58,8 +59,8 @@ pub(in crate::cli) struct Apply {
     /// What the kept and the removed documents are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
-    /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of its
-    /// shingles there, such as 0.98; instead of clusters.contained of the job
+    /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of
+    /// its shingles there, such as 0.98; instead of clusters.contained of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     contained: Option<f64>,
     /// The share of the documents that may be removed, instead of alarms.removed_share of the job
@@ -120,12 +121,13 @@ enum Kind {
 }
 
 /// What is printed besides the files that were written.
-struct Report {
+struct Applied {
     counts: Counts,
     passages: PassageCounts,
     sizes: Option<SizeCounts>,
     groups: Option<Vec<GroupCounts>>,
-    superseded: u64,
+    /// The number of superseded reference documents, and the words before it.
+    superseded: (&'static str, u64),
     losses: Losses,
 }
 
@@ -155,7 +157,7 @@ impl Apply {
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
             };
             let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
-            let superseded = opened.superseded();
+            let superseded = (opened.about_superseded(), opened.superseded());
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
             let of_job = opened.alarms();
             let alarms = Alarms {
@@ -170,7 +172,7 @@ impl Apply {
                     let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
                     let (counts, passages) = (outcome.manifest.counts, outcome.manifest.passage_counts);
                     let sizes = outcome.manifest.sizes;
-                    Ok((Report { counts, passages, sizes, groups: None, superseded, losses }, Some(outcome)))
+                    Ok((Applied { counts, passages, sizes, groups: None, superseded, losses }, Some(outcome)))
                 }
                 _ => {
                     for warning in opened.warnings() {
@@ -180,7 +182,7 @@ impl Apply {
                     let passages = opened.passages().await?;
                     let counts = opened.counts(passages).await?;
                     let sizes = opened.sizes().await?;
-                    Ok((Report { counts, passages, sizes, groups, superseded, losses }, None))
+                    Ok((Applied { counts, passages, sizes, groups, superseded, losses }, None))
                 }
             }
         });
@@ -192,8 +194,8 @@ impl Apply {
         }
     }
 
-    fn text(&self, report: &Report, outcome: Option<&Outcome>) -> String {
-        let Report { counts, passages, sizes, groups, superseded, losses } = report;
+    fn text(&self, report: &Applied, outcome: Option<&Outcome>) -> String {
+        let Applied { counts, passages, sizes, groups, superseded, losses } = report;
         let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
         let mut text = applied::counts(duplicates, self.of_rejects());
         text.push_str(&self.passages_text(*passages));
@@ -203,11 +205,11 @@ impl Apply {
         if !self.annotate {
             text.push_str(&applied::losses(losses));
         }
-        let superseded = *superseded;
+        let (about, superseded) = *superseded;
         if superseded > 0 {
-            let number = print::count(superseded);
+            let number = format!("{about}{}", print::count(superseded));
             text.push_str(&format!(
-                "{number:>12} kept by earlier outputs, although another document represents their cluster now\n"
+                "{number:>12} kept by reference outputs, although another document represents their cluster now\n"
             ));
         }
         text.push('\n');
@@ -298,10 +300,10 @@ fn table(groups: &[GroupCounts]) -> String {
     print::table(&["group", "documents", "removed", "kept"], &rows)
 }
 
-fn record(report: &Report, outcome: Option<&Outcome>) -> String {
-    let Report { counts, passages, sizes, groups, superseded, losses } = report;
+fn record(report: &Applied, outcome: Option<&Outcome>) -> String {
+    let Applied { counts, passages, sizes, groups, superseded, losses } = report;
     let mut record = applied::record(*counts, outcome);
-    record["superseded_reference_documents"] = (*superseded).into();
+    record["superseded_reference_documents"] = superseded.1.into();
     record["passages"] = serde_json::json!(passages);
     record["sizes"] = serde_json::json!(sizes);
     record["groups"] = serde_json::json!(groups);

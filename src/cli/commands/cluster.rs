@@ -30,9 +30,9 @@ Examples:
 
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
 ///
-/// The pairs are Parquet files with two columns of ids, which are text or integers, and a column of numbers. The file that is written
-/// has a row for each document of a pair that reaches the threshold: id, cluster_id (the smallest id of its cluster), size and
-/// representative, which is true for that smallest id. Documents without such a pair have no row.
+/// The pairs are Parquet files with two columns of ids, which are text or integers, and a column of numbers. The file that is
+/// written has a row for each document of a pair that reaches the threshold: id, cluster_id (the smallest id of its cluster),
+/// size and representative, which is true for that smallest id. Documents without such a pair have no row.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Cluster {
@@ -67,9 +67,9 @@ pub(in crate::cli) struct Cluster {
 
 /// The word of a cluster method, as in a job file.
 fn method() -> impl TypedValueParser<Value = ClusterMethod> {
-    PossibleValuesParser::new(["components", "representative"]).map(|word| match word.as_str() {
-        "representative" => ClusterMethod::Representative,
-        _ => ClusterMethod::Components,
+    PossibleValuesParser::new(ClusterMethod::WORDS.map(|(word, _)| word)).map(|word| {
+        let method = ClusterMethod::WORDS.into_iter().find(|(own, _)| *own == word);
+        method.map_or_else(ClusterMethod::default, |(_, method)| method)
     })
 }
 

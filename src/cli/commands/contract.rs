@@ -15,8 +15,8 @@ Examples:
 
 /// Print the contract of a finished output for other tools, as YAML
 ///
-/// It has the tables of the output with the meaning of a row, the key, the columns with their types and descriptions, and rules that
-/// every row keeps. They are those by which each run checks its tables before it publishes them.
+/// It has the tables of the output with the meaning of a row, the key, the columns with their types and descriptions, and rules
+/// that every row keeps. They are those by which each run checks its tables before it publishes them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Contract {

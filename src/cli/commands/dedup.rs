@@ -25,9 +25,9 @@ Examples:
 
 /// Write a copy of data without their near-duplicates, without a job file
 ///
-/// Finds the similar documents as find does, and writes the others as apply does: the files are in the folder that --to names, with
-/// their names, formats, columns and order, and its folder _resemblance/removed/ has the documents that were removed. Each of those is
-/// similar to the document that stays instead of it. The data themselves are not changed.
+/// Finds the similar documents as find does, and writes the others as apply does: the files are in the folder that --to names,
+/// with their names, formats, columns and order, and its folder _resemblance/removed/ has the documents that were removed. Each
+/// of those is similar to the document that stays instead of it. The data themselves are not changed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Dedup {
@@ -47,13 +47,13 @@ pub(in crate::cli) struct Dedup {
     json: bool,
 }
 
-/// What became of the documents.
+/// The result of the command.
 struct Ended {
     counts: Counts,
     losses: Losses,
     /// The application; `None` where nothing was to be written.
     outcome: Option<Outcome>,
-    /// The first documents that would be removed; none where they were.
+    /// The first documents that would be removed; empty if they were removed.
     removed: Vec<RecordBatch>,
 }
 

@@ -19,11 +19,11 @@ Examples:
 
 /// Measure on a sample what a finished output missed, or whether what it found are true duplicates
 ///
-/// Draws shingle sets, and compares every document of the source with them by its text, whatever the candidates of the run were. What
-/// this exact search finds and the output has not was missed. The source is read twice, and nothing is written.
+/// Draws shingle sets, and compares every document of the source with them by its text, whatever the candidates of the run were.
+/// What this exact search finds and the output has not was missed. The source is read twice, and nothing is written.
 ///
-/// With --audit, pairs are drawn to be judged by people or programs instead: as a page to label with the keyboard, as CSV and as Parquet.
-/// --labels reads the labels, and estimates the share of true duplicates among all pairs, and at each threshold.
+/// With --audit, pairs are drawn to be judged by people or programs instead: as a page to label with the keyboard, as CSV and as
+/// Parquet. --labels reads the labels, and estimates the share of true duplicates among all pairs, and at each threshold.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Evaluate {

@@ -25,8 +25,8 @@ pub(in crate::cli) struct Executor {
     /// Address where other executors and drivers fetch what its tasks wrote
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = roles::address)]
     bind: SocketAddr,
-    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that nothing asks who connects: for a
-    /// network that only the cluster can reach
+    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that nothing asks who connects:
+    /// for a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
     /// Host name that others use to reach it; without it, the address from which it reaches the scheduler
@@ -54,8 +54,8 @@ impl Executor {
         roles::check_bind(self.bind, self.allow_unauthenticated)?;
         if self.bind.port() == 0 {
             return Err(Error::job(
-                "--bind has port 0, which stands for any free one: executors and drivers are told the port of --bind, so \
-                 name one, such as 50051",
+                "--bind has port 0, which means any free port, but executors and drivers connect to the port that --bind \
+                 names: name one, such as 50051",
             ));
         }
         let health = match (self.health, self.bind.port().checked_add(2)) {

@@ -25,8 +25,8 @@ Examples:
 
 /// Find similar documents, without a job file
 ///
-/// Of Parquet, CSV and JSON lines files and of a Delta table the rows are compared, and of all other files each with the others. What
-/// was found out about data, such as the delimiter and the column of texts, is printed to standard error.
+/// Of Parquet, CSV and JSON lines files and of a Delta table the rows are compared, and of all other files each with the others.
+/// What was found out about data, such as the delimiter and the column of texts, is printed to standard error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Find {

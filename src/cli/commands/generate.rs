@@ -31,8 +31,9 @@ Examples:
 /// identical documents it lists only the first one with each other one, and it does not list pairs that are similar
 /// because of boilerplate. The same settings give the same documents, however many files there are.
 ///
-/// With --from, the documents are those of a source, each followed by what was made of it: a copy, itself with some words replaced by real
-/// ones, half of it, or itself under a header that is the beginning of another one. What is similar in the source already is not in --truth.
+/// With --from, the documents are those of a source, each followed by what was made of it: a copy, itself with some words
+/// replaced by real ones, half of it, or itself under a header that is the beginning of another one. What is similar in the
+/// source already is not in --truth.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Generate {

@@ -18,8 +18,8 @@ Examples:
 
 /// Write a job file with comments for data
 ///
-/// The file has the columns of the data with a value of each, and proposes one for the text and one for the id. `resemblance check` and
-/// `resemblance run` take it as it is.
+/// The file has the columns of the data with a value of each, and proposes one for the text and one for the id. `resemblance
+/// check` and `resemblance run` take it as it is.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Init {

@@ -39,7 +39,7 @@ pub(in crate::cli) struct Neighbors {
     /// Print one JSON object per neighbor
     #[arg(long, conflicts_with = "show")]
     json: bool,
-    /// Print the texts of the first N neighbors beside that of the document, with common passages marked; without N, 1
+    /// Print the texts of the first N neighbors next to that of the document, with common passages marked; without N, 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
     /// Where the source is now, if it was moved; name as many as the source has URLs, in their order

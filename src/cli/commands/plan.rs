@@ -17,8 +17,9 @@ Examples:
 
 /// Forecast what a run takes: seconds, memory, disk and requests, each with a range, and risks
 ///
-/// Reads a part of the source, spread over its files, and runs the job over it in a temporary folder, with the memory, the threads and the
-/// folder for spills of the job. Nothing is written to the job's output. The more of the source is sampled, the narrower the ranges.
+/// Reads a part of the source, spread over its files, and runs the job over it in a temporary folder, with the memory, the
+/// threads and the folder for spills of the job. Nothing is written to the job's output. The more of the source is sampled, the
+/// narrower the ranges.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Plan {

@@ -23,10 +23,10 @@ const HEAD: u64 = 2_000;
 
 /// Write one page about a finished output: what was found, what would be removed and lost, and what may be missing
 ///
-/// The page is one HTML file that needs no other file and no network. It has the answer in five numbers, the alarms, the removals by
-/// reason and group, the similarities of the pairs, the sizes of the clusters, three clusters with their texts side by side, the expected
-/// recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source, which must not have
-/// changed since the job ran; without it, the page has no texts and says why.
+/// The page is one HTML file that needs no other file and no network. It has the answer in five numbers, the alarms, the removals
+/// by reason and group, the similarities of the pairs, the sizes of the clusters, three clusters with their texts side by side,
+/// the expected recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source,
+/// which must not have changed since the job ran; without it, the page has no texts and says why.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Report {

@@ -54,7 +54,8 @@ pub(in crate::cli) struct Run {
     /// Measure the recall on about N shingle sets when the run is finished, as `resemblance evaluate` does
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
-    /// Forecast the run before it begins, by a sample of N documents, as `resemblance plan` does; forecast and result are in the record
+    /// Forecast the run before it begins, by a sample of N documents, as `resemblance plan` does; forecast and result are in the
+    /// record
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     forecast: Option<std::num::NonZeroUsize>,
     /// Number of the most similar pairs to print
@@ -183,7 +184,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         line(n, &words);
     }
     if let Some(n) = positive(counts.reference_documents) {
-        let of = if job.second_source().is_some() { "the second source" } else { "earlier runs" };
+        let of = if job.second_source().is_some() { "the second source" } else { "the reference outputs" };
         let may_match = print::count(counts.compared_reference_documents.unwrap_or_default());
         line(n, &format!("{} of {of}; {may_match} may match new documents", print::plural(n, "document")));
     }
@@ -191,7 +192,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         line(n, "of the second source rejected");
     }
     if let Some(n) = positive(counts.replaced_documents) {
-        line(n, &format!("{} of earlier runs replaced", print::plural(n, "document")));
+        line(n, &format!("{} of the reference outputs replaced", print::plural(n, "document")));
     }
     line(counts.shingle_sets, &format!("different {}", print::plural(counts.shingle_sets, "shingle set")));
     if let Some(n) = counts.candidates {

@@ -18,8 +18,8 @@ pub(in crate::cli) struct Scheduler {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::address)]
     bind: SocketAddr,
-    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that nothing asks who connects: for a
-    /// network that only the cluster can reach
+    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that nothing asks who connects:
+    /// for a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
     /// Seconds without a sign of life after which an executor counts as lost; executors send one every five seconds

@@ -29,8 +29,8 @@ Examples:
 
 /// Show pairs of a finished output with their texts side by side
 ///
-/// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts
-/// come from the job's source, which must not have changed since the job ran. Of a result of apply or dedup, the documents that were
+/// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts come from
+/// the job's source, which must not have changed since the job ran. Of a result of apply or dedup, the documents that were
 /// removed are shown, each next to the one that was kept instead.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -43,13 +43,13 @@ pub(in crate::cli) struct Show {
     /// Show only pairs of this document
     #[arg(long, allow_negative_numbers = true, conflicts_with = "cluster")]
     id: Option<String>,
-    /// Show the cluster of this document: the document that represents it, beside each of the others
+    /// Show the cluster of this document: the document that represents it, next to each of the others
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     cluster: Option<String>,
     /// Show a passage that repeats inside documents and its places, by its id or the first digits of it
     #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full", "source"])]
     passage: Option<String>,
-    /// Maximum number of pairs to show, or of documents beside the one that represents the cluster, or of places of a passage
+    /// Maximum number of pairs to show, or of documents next to the one that represents the cluster, or of places of a passage
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
     /// Seed for random pairs; another seed shows other pairs [default: the job's]
@@ -103,7 +103,7 @@ struct Line<'a> {
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a Pair,
-    /// Whether the document is from an earlier output or a second source.
+    /// Whether the document is from a reference output or a second source.
     reference_a: bool,
     reference_b: bool,
     text_a: &'a str,
@@ -171,7 +171,7 @@ impl Show {
         if removed.by_reference > 0 {
             let left_out = print::counted(removed.by_reference, "removed document");
             head += &format!(
-                "{left_out} cannot be shown here, because the documents that were kept are of an earlier output or of a second source\n"
+                "{left_out} cannot be shown here, because the kept documents are in a reference output or a second source\n"
             );
         }
         Ok(Shown {
@@ -291,8 +291,8 @@ impl Shown {
             let line = Line {
                 cluster_id: self.cluster_id.as_ref(),
                 pair,
-                reference_a: a.known,
-                reference_b: b.known,
+                reference_a: a.is_reference,
+                reference_b: b.is_reference,
                 text_a,
                 text_b,
                 passages,

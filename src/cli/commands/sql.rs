@@ -24,9 +24,10 @@ Examples:
 
 /// Query the tables of a finished output in SQL
 ///
-/// The tables are documents, rejects, pairs, clusters and those that the job adds, such as spans; those of a result of apply or dedup are
-/// kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read them. Without a query, a prompt opens; it stays open when a query fails. If standard input is not a terminal, its queries are run
-/// one after the other, and the first one that fails ends the command with its exit code.
+/// The tables are documents, rejects, pairs, clusters and those that the job adds, such as spans; those of a result of apply or
+/// dedup are kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read them. Without a query, a
+/// prompt opens; it stays open when a query fails. If standard input is not a terminal, its queries are run one after the other,
+/// and the first one that fails ends the command with its exit code.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Sql {

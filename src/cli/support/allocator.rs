@@ -4,9 +4,9 @@
 //! thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a budget of 512 MiB held up
 //! to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program sets stay as they are.
 //!
-//! Freed memory stays for two further reasons. A thread that blocks or ends leaves its arena to another one, so every arena grows to the
-//! largest need of any thread: there is one arena for each thread that computes, and threads that wait for files share them. And memory
-//! that is free in the middle of an arena is not returned by itself, so it is returned in intervals.
+//! Freed memory stays for two further reasons. A thread that blocks or ends leaves its arena to another one, so every arena grows
+//! to the largest need of any thread: there is one arena for each thread that computes, and threads that wait for files share
+//! them. And memory that is free in the middle of an arena is not returned by itself, so it is returned in intervals.
 
 use std::time::Duration;
 

@@ -42,8 +42,8 @@ pub(in crate::cli) struct FromData {
     /// What shingles are made of
     #[arg(short, long, value_enum, default_value_t = Unit::Char)]
     unit: Unit,
-    /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: for data what their bytes
-    /// say, for text files utf-8]
+    /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: for data what their
+    /// bytes say, for text files utf-8]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<Encoding>,
     /// Compare every document with every other one: exact, but slow for many documents
@@ -91,8 +91,8 @@ impl Noun {
 }
 
 impl FromData {
-    /// The job that these arguments ask for, with its tables in `output`, and what it spills in `folder`. What was found out about the
-    /// data is shown on the screen.
+    /// The job that these arguments ask for, with its tables in `output`, and what it spills in `folder`. What was found out
+    /// about the data is shown on the screen.
     ///
     /// # Errors
     /// As [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.

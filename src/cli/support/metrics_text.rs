@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_failed_run_tells_how_far_it_came() {
-        let stages = [StageTime { name: "sketches".into(), seconds: 1.5, rows: 7, bytes: 0, road: None }];
+        let stages = [StageTime { name: "sketches".into(), seconds: 1.5, rows: 7, bytes: 0, join: None }];
         let run = Measured {
             name: "a \"quoted\\name\"",
             run_id: "r1",

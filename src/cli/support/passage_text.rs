@@ -13,7 +13,7 @@ use crate::lookup::rows;
 /// # Errors
 /// When Arrow cannot format a type.
 pub(in crate::cli) fn passage_text(passage: &Passage) -> Result<String> {
-    let Passage { id, words, occurrences, documents, sample, places, known } = passage;
+    let Passage { id, words, occurrences, documents, sample, places, reference } = passage;
     let all = &places.all;
     let (words, documents) = (print::counted(*words, "word"), print::counted(*documents, "document"));
     let mut text = format!("passage {id}: {words}, occurs {} in {documents}", print::counted(*all, "time"));
@@ -23,9 +23,9 @@ pub(in crate::cli) fn passage_text(passage: &Passage) -> Result<String> {
     text.push_str("\n\n");
     sample.lines().for_each(|line| text += &format!("    {}\n", visible(line)));
     text += &table(passage.columns(), places)?;
-    if let Some(known) = known.as_ref().filter(|known| known.all > 0) {
-        text += &format!("\nin reference documents it occurs {}\n", print::counted(known.all, "time"));
-        text += &table(passage.columns(), known)?;
+    if let Some(found) = reference.as_ref().filter(|found| found.all > 0) {
+        text += &format!("\nin reference documents it occurs {}\n", print::counted(found.all, "time"));
+        text += &table(passage.columns(), found)?;
     }
     Ok(text)
 }

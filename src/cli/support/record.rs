@@ -51,7 +51,7 @@ impl Progress for Recorder {
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, _reused: bool) {
-        let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, road: None };
+        let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, join: None };
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
     }
 }

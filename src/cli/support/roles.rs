@@ -35,8 +35,8 @@ pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> 
         return Ok(());
     }
     Err(Error::job(format!(
-        "--bind {bind} is not a loopback address, and nothing asks who connects to it: whoever reaches it can run plans \
-         here, which read and write every file and every bucket that this process may. Bind it to 127.0.0.1, set a shared \
+        "--bind {bind} is not a loopback address, and connections to it are not authenticated: every process that can reach it \
+         can run plans here, which read and write every file and bucket that this process may. Bind it to 127.0.0.1, set a shared \
          secret in RESEMBLANCE_CLUSTER_TOKEN, or, in a network that only the cluster can reach, add --allow-unauthenticated"
     )))
 }

@@ -1,16 +1,16 @@
 //! The time that a run will still take, by the costs of its stages and by how fast it has been so far.
 //!
-//! The costs are seconds of a forecast, or those of typical runs. What was measured counts from the first moment: a run that is twice as
-//! slow as its forecast is expected to stay so.
+//! The costs are seconds of a forecast, or those of typical runs. What was measured counts from the first moment: a run that is
+//! twice as slow as its forecast is expected to stay so.
 
 use std::collections::BTreeMap;
 
 use crate::cli::support::print;
 use crate::forecast::Forecast;
 
-/// The costs of stages in typical runs, where [`FIRST`] costs 100. Most were measured on generated documents and on news, with thresholds
-/// of 0.5 and 0.8, bands and prefixes, lines and runs of words; those that read texts or reference documents once more are estimates.
-/// A run over data of another kind corrects them while it runs.
+/// The costs of stages in typical runs, where [`FIRST`] costs 100. Most were measured on generated documents and on news, with
+/// thresholds of 0.5 and 0.8, bands and prefixes, lines and runs of words; those that read texts or reference documents once more
+/// are estimates. A run over data of another kind corrects them while it runs.
 const TYPICAL: [(&str, f64); 28] = [
     (FIRST, 100.0),
     ("left_out", 20.0),

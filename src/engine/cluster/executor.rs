@@ -69,7 +69,8 @@ const CLEAN_UP_SECONDS: u64 = 600;
 /// Runs an executor until Ctrl-C or SIGTERM: then it ends its tasks and begins no others, and `leaving` becomes true.
 ///
 /// # Errors
-/// When an address cannot be listened on, the work folder cannot be written, the settings of TLS are wrong, or no scheduler answers.
+/// When an address cannot be listened on, the work folder cannot be written, the settings of TLS are wrong, or no scheduler
+/// answers.
 pub(crate) async fn run(
     settings: &ExecutorSettings,
     listening: impl FnOnce(SocketAddr),

@@ -1,5 +1,5 @@
-//! Answers to requests that are repeated until something has happened: those of executors for tasks, and those of drivers for the end of
-//! a job.
+//! Answers to requests that are repeated until something has happened: those of executors for tasks, and those of drivers for the
+//! end of a job.
 //!
 //! Ballista answers at once, and its clients sleep for 50 ms before the next request. A stage of ten query stages would take half a
 //! second, whatever is in them. So an answer that has nothing to say waits for some milliseconds.
@@ -23,8 +23,8 @@ pub(super) type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 /// The milliseconds before each further look. The next query stage is usually ready after one or two.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// How long executors wait for tasks after the last question of a driver that asks for the end of its job. A cluster without a job is
-/// asked no more often than Ballista's.
+/// How long executors wait for tasks after the last question of a driver that asks for the end of its job. A cluster without a
+/// job is asked no more often than Ballista's.
 const AWAITED: Duration = Duration::from_secs(2);
 
 /// A scheduler whose answers wait for something to say.

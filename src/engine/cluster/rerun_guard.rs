@@ -1,9 +1,9 @@
 //! A guard against query stages that run again, which would duplicate rows.
 //!
 //! When an executor is lost, the scheduler begins query stages again that had read its output. The output that such a stage had
-//! finished on other executors stays an input of the next stages, together with the new output: rows come twice. New tasks also
-//! have the numbers and the files of old ones, which may still run. So the tasks of such a stage fail here, and with them the job,
-//! and the driver submits the stage again as a job with new files.
+//! finished on other executors stays an input of the next stages, together with the new output: its rows are repeated. New tasks
+//! also have the numbers and the files of old ones, which may still run. So the tasks of such a stage fail here, and with them
+//! the job, and the driver submits the stage again as a job with new files.
 
 use std::fmt;
 use std::sync::Arc;

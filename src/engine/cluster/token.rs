@@ -1,7 +1,7 @@
 //! The shared secret of a cluster, which every call between its processes carries.
 //!
-//! A client of Ballista lets the caller set one header on all of its connections, the user agent, so that header carries the secret: as
-//! a SHA-256 digest, because a header holds few characters.
+//! A client of Ballista lets the caller set one header on all of its connections, the user agent, so that header carries the
+//! secret: as a SHA-256 digest, because a header holds few characters.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// The secret in the environment of this process; `None` if there is none.
+    /// The secret in the environment of this process; `None` if no secret is set.
     pub(crate) fn of_process() -> Option<Self> {
         Environment::of_process().cluster_token().map(Self::new)
     }

@@ -119,7 +119,7 @@ impl BucketUrl {
         object_store::Error::Precondition { path, source }
     }
 
-    /// Advice on a refusal, after a colon; empty if there is none.
+    /// Advice on a refusal, after a colon; empty if no advice fits the answer.
     fn advice(&self, answer: &Answer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",

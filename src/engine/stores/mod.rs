@@ -3,7 +3,7 @@
 //! | URL | store | feature |
 //! |---|---|---|
 //! | `file://` | this machine | |
-//! | `s3://bucket/`, `s3a://bucket/` | S3 and what speaks like it | |
+//! | `s3://bucket/`, `s3a://bucket/` | S3 and compatible stores | |
 //! | `gs://bucket/` | Google Cloud Storage | `gcs` |
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!

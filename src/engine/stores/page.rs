@@ -66,8 +66,10 @@ pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<Page<'a>, 
                         entry.key = std::mem::take(&mut text)
                     }
                     [_, "Contents", "Size"] => entry.empty = text.trim() == "0",
-                    [_, "Contents"] => scan.end(&entry, object_fate(&entry), position(&reader)),
-                    [_, "CommonPrefixes"] => scan.end(&entry, prefix_fate(&entry.key), position(&reader)),
+                    [_, "Contents"] => scan.end(&entry, action_of_object(&entry), position(&reader)),
+                    [_, "CommonPrefixes"] => {
+                        scan.end(&entry, action_of_prefix(&entry.key), position(&reader))
+                    }
                     _ => {}
                 }
                 open.pop();
@@ -134,8 +136,8 @@ struct Entry {
     empty: bool,
 }
 
-/// The treatment of an entry.
-enum Fate {
+/// What happens to an entry of the page.
+enum EntryAction {
     Keep,
     /// A folder marker.
     Drop,
@@ -143,19 +145,19 @@ enum Fate {
     Skip,
 }
 
-fn object_fate(entry: &Entry) -> Fate {
+fn action_of_object(entry: &Entry) -> EntryAction {
     match Path::parse(&entry.key) {
-        _ if entry.empty && entry.key.ends_with('/') => Fate::Drop,
+        _ if entry.empty && entry.key.ends_with('/') => EntryAction::Drop,
         // A path with another spelling would name another object.
-        Ok(path) if path.as_ref() == entry.key => Fate::Keep,
-        _ => Fate::Skip,
+        Ok(path) if path.as_ref() == entry.key => EntryAction::Keep,
+        _ => EntryAction::Skip,
     }
 }
 
-fn prefix_fate(prefix: &str) -> Fate {
+fn action_of_prefix(prefix: &str) -> EntryAction {
     match Path::parse(prefix) {
-        Ok(path) if Some(path.as_ref()) == prefix.strip_suffix('/') => Fate::Keep,
-        _ => Fate::Skip,
+        Ok(path) if Some(path.as_ref()) == prefix.strip_suffix('/') => EntryAction::Keep,
+        _ => EntryAction::Skip,
     }
 }
 
@@ -170,11 +172,11 @@ struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     /// The entry ends before byte `end`.
-    fn end(&mut self, entry: &Entry, fate: Fate, end: usize) {
-        match fate {
-            Fate::Keep => return,
-            Fate::Drop => {}
-            Fate::Skip => self.unreadable.push(entry.key.clone()),
+    fn end(&mut self, entry: &Entry, action: EntryAction, end: usize) {
+        match action {
+            EntryAction::Keep => return,
+            EntryAction::Drop => {}
+            EntryAction::Skip => self.unreadable.push(entry.key.clone()),
         }
         self.kept.extend_from_slice(self.body.get(self.copied..entry.start).unwrap_or_default());
         self.copied = end;

@@ -116,8 +116,8 @@ impl File {
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
-    /// sketches are used again. Default: what the ending of `url` says, such as `.parquet`, `.csv.gz` or `.jsonl`; required where it
-    /// has none of a format.
+    /// sketches are used again. Default: what the ending of `url` says, such as `.parquet`, `.csv.gz` or `.jsonl`; required where
+    /// it has none of a format.
     pub format: Option<Format>,
     /// File, folder, glob or URL, or a list of them; of the format `delta` folders of tables, of `output` one folder or URL
     /// prefix. Required.
@@ -144,16 +144,16 @@ pub struct Source {
     /// Column of a document's group, such as the crawl or the shop that it is from. The table `documents` carries it too. Documents
     /// without a value are together a group. Default: none.
     pub group: Option<String>,
-    /// SQL condition over the columns; rows that do not meet it are no documents, and are counted. Only functions of DataFusion that
-    /// give the same value in every run. Default: all rows are documents.
+    /// SQL condition over the columns; rows that do not meet it are no documents, and are counted. Only functions of DataFusion
+    /// that give the same value in every run. Default: all rows are documents.
     #[serde(rename = "where")]
     pub condition: Option<String>,
-    /// Number of documents, or a share of them as in `"1%"`: a random sample of the documents that `where` leaves, the same in every
-    /// run. Default: all documents.
+    /// Number of documents, or a share of them as in `"1%"`: a random sample of the documents that `where` leaves, the same in
+    /// every run. Default: all documents.
     pub limit: Option<Limit>,
     /// The number that chooses the sample of `limit`: another number chooses another sample. Default: 0.
     pub seed: Option<u64>,
-    /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first that can be compared.
+    /// What happens when an id is repeated: `error` ends the run, `reject` keeps the first that can be compared.
     #[serde(default = "Source::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read: `error` ends the run and names the line, `reject`
@@ -273,14 +273,14 @@ pub struct Shingle {
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
-    /// What happens to a document of fewer words, or characters, than `size`: `whole` makes all of it one shingle, `reject` puts it into
-    /// the table `rejects`, and `empty` gives it none, so that all such documents have the same signature. The last needs
+    /// What happens to a document of fewer words, or characters, than `size`: `whole` makes all of it one shingle, `reject` puts
+    /// it into the table `rejects`, and `empty` gives it none, so that all such documents have the same signature. The last needs
     /// `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
     pub short: Short,
-    /// Shingles in more than this share of the documents are left out of all sets, since they are from a template: navigation, licences,
-    /// signatures of letters. With `source.group`, the share of the documents of any group. Those in 10 documents or fewer always
-    /// count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as 0.001. Default: all shingles
-    /// count.
+    /// Shingles in more than this share of the documents are left out of all sets, since they are from a template: navigation,
+    /// licences, signatures of letters. With `source.group`, the share of the documents of any group. Those in 10 documents or
+    /// fewer always count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as 0.001.
+    /// Default: all shingles count.
     pub max_frequency: Option<f64>,
 }
 
@@ -321,11 +321,11 @@ pub struct Minhash {
     /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
     /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
     pub modulus: Option<Modulus>,
-    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that are drawn
-    /// from `seed`, so that signatures are those of another program. It is read when the job is.
+    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that are
+    /// drawn from `seed`, so that signatures are those of another program. It is read when the job is.
     pub coefficients: Option<String>,
-    /// The bits that are kept of each value of a signature, 16 or 32. Default: 16; 32 for the family `linear`, with `lsh.bucket_hash` or
-    /// `lsh.table_size`, and for fewer than 3 rows in a band.
+    /// The bits that are kept of each value of a signature, 16 or 32. Default: 16; 32 for the family `linear`, with
+    /// `lsh.bucket_hash` or `lsh.table_size`, and for fewer than 3 rows in a band.
     pub bits: Option<u32>,
 }
 
@@ -436,8 +436,8 @@ pub struct Against {
     /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
     /// were made. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
     pub output: Option<Names>,
-    /// `[against.source]`, with the keys of `[source]` except `columns`: a second dataset, whose documents are the reference documents.
-    /// An id may be in both.
+    /// `[against.source]`, with the keys of `[source]` except `columns`: a second dataset, whose documents are the reference
+    /// documents. An id may be in both.
     pub source: Option<Source>,
     /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two reference documents never are.
     #[serde(default)]
@@ -451,22 +451,22 @@ pub struct Against {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
-    /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents which
-    /// are not similar. `representative`: each is paired with the document that represents them. Documents are taken in the order of
-    /// `keep`: each joins the first representative that it is paired with, or becomes one.
+    /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents
+    /// which are not similar. `representative`: each is paired with the document that represents them. Documents are taken in the
+    /// order of `keep`: each joins the first representative that it is paired with, or becomes one.
     pub method: ClusterMethod,
     /// The order in which documents represent clusters, by the first of these that differs between two documents: `"COLUMN"` or
-    /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is
-    /// one of `source.columns`, or `length` (the number of shingles), `group`, `source` (the file) or `id`. Missing values come last,
-    /// and at last the smallest id decides. `"reference"` says where it counts that a document is a reference document; if no entry
-    /// says it, it counts first. Default: `["reference", "length desc"]`.
+    /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A
+    /// column is one of `source.columns`, or `length` (the number of shingles), `group`, `source` (the file) or `id`. Missing
+    /// values come last, and at last the smallest id decides. `"reference"` says where it counts that a document is a reference
+    /// document; if no entry says it, it counts first. Default: `["reference", "length desc"]`.
     pub keep: Vec<String>,
     /// Similarities for which the table `cluster_levels` has clusters too: those of the pairs that are at least so similar. Each is
     /// at least `score.threshold`. Default: none.
     pub thresholds: Vec<f64>,
-    /// The least share of its shingles, over 0 and at most 1, that the representative of a removed document must have. A document that
-    /// is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default: every
-    /// document but the representative is removed.
+    /// The least share of its shingles, over 0 and at most 1, that the representative of a removed document must have. A document
+    /// that is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default:
+    /// every document but the representative is removed.
     pub contained: Option<f64>,
 }
 

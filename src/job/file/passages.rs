@@ -7,8 +7,8 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Passages {
-    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words. Two are
-    /// the same passage if they have the same words, by `shingle.words` and `shingle.normalize`. Required.
+    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words.
+    /// Two are the same passage if they have the same words, by `shingle.words` and `shingle.normalize`. Required.
     pub unit: PassageUnit,
     /// `line`, `sentence`, `paragraph`: the fewest words of a passage; shorter ones never are one. Default: 5.
     pub min_words: Option<usize>,

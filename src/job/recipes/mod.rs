@@ -6,7 +6,8 @@
 //! | coefficients of the linear family, from a file | [`coefficients`] |
 //! | prime moduli of the linear family | [`prime`] |
 //! | signatures of the linear family | [`crate::kernel::linear`] |
-//! | CRC-32 and SHA-256 as shingle hashes, one table of buckets for all bands | [`crate::kernel::text`], [`crate::kernel::lsh_bands`] |
+//! | CRC-32 and SHA-256 as shingle hashes | [`crate::kernel::text`] |
+//! | one table of buckets for all bands | [`crate::kernel::lsh_bands`] |
 //! | numbers of shingles in a dictionary of the collection | [`crate::pipeline::stage::dictionary`] |
 
 pub(crate) mod choose;

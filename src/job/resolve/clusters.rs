@@ -24,7 +24,10 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
             return wrong(KEY, "names `group`, and no document has a group: set `source.group`");
         }
         if column == "known" && !source.columns.contains(column) {
-            return wrong(KEY, "names `known`, the word of earlier versions: write `reference`");
+            return wrong(
+                KEY,
+                "names `known`, and no column has this name: for reference documents, write `reference`",
+            );
         }
         if !Preference::OWN.contains(&column.as_str()) && !source.columns.contains(column) {
             return wrong(

@@ -1,4 +1,4 @@
-//! Resolves a job file to a job that cannot be invalid: a module for the sections that belong together.
+//! Resolves a job file to a job that cannot be invalid: one module per group of sections.
 
 mod against;
 mod clusters;

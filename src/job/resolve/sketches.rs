@@ -95,8 +95,8 @@ pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<M
     Ok(minhash)
 }
 
-/// The bits of the values of signatures: those that the job file gives, or as few as are enough for the `bands` that are cut of them, if any
-/// are.
+/// The bits of the values of signatures: those that the job file gives, or as few as are enough for the `bands` that are cut of
+/// them, if any are.
 pub(super) fn bits_of(given: Option<u32>, family: Family, bands: Option<&Lsh>) -> Checked<Bits> {
     match given.map(Bits::try_from) {
         None if matches!(family, Family::Linear(_)) || bands.is_some_and(Lsh::needs_32_bits) => {

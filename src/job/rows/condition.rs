@@ -27,8 +27,8 @@ impl Condition {
     /// The condition `text`.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where it is not a condition on one row, or may change from run to run: what follows the
-    /// name of the key.
+    /// [`Kind::Job`](crate::error::Kind::Job) where it is not a condition on one row, or may change from run to run: what follows
+    /// the name of the key.
     pub fn parse(text: &str) -> Result<Self> {
         let condition = parsed(text)?;
         if let ControlFlow::Break(why) = visit_expressions(&condition, refuse) {
@@ -73,8 +73,8 @@ impl Condition {
         Ok(condition)
     }
 
-    /// What the condition demands of the columns `names` alone: those of the parts joined by AND that name no other column; `None` if
-    /// there is no such part.
+    /// What the condition demands of the columns `names` alone: those of the parts joined by AND that name no other column;
+    /// `None` if there is no such part.
     ///
     /// # Errors
     /// As [`Self::syntax`].

@@ -19,8 +19,8 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// At least `least` distinct shingles of `text`, which has `all`: those of its beginning, sorted. `None` if they cannot be cut without
-    /// the end of the text, because it has to be normalised whole, has no place to cut it, or repeats itself.
+    /// At least `least` distinct shingles of `text`, which has `all`: those of its beginning, sorted. `None` if they cannot be
+    /// cut without the end of the text, because it has to be normalised whole, has no place to cut it, or repeats itself.
     ///
     /// # Errors
     /// As [`shingles`](super::shingles::shingles).

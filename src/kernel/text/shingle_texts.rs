@@ -26,7 +26,8 @@ pub(crate) fn of_one_text(text: &str, by: &Shingle) -> Result<BTreeSet<String>> 
     shingle_texts(text, by, &mut CutScratch::default())
 }
 
-/// The shingles of `text` whose numbers are `wanted`, as texts and in the same order; `None` for a number that the text does not have.
+/// The shingles of `text` whose numbers are `wanted`, as texts and in the same order; `None` for a number that the text does not
+/// have.
 ///
 /// # Errors
 /// As [`shingles`](super::shingles::shingles).

@@ -1,5 +1,5 @@
-//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003): few of the hashes
-//! of a text, chosen so that two texts with the same run of hashes have chosen the same one in it.
+//! Winnowing (Schleimer, Wilkerson, Aiken, *Winnowing: Local Algorithms for Document Fingerprinting*, SIGMOD 2003): few of the
+//! hashes of a text, chosen so that two texts with the same run of hashes have chosen the same one in it.
 
 use std::ops::Range;
 
@@ -9,10 +9,11 @@ pub(crate) fn run_of(length: usize) -> usize {
     length.div_ceil(2)
 }
 
-/// Replaces the hashes of words by the hash of each run of `size` of them, in order: equal for equal runs. Fewer words than `size` have none.
+/// Replaces the hashes of words by the hash of each run of `size` of them, in order: equal for equal runs. Fewer words than
+/// `size` have none.
 ///
-/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development 31, 1987):
-/// a run of any size costs as much as one word. Runs are chosen by it, and never compared by it alone.
+/// The hash rolls (Karp and Rabin, *Efficient randomized pattern-matching algorithms*, IBM Journal of Research and Development
+/// 31, 1987): a run of any size costs as much as one word. Runs are chosen by it, and never compared by it alone.
 pub(crate) fn hash_runs(words: &mut Vec<u64>, size: usize) {
     let runs = (words.len() + 1).saturating_sub(size);
     if runs == 0 || size == 0 {
@@ -41,8 +42,8 @@ fn spread(hash: u64) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Calls `found` with the place of each chosen hash, in order: of every `window` consecutive hashes the least one, and the last of them
-/// if it occurs several times. Fewer hashes than `window` have none.
+/// Calls `found` with the place of each chosen hash, in order: of every `window` consecutive hashes the least one, and the last
+/// of them if it occurs several times. Fewer hashes than `window` have none.
 pub(crate) fn winnow(hashes: &[u64], window: usize, mut found: impl FnMut(usize)) {
     let Some(first) = hashes.get(..window) else { return };
     let Some(mut least) = last_least(first) else { return };
@@ -73,8 +74,8 @@ fn last_least(hashes: &[u64]) -> Option<usize> {
     Some(least)
 }
 
-/// The starts of the windows of `length` words in which one of `runs` lies whole, joined where they touch. `runs` are the first words of
-/// runs of [`run_of`] words, in order, in a text of `words` words.
+/// The starts of the windows of `length` words in which one of `runs` lies whole, joined where they touch. `runs` are the first
+/// words of runs of [`run_of`] words, in order, in a text of `words` words.
 pub(crate) fn windows_around(
     runs: impl IntoIterator<Item = usize>,
     length: usize,

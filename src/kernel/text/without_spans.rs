@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A text without `spans`, which are ranges of its bytes in ascending order; `None` if they are not in it, overlap, or divide a character.
+/// A text without `spans`, which are ranges of its bytes in ascending order; `None` if they are not in it, overlap, or divide a
+/// character.
 pub(crate) fn without_spans(text: &str, spans: &[Range<usize>]) -> Option<String> {
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;

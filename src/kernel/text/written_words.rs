@@ -52,7 +52,7 @@ impl AsciiCase {
 
 /// ASCII words with one space between two of them, which are copied together.
 #[derive(Debug, Default)]
-struct Run {
+struct AsciiRun {
     /// The place in the text.
     start: usize,
     end: usize,
@@ -60,7 +60,7 @@ struct Run {
     to: usize,
 }
 
-impl Run {
+impl AsciiRun {
     /// Whether the word at `place` follows behind one space.
     fn continues(&self, text: &str, place: &Range<usize>) -> bool {
         self.start < self.end && self.end + 1 == place.start && text.as_bytes()[self.end] == b' '
@@ -110,13 +110,14 @@ impl WrittenWords {
         normalized.clear();
         parts.clear();
         let is_ascii = text.is_ascii();
-        let mut run = Run::default();
+        let mut run = AsciiRun::default();
         each_word(text, *words, |place| {
             match ascii {
                 Some(case) if is_ascii || text[place.clone()].is_ascii() => {
                     if !run.continues(text, &place) {
                         run.flush(text, *case, normalized);
-                        run = Run { start: place.start, end: place.start, to: start_of_next(normalized) };
+                        run =
+                            AsciiRun { start: place.start, end: place.start, to: start_of_next(normalized) };
                     }
                     run.end = place.end;
                     parts.push(run.to + place.start - run.start..run.to + place.end - run.start);
@@ -128,7 +129,7 @@ impl WrittenWords {
                         return;
                     }
                     run.flush(text, ascii.unwrap_or(AsciiCase::AsWritten), normalized);
-                    run = Run::default();
+                    run = AsciiRun::default();
                     let start = start_of_next(normalized);
                     append(word, normalized);
                     parts.push(start..normalized.len());
@@ -208,8 +209,8 @@ pub(crate) struct Place {
 }
 
 impl Places<'_> {
-    /// The place of these words, from the start of the first to the end of the last one. Quick if it is asked for in the order of the
-    /// text. No words are at the start of the text.
+    /// The place of these words, from the start of the first to the end of the last one. Quick if it is asked for in the order of
+    /// the text. No words are at the start of the text.
     pub(crate) fn of(&mut self, words: Range<usize>) -> Place {
         let words = self.words.get(words).unwrap_or_default();
         let Some((first, last)) = words.first().zip(words.last()) else { return Place::default() };

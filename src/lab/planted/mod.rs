@@ -1,7 +1,7 @@
 //! Real texts with planted documents: copies, edits of a given similarity, passages, and texts under a common header.
 //!
-//! Each planted document is made of one original, and no two of the same, so that every pair that was planted is known. `planter` chooses
-//! what is made of an original, `edit` makes it, and `write` reads the source and writes the files.
+//! Each planted document is a variant of one original, and no two are of the same, so that every planted pair is known. `planter`
+//! chooses the kind of variant, `edit` makes it, and `write` reads the source and writes the files.
 
 mod edit;
 mod planter;

@@ -1,4 +1,4 @@
-//! Chooses what is made of each original.
+//! Chooses the planted document of each original.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -41,7 +41,8 @@ pub(super) struct Planted {
 /// Plants documents, one original after the other.
 pub(super) struct Planter<'a> {
     settings: &'a Settings,
-    /// The chances of an original that a copy, an edit, a passage, or a text under the header is made of it, each with those before it.
+    /// The chances that the planted document of an original is a copy, an edit, a passage, or a text under the header: a running
+    /// sum.
     chances: [f64; 4],
     pool: Pool,
     header: Option<String>,
@@ -76,7 +77,7 @@ impl<'a> Planter<'a> {
         Ok(Self { settings, chances, pool: Pool::default(), header: None, edits: 0 })
     }
 
-    /// What is made of an original; `None` for most, and for texts without a shingle.
+    /// The planted document of an original; `None` for most originals, and for texts without a shingle.
     pub(super) fn plant(&mut self, id: &str, text: &str) -> Result<Option<Planted>> {
         let Settings { seed, shingle, jaccards, header_words, .. } = self.settings;
         let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), *seed));

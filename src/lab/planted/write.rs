@@ -33,9 +33,9 @@ pub struct Written {
     pub truth_bytes: Option<u64>,
 }
 
-/// Writes the documents of `source`, or the first `most` in the order of their files, as the Parquet file `out` with the columns `id` and
-/// `text`, and behind some of them a planted one. `truth` gets a row for each planted document and its original: `id_a` < `id_b`, `kind`
-/// (`copy`, `near`, `contained`, `header`), `jaccard` (exact) and `size` (words in a shingle).
+/// Writes the documents of `source`, or the first `most` in the order of their files, as the Parquet file `out` with the columns
+/// `id` and `text`, and behind some of them a planted one. `truth` gets a row for each planted document and its original: `id_a`
+/// < `id_b`, `kind` (`copy`, `near`, `contained`, `header`), `jaccard` (exact) and `size` (words in a shingle).
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for settings that are out of range, and files that exist;

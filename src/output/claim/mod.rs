@@ -214,6 +214,21 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
+/// Removes the claims on `output` of processes of this machine that have ended. Whether one of another machine is dead, only time
+/// shows.
+///
+/// # Errors
+/// When the store does not answer.
+pub(crate) async fn remove_dead(output: &Layout) -> Result<()> {
+    let mut others = Others::default();
+    for claim in claims(output, None).await? {
+        if others.is_dead(&claim) {
+            remove(output, &claim.path).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Waits until no process claims `output` any more, or `stop` is cancelled.
 async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };

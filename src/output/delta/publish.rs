@@ -53,7 +53,8 @@ pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
 /// have, a log that cannot be continued, and a table of another program.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do; [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be continued.
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do; [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be
+/// continued.
 pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
     let shown = output.shown();
     for (table, found) in read(output).await? {

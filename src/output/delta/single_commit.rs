@@ -19,8 +19,8 @@ pub(crate) struct WholeFile {
     pub bytes: u64,
 }
 
-/// Puts the log of the table in `folder` of an output, or in the output itself if that is empty, whose files exist. Replaces the commit of an earlier attempt, unless
-/// the log has more commits. `key` distinguishes this table from all others.
+/// Puts the log of the table in `folder` of an output, or in the output itself if that is empty, whose files exist. Replaces the
+/// commit of an earlier attempt, unless the log has more commits. `key` distinguishes this table from all others.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where Delta cannot hold a column, another program wrote to the log, or the store

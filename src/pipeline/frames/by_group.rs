@@ -51,7 +51,8 @@ pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> R
     Ok(marked.filter(col("b").is_null().or(wanted))?.select(columns)?)
 }
 
-/// Pairs (id_a, id_b, reference_b, ..), (id, reference, group, ..) of their documents -> the same pairs with `group_a` and `group_b`.
+/// Pairs (id_a, id_b, reference_b, ..), (id, reference, group, ..) of their documents -> the same pairs with `group_a` and
+/// `group_b`.
 pub(crate) fn of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
     // The reference document of a pair is b.
@@ -59,11 +60,11 @@ pub(crate) fn of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFra
     let a = a.select(vec![col("id").alias("of_a"), col("group").alias("group_a")])?;
     let b = documents.select(vec![
         col("id").alias("of_b"),
-        col("reference").alias("is_known"),
+        col("reference").alias("is_reference"),
         col("group").alias("group_b"),
     ])?;
     let pairs = a.join(pairs, JoinType::Right, &["of_a"], &["id_a"], None)?;
-    let pairs = b.join(pairs, JoinType::Right, &["of_b", "is_known"], &["id_b", "reference_b"], None)?;
+    let pairs = b.join(pairs, JoinType::Right, &["of_b", "is_reference"], &["id_b", "reference_b"], None)?;
     columns.extend([col("group_a"), col("group_b")]);
     Ok(pairs.select(columns)?)
 }
@@ -74,11 +75,16 @@ pub(crate) fn of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<D
     let mut columns: Vec<Expr> = clusters.schema().columns().into_iter().map(Expr::Column).collect();
     let documents = documents.select(vec![
         col("id").alias("of"),
-        col("reference").alias("is_known"),
+        col("reference").alias("is_reference"),
         named(col("group"))?,
     ])?;
-    let grouped =
-        documents.join(clusters.clone(), JoinType::Inner, &["of", "is_known"], &["id", "reference"], None)?;
+    let grouped = documents.join(
+        clusters.clone(),
+        JoinType::Inner,
+        &["of", "is_reference"],
+        &["id", "reference"],
+        None,
+    )?;
     let counted = grouped
         .select(vec![col("cluster_id").alias("counted"), col("name")])?
         .distinct()?
@@ -92,7 +98,7 @@ pub(crate) fn of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<D
 /// `schemas/group_pairs.toml`. Reference documents count as compared if they are in a pair.
 pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let turned = |ends: [Expr; 6]| {
-        let names = ["id", "reference", "name", "other_id", "other_known", "other"];
+        let names = ["id", "reference", "name", "other_id", "other_reference", "other"];
         ends.into_iter().zip(names).map(|(end, name)| end.alias(name)).collect::<Vec<_>>()
     };
     let ends = pairs.select(vec![
@@ -116,9 +122,9 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
     let paired = both.clone().aggregate(of_ends(), vec![count(lit(1)).alias("times")])?;
     let own = documents.filter(!col("reference"))?;
     let compared = own.select(vec![col("id"), col("reference"), named(col("group"))?])?;
-    let known =
+    let reference =
         both.filter(col("reference"))?.select(["id", "reference", "name"].map(col).to_vec())?.distinct()?;
-    let sizes = compared.union(known)?.aggregate(vec![col("name")], vec![count(lit(1)).alias("size")])?;
+    let sizes = compared.union(reference)?.aggregate(vec![col("name")], vec![count(lit(1)).alias("size")])?;
     let of = |end: &str, other: &str| {
         similar.clone().select(vec![
             col("name").alias(format!("of_{end}")),

@@ -78,8 +78,8 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document that has a
-/// copy: `rep` is the least key of the group, `size` the number of its documents.
+/// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document that
+/// has a copy: `rep` is the least key of the group, `size` the number of its documents.
 ///
 /// With a column `group_key: UInt64` or `reference: Boolean`, only documents with the same value in it are copies of
 /// each other. Without a column `reference`, no document is a reference document.
@@ -88,7 +88,8 @@ impl<'a> Rules<'a> {
 /// When the frame has other columns.
 pub fn copies(keys: DataFrame) -> Result<DataFrame> {
     let same = key(&keys);
-    let known = if same.contains(&"reference") { col("reference") } else { lit(false).alias("reference") };
+    let is_reference =
+        if same.contains(&"reference") { col("reference") } else { lit(false).alias("reference") };
     let reps = keys
         .clone()
         .aggregate(
@@ -99,7 +100,7 @@ pub fn copies(keys: DataFrame) -> Result<DataFrame> {
     let size = cast(col("times"), DataType::UInt64).alias("size");
     // The groups are the side that is held, since most documents have no copies.
     let joined = of_one_key(reps, vec![col("rep"), size], keys)?;
-    Ok(joined.select(vec![col("rep"), col("doc"), col("size"), known])?)
+    Ok(joined.select(vec![col("rep"), col("doc"), col("size"), is_reference])?)
 }
 
 /// The rows of `right` with these `columns` of the row of `left` that has the same key.
@@ -147,11 +148,11 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
 /// of those with the same shingles, which need no comparison: the columns of [`crate::operator::score::schema`].
 /// Reference documents also have `shingle_count`, and `bands` is the number of bands that two identical signatures
 /// share.
-pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) -> Result<DataFrame> {
-    let columns = vec![col("doc").alias("known_doc"), col("shingle_count")];
+pub(crate) fn scores_of_sides(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {
+    let columns = vec![col("doc").alias("reference_doc"), col("shingle_count")];
     // The reference documents are the side that is held: they are only those that may match new ones.
-    let joined = of_one_key(known, columns, new)?;
-    let ends = || vec![col("doc"), col("known_doc")];
+    let joined = of_one_key(reference, columns, new)?;
+    let ends = || vec![col("doc"), col("reference_doc")];
     Ok(joined.select(vec![
         least(ends()).alias("a"),
         greatest(ends()).alias("b"),

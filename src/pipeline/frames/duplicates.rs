@@ -52,22 +52,22 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
 
 /// (source, position, doc, reason, ..), (doc, ..) of reference documents -> (source, position, reason) of the documents
 /// with the key of a reference document; the reason is `reference_id`.
-pub(crate) fn of_known(documents: DataFrame, known: DataFrame) -> Result<DataFrame> {
+pub(crate) fn of_reference(documents: DataFrame, reference: DataFrame) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
-    let known = known.select(vec![col("doc").alias("reference")])?;
-    let found = known.join(whole, JoinType::RightSemi, &["reference"], &["doc"], None)?;
+    let reference = reference.select(vec![col("doc").alias("reference")])?;
+    let found = reference.join(whole, JoinType::RightSemi, &["reference"], &["doc"], None)?;
     Ok(found.select(vec![col("source"), col("position"), lit("reference_id").alias("reason")])?)
 }
 
 /// The documents with the ids of reference documents, and of the others those whose key came before: both as (source,
 /// position, reason).
-pub(crate) fn both(of_known: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
-    let known = of_known
+pub(crate) fn both(of_reference: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
+    let reference = of_reference
         .clone()
-        .select(vec![col("source").alias("known_source"), col("position").alias("known_position")])?;
-    let (left, right) = (&["known_source", "known_position"], &["source", "position"]);
-    let duplicates = known.join(duplicates, JoinType::RightAnti, left, right, None)?;
-    Ok(of_known.union(duplicates)?)
+        .select(vec![col("source").alias("reference_source"), col("position").alias("reference_position")])?;
+    let (left, right) = (&["reference_source", "reference_position"], &["source", "position"]);
+    let duplicates = reference.join(duplicates, JoinType::RightAnti, left, right, None)?;
+    Ok(of_reference.union(duplicates)?)
 }
 
 /// Sets the reason of each of `documents` that `duplicates` names.

@@ -19,12 +19,12 @@ use crate::operator::without_frequent::WithoutFrequent;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{document_key, shingle_samples};
 
-/// A shingle in this many documents or fewer is not frequent, whatever share of the documents that is: in a small collection or group,
-/// two copies are a large share.
+/// A shingle in this many documents or fewer is not frequent, whatever share of the documents that is: in a small collection or
+/// group, two copies are a large share.
 pub(crate) const MIN_DOCUMENTS: u64 = 10;
 
-/// The counters for a share: `2^bits`. A document has some hundred shingles, so a counter counts a tenth of the share by chance. There are
-/// as many for any memory, because a run that resumes may have another: 16 MiB at most.
+/// The counters for a share: `2^bits`. A document has some hundred shingles, so a counter counts a tenth of the share by chance.
+/// There are as many for any memory, because a run that resumes may have another: 16 MiB at most.
 pub(crate) fn bits(max_frequency: f64) -> u32 {
     const SHINGLES: f64 = 4_096.0;
     const MAX: f64 = 22.0;
@@ -37,8 +37,8 @@ pub(crate) fn limit(max_frequency: f64, documents: u64) -> u64 {
     ((max_frequency * documents as f64).floor() as u64).max(MIN_DOCUMENTS)
 }
 
-/// (source, position, text, doc, reason, ..) -> (group_key: UInt64, doc, group: Utf8, shingles: `List<UInt64>`). `group` is the column
-/// with the group, if documents have one.
+/// (source, position, text, doc, reason, ..) -> (group_key: UInt64, doc, group: Utf8, shingles: `List<UInt64>`). `group` is the
+/// column with the group, if documents have one.
 pub(crate) fn sets(documents: DataFrame, shingle: &Shingle, group: Option<&str>) -> Result<DataFrame> {
     // A rejected text is not cut: it may be anything.
     let text = when(col("reason").is_null(), col("text")).end()?;
@@ -56,8 +56,9 @@ pub(crate) fn counts(sets: DataFrame, bits: u32) -> Result<DataFrame> {
     apply(Operator::CountShingles(CountShingles { bits }), vec![sets])
 }
 
-/// [`sets`], [`counts`] -> (group_key, group: Utf8, shingle, documents, doc: UInt64): how many documents of a group have a shingle that
-/// may be in more than `over` of them, and one that has it. The row without a shingle counts the documents of the group.
+/// [`sets`], [`counts`] -> (group_key, group: Utf8, shingle, documents, doc: UInt64): how many documents of a group have a
+/// shingle that may be in more than `over` of them, and one that has it. The row without a shingle counts the documents of the
+/// group.
 pub(crate) fn suspects(sets: DataFrame, counts: DataFrame, bits: u32, over: u64) -> Result<DataFrame> {
     let rows = apply(Operator::Suspects(Suspects { bits, over }), vec![counts, sets])?;
     let counted = rows.aggregate(
@@ -84,8 +85,8 @@ pub(super) fn is_frequent(documents: Expr, of_documents: Expr, max_frequency: f6
     share.and(documents.gt(lit(MIN_DOCUMENTS)))
 }
 
-/// [`suspects`] -> (shingle, documents, of_documents: UInt64, group: Utf8, doc: UInt64), one row for each shingle that is in more than
-/// the share `max_frequency` of the documents of a group: the group in which its share is the largest.
+/// [`suspects`] -> (shingle, documents, of_documents: UInt64, group: Utf8, doc: UInt64), one row for each shingle that is in more
+/// than the share `max_frequency` of the documents of a group: the group in which its share is the largest.
 pub(crate) fn frequent(suspects: DataFrame, max_frequency: f64) -> Result<DataFrame> {
     let sizes = suspects
         .clone()
@@ -108,8 +109,8 @@ pub(crate) fn frequent(suspects: DataFrame, max_frequency: f64) -> Result<DataFr
         .select(columns)?)
 }
 
-/// (.., shingles: `List<UInt64>`), (shingle: UInt64, ..) -> the same rows, whose sets have none of these shingles; as they are if all
-/// shingles count. Whatever makes sets of texts calls this.
+/// (.., shingles: `List<UInt64>`), (shingle: UInt64, ..) -> the same rows, whose sets have none of these shingles; as they are if
+/// all shingles count. Whatever makes sets of texts calls this.
 pub(crate) fn without(documents: DataFrame, frequent: Option<DataFrame>) -> Result<DataFrame> {
     let Some(frequent) = frequent else { return Ok(documents) };
     let names: Vec<String> = documents.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -121,8 +122,8 @@ pub(crate) fn without(documents: DataFrame, frequent: Option<DataFrame>) -> Resu
     Ok(rest.select(names.iter().map(ident).collect::<Vec<_>>())?)
 }
 
-/// [`frequent`], (source, position, doc) of compared documents, (source, position, id, reason) of rejects -> (source, position, origin) of
-/// the documents that show frequent shingles.
+/// [`frequent`], (source, position, doc) of compared documents, (source, position, id, reason) of rejects -> (source, position,
+/// origin) of the documents that show frequent shingles.
 pub(crate) fn positions(frequent: DataFrame, documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
     let columns = || ["source", "position"].map(col).to_vec();
     let rejected = rejects

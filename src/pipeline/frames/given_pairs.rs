@@ -14,8 +14,8 @@ use crate::job::ClusterMethod;
 use crate::operator::represent::Represent;
 use crate::operator::{self, Operator};
 
-/// (id_a, id_b, score: Float64) -> (id, cluster_id, size: Int64, representative: Boolean) of the pairs whose score is at least `threshold`,
-/// one row for each document of such a pair, sorted by cluster and id.
+/// (id_a, id_b, score: Float64) -> (id, cluster_id, size: Int64, representative: Boolean) of the pairs whose score is at least
+/// `threshold`, one row for each document of such a pair, sorted by cluster and id.
 ///
 /// The smallest id represents a cluster, and is its `cluster_id`. With [`ClusterMethod::Representative`] documents are taken in the
 /// order of their ids.

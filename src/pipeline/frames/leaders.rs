@@ -61,7 +61,7 @@ pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
 /// for each leader a row (leader, null).
 ///
 /// A shingle that is in the prefixes of more than `dense` documents makes a dense bucket; others yield nothing. Two of
-/// the reference documents `known` (doc, ..) are never a pair.
+/// the reference documents `reference` (doc, ..) are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -71,10 +71,10 @@ pub fn pairs(
     threshold: f64,
     dense: u64,
     pairs: DensePairs,
-    known: Option<DataFrame>,
+    reference: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let prefixes = match known {
-        Some(known) => mark(prefixes, known)?,
+    let prefixes = match reference {
+        Some(reference) => mark(prefixes, reference)?,
         None => prefixes.with_column("reference", lit(false))?,
     };
     let columns =

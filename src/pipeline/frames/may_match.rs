@@ -37,9 +37,9 @@ pub(crate) fn by_buckets(documents: DataFrame, new: DataFrame, count: u64, lsh: 
     marked(documents, lsh_bands(col("signature"), lsh), (bits, PROBES), vec![(MatchRule::Any, counts)])
 }
 
-/// (doc, shingles, signature, ..) of reference documents, the same of new ones, and the `frequencies` of the elements of the new ones
-/// -> the reference documents with a column `may_match: Boolean`, which is false only for those that cannot reach the threshold with a
-/// new one.
+/// (doc, shingles, signature, ..) of reference documents, the same of new ones, and the `frequencies` of the elements of the new
+/// ones -> the reference documents with a column `may_match: Boolean`, which is false only for those that cannot reach the
+/// threshold with a new one.
 pub(crate) fn by_elements(
     documents: DataFrame,
     new: DataFrame,

@@ -62,11 +62,12 @@ pub(crate) fn pairs(
                 [col("of").eq(col("rep")), col("center").lt(col("id"))],
             )?
             .select(visible())?;
-        let known = members.filter(col("reference"))?;
-        let known = known.aggregate(vec![col("rep"), col("reference")], vec![min(col("id")).alias("id")])?;
-        let known = known.select(visible())?;
-        let of_others = between(others.clone(), known.clone(), scores.clone(), rule)?;
-        return Ok(of_scores.union(of_others)?.union(between(known, others, scores, rule)?)?);
+        let reference = members.filter(col("reference"))?;
+        let reference =
+            reference.aggregate(vec![col("rep"), col("reference")], vec![min(col("id")).alias("id")])?;
+        let reference = reference.select(visible())?;
+        let of_others = between(others.clone(), reference.clone(), scores.clone(), rule)?;
+        return Ok(of_scores.union(of_others)?.union(between(reference, others, scores, rule)?)?);
     }
     let full = rules.of_paired(full.filter(col("size").gt(lit(1_u64)))?)?;
     let within = within(full.clone(), full)?.union(within(rules.of_paired(centers)?, starred)?)?;
@@ -75,7 +76,7 @@ pub(crate) fn pairs(
 
 /// The columns (id, reference) of a document, as those of the left or the right document of a pair.
 fn side(name: &str) -> [Expr; 2] {
-    [col("id").alias(format!("{name}_id")), col("reference").alias(format!("{name}_known"))]
+    [col("id").alias(format!("{name}_id")), col("reference").alias(format!("{name}_reference"))]
 }
 
 /// Whether the left document of a pair is a: the one with the smaller id is, and next to a reference document the new
@@ -85,8 +86,8 @@ fn left_is_a(rule: Option<NewPairs>) -> Result<Expr> {
     Ok(match rule {
         None => smaller,
         Some(_) => {
-            let one_is_known = col("left_known").not_eq(col("right_known"));
-            when(one_is_known, col("right_known")).otherwise(smaller)?
+            let one_is_reference = col("left_reference").not_eq(col("right_reference"));
+            when(one_is_reference, col("right_reference")).otherwise(smaller)?
         }
     })
 }
@@ -95,7 +96,7 @@ fn left_is_a(rule: Option<NewPairs>) -> Result<Expr> {
 fn reference_b(rule: Option<NewPairs>) -> Expr {
     match rule {
         None => lit(false),
-        Some(_) => col("left_known").or(col("right_known")),
+        Some(_) => col("left_reference").or(col("right_reference")),
     }
 }
 
@@ -113,15 +114,15 @@ fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
 /// first frame, and those of b in the second.
 fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
     let of = |documents: DataFrame, name: &str| {
-        let [id, known] = side(name);
-        documents.select(vec![col("rep").alias(format!("{name}_rep")), id, known])
+        let [id, reference] = side(name);
+        documents.select(vec![col("rep").alias(format!("{name}_rep")), id, reference])
     };
     // The documents are the side that is held: scores may be as many as their pairs. A column that changes its name
     // prevents the optimizer from changing the order of the two joins.
     let joined =
         of(of_a, "left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
             col("left_id"),
-            col("left_known"),
+            col("left_reference"),
             col("b").alias("other_rep"),
             col("shared"),
             col("shingles_a"),

@@ -140,7 +140,7 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
 /// With `dense`, a shingle that is in the prefixes of more documents than that makes no pair. Each of these documents
 /// has one row (doc, null) instead, and [`super::leaders`] finds its pairs.
 ///
-/// Two of the reference documents `known` (doc, ..) are never a pair.
+/// Two of the reference documents `reference` (doc, ..) are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -149,15 +149,15 @@ pub fn candidates(
     frequencies: DataFrame,
     join: &Join,
     dense: Option<u64>,
-    known: Option<DataFrame>,
+    reference: Option<DataFrame>,
 ) -> Result<DataFrame> {
     let threshold = join.threshold;
     let (rule, mut tokens) = match join.meets_whole_sets() {
         false => (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?),
         true => (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?),
     };
-    if let Some(known) = known {
-        tokens = mark(tokens, known)?;
+    if let Some(reference) = reference {
+        tokens = mark(tokens, reference)?;
     }
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }

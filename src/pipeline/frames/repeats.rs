@@ -41,9 +41,9 @@ impl Rows {
         Self { new, reference: Some((reference, pairs)) }
     }
 
-    /// The rows whose `key` a new document has, and that occurs more than once or, with [`NewPairs::WithReference`], in a reference
-    /// document: with the columns `occurrences: UInt64`, how often it occurs in all documents, `reference_documents: UInt64`, how many
-    /// reference documents have it, and `reference: Boolean`, whether the row is one of those.
+    /// The rows whose `key` a new document has, and that occurs more than once or, with [`NewPairs::WithReference`], in a
+    /// reference document: with the columns `occurrences: UInt64`, how often it occurs in all documents, `reference_documents:
+    /// UInt64`, how many reference documents have it, and `reference: Boolean`, whether the row is one of those.
     pub(crate) fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
         let this = match key.first() {
             Some(first) => self.that_may_repeat(first)?,

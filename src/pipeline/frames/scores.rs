@@ -47,9 +47,9 @@ impl Block {
     }
 }
 
-/// How sketches are brought together with the candidates that need them. The scores are the same on every road.
+/// How sketches are joined with the candidates that need them. The scores are the same with every join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Road {
+pub(crate) enum SketchJoin {
     /// Each process holds all sketches: none is sent.
     Held,
     /// Each partition holds the sketches of a segment of the documents, and those of all documents are read past them: a
@@ -89,18 +89,18 @@ pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
 pub(crate) fn scores(
     documents: DataFrame,
     candidates: DataFrame,
-    (road, partitions): (Road, usize),
+    (join, partitions): (SketchJoin, usize),
     score: &Score,
     lsh: &Lsh,
 ) -> Result<DataFrame> {
-    let (probe, [sketches, pairs]) = match road {
-        Road::Held => (Probe::Held, in_place(documents, candidates)?),
-        Road::Segments => (Probe::Segments, in_place(documents, candidates)?),
-        Road::Homes => {
+    let (probe, [sketches, pairs]) = match join {
+        SketchJoin::Held => (Probe::Held, in_place(documents, candidates)?),
+        SketchJoin::Segments => (Probe::Segments, in_place(documents, candidates)?),
+        SketchJoin::Homes => {
             let home = col("a") % lit(homes(partitions));
             (Probe::Homes(Homes::OfLesser), at_homes(documents, candidates, home)?)
         }
-        Road::Blocks => {
+        SketchJoin::Blocks => {
             let home = block(lit(segments(partitions)))?;
             (Probe::Homes(Homes::OfBlocks), at_homes(documents, candidates, home)?)
         }
@@ -137,14 +137,14 @@ fn at_homes(documents: DataFrame, candidates: DataFrame, home: Expr) -> Result<[
 pub(crate) fn agreeing(
     documents: DataFrame,
     candidates: DataFrame,
-    road: (Road, usize),
+    join: (SketchJoin, usize),
     score: &Score,
     lsh: &Lsh,
 ) -> Result<DataFrame> {
     let none = lit(ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64)));
     let documents = documents.select(vec![col("doc"), none.alias("shingles"), col("signature")])?;
     let score = Score { by: ScoreBy::Signature, ..*score };
-    Ok(scores(documents, candidates, road, &score, lsh)?.select(vec![col("a"), col("b")])?)
+    Ok(scores(documents, candidates, join, &score, lsh)?.select(vec![col("a"), col("b")])?)
 }
 
 /// Bytes that the sketches take in memory: (shingle_count, ..) -> one row (bytes: UInt64), null for no documents.

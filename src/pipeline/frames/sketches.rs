@@ -39,8 +39,8 @@ pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 
-/// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature), of documents
-/// that can be compared: the columns that `scores` and [`super::prefix`] take. Shingles that are `frequent` (shingle, ..) are left out.
+/// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature), of documents that can be
+/// compared: the columns that `scores` and [`super::prefix`] take. Shingles that are `frequent` (shingle, ..) are left out.
 ///
 /// No filter checks again that these texts have shingles: it would cut them once more.
 ///

@@ -54,8 +54,8 @@ pub(crate) fn compared(documents: DataFrame, rejects: DataFrame) -> Result<DataF
         .select(vec![col("doc"), col("text")])?)
 }
 
-/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each text
-/// that has enough words.
+/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each
+/// text that has enough words.
 pub(crate) fn units(
     documents: DataFrame,
     (unit, min_words): (TextUnit, usize),
@@ -71,9 +71,9 @@ pub(crate) fn units(
 
 /// Documents (id, ..) and clusters (id, representative, reference, ..), (id, reference, ..) of documents that stay all the same,
 /// reference documents with the columns of documents and `before`, and the `before` of new ones -> all documents with the columns
-/// `reference: Boolean` and `turn: UInt64`, by which they are ordered before anything else: reference documents that outputs keep or
-/// that are of a second source, new documents, new documents that another one represents and that do not stay, reference documents that
-/// outputs remove.
+/// `reference: Boolean` and `turn: UInt64`, by which they are ordered before anything else: reference documents that outputs keep
+/// or that are of a second source, new documents, new documents that another one represents and that do not stay, reference
+/// documents that outputs remove.
 pub(crate) fn in_turn(
     documents: DataFrame,
     clusters: DataFrame,
@@ -90,15 +90,16 @@ pub(crate) fn in_turn(
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?;
     }
     let goes = cast(col("gone_id").is_not_null(), DataType::UInt64);
-    let (known, of_new) = reference.map_or((None, lit(0_u64)), |(known, of_new)| (Some(known), of_new));
+    let (reference, of_new) =
+        reference.map_or((None, lit(0_u64)), |(reference, of_new)| (Some(reference), of_new));
     // Twice the number, so that there is one between those of two kinds of documents.
     let turn = |before: Expr| before * lit(2_u64);
     let own = vec![lit(false).alias("reference"), (turn(of_new) + goes).alias("turn")];
     let joined = gone.join(documents, JoinType::Right, &["gone_id"], &["id"], None)?;
     let new = joined.select([columns.clone(), own].concat())?;
-    let Some(known) = known else { return Ok(new) };
-    let of_known = vec![lit(true).alias("reference"), turn(col(BEFORE)).alias("turn")];
-    Ok(new.union(known.select([columns, of_known].concat())?)?)
+    let Some(reference) = reference else { return Ok(new) };
+    let of_reference = vec![lit(true).alias("reference"), turn(col(BEFORE)).alias("turn")];
+    Ok(new.union(reference.select([columns, of_reference].concat())?)?)
 }
 
 /// The order of documents with the columns of [`with_order`], and then that of `place` in a document.
@@ -123,8 +124,8 @@ pub(super) fn with_order(
     Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
 }
 
-/// Rows with a `key` and what they are `sorted` by -> the key, their `columns`, `is_first: Boolean` for the first row of each key, and the
-/// columns `of_first` of that row by other names.
+/// Rows with a `key` and what they are `sorted` by -> the key, their `columns`, `is_first: Boolean` for the first row of each
+/// key, and the columns `of_first` of that row by other names.
 pub(super) fn with_first(
     rows: DataFrame,
     key: &[&str],
@@ -167,8 +168,8 @@ pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> 
     Ok(ranked.filter(!col("reference"))?.select(columns)?)
 }
 
-/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span of each passage: the one that
-/// is kept, or else the first one of the smallest id.
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span of each passage: the
+/// one that is kept, or else the first one of the smallest id.
 pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
     let sorted = vec![
         col("kept").sort(false, false),
@@ -186,8 +187,8 @@ pub(crate) fn positions(samples: DataFrame) -> Result<DataFrame> {
     Ok(places.with_column("origin", lit(ScalarValue::UInt64(None)))?)
 }
 
-/// The columns of `schemas/spans.toml`, (source, position, text) of the documents of [`samples`], (id, group) of documents if they have
-/// groups -> the columns of `schemas/passages.toml`.
+/// The columns of `schemas/spans.toml`, (source, position, text) of the documents of [`samples`], (id, group) of documents if
+/// they have groups -> the columns of `schemas/passages.toml`.
 pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
     let most =
         || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();

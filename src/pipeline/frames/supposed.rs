@@ -1,5 +1,5 @@
-//! supposed: shingles that are supposed to be frequent by a sample of the documents, sketches of the documents by that, and whether it
-//! was right.
+//! supposed: shingles that are supposed to be frequent by a sample of the documents, sketches of the documents by that, and
+//! whether it was right.
 //!
 //! A supposition decides only what has to be read twice: the shingles that are found to be frequent are those of
 //! [`frequent`](super::frequent), exactly.
@@ -49,7 +49,8 @@ impl Supposition {
     }
 }
 
-/// (doc, shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, least, missed: UInt64): see [`Tally`].
+/// (doc, shingles) of a sample, no supposed shingle (shingle, frequent) -> (shingle, documents, least, missed: UInt64): see
+/// [`Tally`].
 pub(crate) fn sampled(sets: DataFrame, none: DataFrame) -> Result<DataFrame> {
     let rows = apply(Operator::Tally(Tally::Sample), vec![none, sets])?;
     let columns = ["shingle", "documents", "least", "missed"].map(col).to_vec();
@@ -64,9 +65,9 @@ pub(crate) fn supposed(sampled: DataFrame, by: Supposition) -> Result<DataFrame>
         .select(vec![col("shingle"), frequent])?)
 }
 
-/// (source, position, id, text, doc, reason), [`supposed`] -> the columns of [`super::shingles::measured`] without the shingles that are
-/// supposed to be frequent; and those of [`Tally`], with which other rows follow. `compared` is true for documents that can
-/// be compared and are not in doubt, and null in all other rows.
+/// (source, position, id, text, doc, reason), [`supposed`] -> the columns of [`super::shingles::measured`] without the shingles
+/// that are supposed to be frequent; and those of [`Tally`], with which other rows follow. `compared` is true for documents that
+/// can be compared and are not in doubt, and null in all other rows.
 pub(crate) fn measured(
     documents: DataFrame,
     shingle: &Shingle,
@@ -104,8 +105,8 @@ pub(crate) fn shown(tallies: DataFrame) -> Result<DataFrame> {
     Ok(of_all.aggregate(vec![], sums)?)
 }
 
-/// [`Tally`]'s rows, [`supposed`] -> (shingle, documents, missed, doc: UInt64, frequent: Boolean), one row for each shingle that was
-/// counted. `missed` and `doc` are null for one that is not supposed, and so is `frequent` if it is not.
+/// [`Tally`]'s rows, [`supposed`] -> (shingle, documents, missed, doc: UInt64, frequent: Boolean), one row for each shingle that
+/// was counted. `missed` and `doc` are null for one that is not supposed, and so is `frequent` if it is not.
 fn counted(tallies: DataFrame, supposed: DataFrame) -> Result<DataFrame> {
     let counted = tallies.filter(col("shingle").is_not_null())?.aggregate(
         vec![col("shingle")],

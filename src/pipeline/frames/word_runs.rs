@@ -1,7 +1,7 @@
 //! word_runs: the runs of words that repeat inside documents.
 //!
-//! Every window of as many words as a passage must have holds a fingerprint. Only windows around a fingerprint that occurs twice are
-//! hashed whole, and only those with a hash that occurs twice are repeated.
+//! Every window of as many words as a passage must have holds a fingerprint. Only windows around a fingerprint that occurs twice
+//! are hashed whole, and only those with a hash that occurs twice are repeated.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -44,8 +44,9 @@ pub(crate) fn hits(fingerprints: Rows) -> Result<DataFrame> {
     Ok(repeated.select(vec![col("doc"), col("fingerprint")])?.distinct()?)
 }
 
-/// (doc, text, ..), (doc, fingerprint) of [`hits`] -> (doc, hash_0, hash_1, at, char_start, of_reference: UInt64), one row for each window
-/// of `length` words around a hit; `of_reference` is 1 if `of_reference` says that the texts are those of reference documents.
+/// (doc, text, ..), (doc, fingerprint) of [`hits`] -> (doc, hash_0, hash_1, at, char_start, of_reference: UInt64), one row for
+/// each window of `length` words around a hit; `of_reference` is 1 if `of_reference` says that the texts are those of reference
+/// documents.
 pub(crate) fn windows(
     texts: DataFrame,
     hits: DataFrame,
@@ -60,9 +61,10 @@ pub(crate) fn windows(
     Ok(windows.with_column("of_reference", lit(u64::from(of_reference)))?)
 }
 
-/// The rows (doc, hash_0, hash_1, at, char_start, ..) of [`windows`], the documents of [`super::spans::in_turn`] -> (doc, at, is_first,
-/// occurrences, reference_documents, kept_doc, kept_char_start: UInt64) of the windows of new documents that are repeated: `is_first` is
-/// 1 for the first occurrence, in the order of documents and then in the text, and `kept_doc` and `kept_char_start` say where that is.
+/// The rows (doc, hash_0, hash_1, at, char_start, ..) of [`windows`], the documents of [`super::spans::in_turn`] -> (doc, at,
+/// is_first, occurrences, reference_documents, kept_doc, kept_char_start: UInt64) of the windows of new documents that are
+/// repeated: `is_first` is 1 for the first occurrence, in the order of documents and then in the text, and `kept_doc` and
+/// `kept_char_start` say where that is.
 pub(crate) fn ranked(windows: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let windows = with_order(windows.repeated(HASH)?, documents, &[], order)?;
     let columns = ["doc", "at", "occurrences", "reference_documents", "reference"];

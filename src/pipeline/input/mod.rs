@@ -72,14 +72,15 @@ impl Input {
                 let e_tag = Some(reused.stored.manifest().fingerprint.clone());
                 vec![InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }]
             }
-            Input::Merge(chain) => Origin::known_inputs(&chain.record()),
+            Input::Merge(chain) => Origin::reference_inputs(&chain.record()),
         };
-        inputs.extend(Origin::known_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
+        inputs
+            .extend(Origin::reference_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
         fingerprint(job, &inputs)
     }
 
-    /// The fingerprint of `job`, if it is that of `finished`: also where files of the source were written again with the contents that
-    /// the run of `finished` read. `None` if a file has other contents.
+    /// The fingerprint of `job`, if it is that of `finished`: also where files of the source were written again with the contents
+    /// that the run of `finished` read. `None` if a file has other contents.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -94,7 +95,7 @@ impl Input {
         let as_read = AsRead::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
         let record = reference.map(|reference| reference.record_as_read(job, finished));
-        inputs.extend(Origin::known_inputs(&record.unwrap_or_default()));
+        inputs.extend(Origin::reference_inputs(&record.unwrap_or_default()));
         let fingerprint = fingerprint(job, &inputs);
         // Contents are read only if nothing else differs.
         if fingerprint != finished.fingerprint
@@ -197,8 +198,8 @@ impl Input {
         }
     }
 
-    /// The table of the shingles that did not count in an output that is used again, or in those that are merged; `None` if texts are
-    /// read.
+    /// The table of the shingles that did not count in an output that is used again, or in those that are merged; `None` if texts
+    /// are read.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         match self {
             Input::Reuse(reused) => reused.stored.frequent_shingles(),

@@ -9,7 +9,7 @@ use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
 use crate::job::{ClusterMethod, Job, NewPairs};
 use crate::output::counts::Counts;
-use crate::output::manifest::{KnownOutput, Origin, Run};
+use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::frames::{self, merged, reference};
 use crate::pipeline::numbers::utf8;
@@ -89,8 +89,8 @@ impl Chain {
     }
 
     /// The record of them in a manifest.
-    pub(crate) fn record(&self) -> Vec<KnownOutput> {
-        let record = |stored: &Stored| KnownOutput {
+    pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
+        let record = |stored: &Stored| ReferenceOutput {
             output: stored.layout().shown().to_owned(),
             fingerprint: stored.manifest().fingerprint.clone(),
             merged: stored.manifest().merged.clone(),
@@ -258,8 +258,8 @@ impl Chain {
         self.every(Table::Pairs, &merged::pairs())
     }
 
-    /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
-    /// copies, and `new` has these columns of the documents that replace others now.
+    /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which
+    /// documents are copies, and `new` has these columns of the documents that replace others now.
     pub(crate) fn pairs_of_groups(
         &self,
         columns: &[Expr],

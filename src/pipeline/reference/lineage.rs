@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::{Error, Result};
 use crate::job::NewPairs;
 use crate::output::Stored;
-use crate::output::manifest::{KnownOutput, Run};
+use crate::output::manifest::{ReferenceOutput, Run};
 
 /// Checks that every output comes after those that it was made against, since its clusters have documents of those, and
-/// that no run's documents come twice. `named_by` is the setting that names the outputs.
+/// that no run's documents are repeated. `named_by` is the setting that names the outputs.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
@@ -20,12 +20,14 @@ pub(crate) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for stored in outputs {
         let (manifest, shown) = (stored.manifest(), stored.layout().shown());
-        let is_named = |known: &&KnownOutput| {
-            let merged = &known.merged;
-            named.contains_key(known.fingerprint.as_str())
+        let is_named = |output: &&ReferenceOutput| {
+            let merged = &output.merged;
+            named.contains_key(output.fingerprint.as_str())
                 || (!merged.is_empty() && merged.iter().all(|run| named.contains_key(run.as_str())))
         };
-        if let Some(KnownOutput { output, .. }) = manifest.known.iter().find(|known| !is_named(known)) {
+        if let Some(ReferenceOutput { output, .. }) =
+            manifest.reference_outputs.iter().find(|output| !is_named(output))
+        {
             return Err(Error::job(match named.values().any(|name| name == output) {
                 true => format!(
                     "{shown} was made by a run against {output}, which holds another result now: run the job of {shown} again"
@@ -55,11 +57,12 @@ pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
     for (at, later) in outputs.iter().enumerate() {
         let shown = later.layout().shown();
         if later.job().new_pairs() == Some(NewPairs::WithReference) {
-            let known: Vec<&str> = later.manifest().known.iter().map(|known| known.output.as_str()).collect();
+            let outputs: Vec<&str> =
+                later.manifest().reference_outputs.iter().map(|of| of.output.as_str()).collect();
             return Err(Error::job(format!(
                 "{shown} was made against {} with against.pairs = \"new-old\", so its own documents were not compared with each other \
                  and their pairs are missing: run its job again with \"new-old+new-new\"",
-                known.join(", ")
+                outputs.join(", ")
             )));
         }
         let seen = Seen::by(later.manifest());
@@ -79,8 +82,8 @@ pub(crate) struct Seen<'a>(BTreeSet<&'a str>);
 
 impl<'a> Seen<'a> {
     pub(crate) fn by(run: &'a Run) -> Self {
-        let of_one = |known: &'a KnownOutput| std::iter::once(&known.fingerprint).chain(&known.merged);
-        Self(run.known.iter().flat_map(of_one).map(String::as_str).collect())
+        let of_one = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);
+        Self(run.reference_outputs.iter().flat_map(of_one).map(String::as_str).collect())
     }
 
     /// Whether the run was made against `other`, or against all that `other` was merged from.

@@ -13,7 +13,7 @@ use datafusion::prelude::{DataFrame, Expr, SessionContext, lit};
 use crate::error::Result;
 use crate::job::{InputFile, Job, Reference};
 use crate::output::Layout;
-use crate::output::manifest::{KnownOutput, Run as Manifest};
+use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::pipeline::frames;
 use crate::pipeline::frames::cluster_id::ClusterId;
 use crate::pipeline::frames::keep::BEFORE;
@@ -70,15 +70,16 @@ impl ReferenceDocuments {
     }
 
     /// The record of them in a manifest.
-    pub(crate) fn record(&self) -> Vec<KnownOutput> {
+    pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         match self {
             Self::Outputs(outputs) => outputs.chain.record(),
             Self::Source(source) => vec![source.record()],
         }
     }
 
-    /// As [`Self::record`], if the files of a second source that were written again have the contents that the run of `finished` read.
-    pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Vec<KnownOutput> {
+    /// As [`Self::record`], if the files of a second source that were written again have the contents that the run of `finished`
+    /// read.
+    pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Vec<ReferenceOutput> {
         match self {
             Self::Outputs(_) => self.record(),
             Self::Source(source) => vec![source.record_as_read(job, finished)],
@@ -133,8 +134,8 @@ impl ReferenceDocuments {
         }
     }
 
-    /// All documents that can be compared, without those that this run replaces, and the `before` of new ones: as [`Self::clustered`],
-    /// without hashes for those of a second source.
+    /// All documents that can be compared, without those that this run replaces, and the `before` of new ones: as
+    /// [`Self::clustered`], without hashes for those of a second source.
     pub(crate) fn in_order(&self, run: &RunTables<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
             Self::Outputs(_) => self.clustered(run, like),

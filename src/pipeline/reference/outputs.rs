@@ -65,7 +65,7 @@ impl ReferenceOutputs {
             let (shown, there) = (stored.layout().shown(), &stored.manifest().source);
             if there.id != types.id {
                 return Err(Error::job(format!(
-                    "ids are of type {:?} in {shown} and of type {:?} in the source: give source.id a column of the same type",
+                    "ids are {} in {shown} and {} in the source: give source.id a column of the same type",
                     there.id, types.id
                 )));
             }

@@ -7,7 +7,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, InputFile, Job, fingerprint};
 use crate::output::Layout;
-use crate::output::manifest::{KnownOutput, Run as Manifest};
+use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::pipeline::frames;
 use crate::pipeline::numbers::{first_ids, keys_of};
 use crate::pipeline::overlap;
@@ -57,21 +57,20 @@ impl SecondSource {
             return Ok(());
         }
         Err(Error::job(format!(
-            "ids are of type {:?} in against.source and of type {:?} in the source: give source.id and against.source.id columns of \
-             the same type",
+            "ids are {} in against.source and {} in the source: give source.id and against.source.id columns of the same type",
             self.types.id, types.id
         )))
     }
 
-    pub(crate) fn record(&self) -> KnownOutput {
+    pub(crate) fn record(&self) -> ReferenceOutput {
         let (output, fingerprint) = (self.source.urls.join(", "), self.fingerprint.clone());
-        KnownOutput { output, fingerprint, merged: Vec::new() }
+        ReferenceOutput { output, fingerprint, merged: Vec::new() }
     }
 
     /// See [`ReferenceDocuments::record_as_read`](super::ReferenceDocuments::record_as_read).
-    pub(super) fn record_as_read(&self, job: &Job, finished: &Manifest) -> KnownOutput {
+    pub(super) fn record_as_read(&self, job: &Job, finished: &Manifest) -> ReferenceOutput {
         let inputs = AsRead::new(&self.listed, &finished.inputs).inputs;
-        KnownOutput {
+        ReferenceOutput {
             fingerprint: fingerprint(&job.of_second_source(&self.source), &inputs),
             ..self.record()
         }

@@ -35,8 +35,8 @@ pub(crate) async fn reference_texts(
     }))
 }
 
-/// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group): its documents, with their groups if the source carries
-/// the column `group`.
+/// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group): its documents, with their groups if the source
+/// carries the column `group`.
 pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) -> Result<DataFrame> {
     let at = source.columns.iter().position(|column| Some(column.as_str()) == group);
     let mut columns: Vec<Expr> =

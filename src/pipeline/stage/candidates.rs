@@ -31,7 +31,7 @@ use crate::pipeline::verify::signatures_first;
 /// and a bucket of one document is dropped before any pair is made. The pairs of hot buckets, whose number is
 /// quadratic, are not made: the similar ones are found by [`crate::pipeline::frames::prefix`].
 ///
-/// Two of the reference documents `known` (doc, ..) are never a pair.
+/// Two of the reference documents `reference` (doc, ..) are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -39,12 +39,12 @@ pub fn candidates(
     keys: DataFrame,
     copies: DataFrame,
     hot: u64,
-    known: Option<DataFrame>,
+    reference: Option<DataFrame>,
 ) -> Result<DataFrame> {
     let mut rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, copies)?;
     let mut columns = vec![col("buckets").alias("bucket"), col("doc")];
-    if let Some(known) = known {
-        rows = mark(rows, known)?;
+    if let Some(reference) = reference {
+        rows = mark(rows, reference)?;
         columns.push(col("reference"));
     }
     let rows = rows.unnest_columns(&["buckets"])?.select(columns)?;
@@ -69,11 +69,11 @@ async fn by_buckets(cx: &StageContext<'_>) -> Result<()> {
     let lsh = &cx.job.lsh;
     let buckets = vec![col("doc"), col("buckets")];
     let mut keys = cx.table(WorkTable::KEYS)?.select(buckets.clone())?;
-    if let Some(known) = cx.reference_documents()? {
-        keys = keys.union(frames::bands::bands(known, lsh)?.select(buckets)?)?;
+    if let Some(reference) = cx.reference_documents()? {
+        keys = keys.union(frames::bands::bands(reference, lsh)?.select(buckets)?)?;
     }
-    let (copies, known) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
-    let frame = by_group::compared(cx, candidates(keys, copies, lsh.hot_bucket, known)?)?;
+    let (copies, reference) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
+    let frame = by_group::compared(cx, candidates(keys, copies, lsh.hot_bucket, reference)?)?;
     let documents = cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE);
     cx.run(&Candidates, documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]).await?;
     if cx.rows(WorkTable::HOT) > 0 {

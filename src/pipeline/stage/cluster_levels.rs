@@ -18,9 +18,9 @@ use crate::clusters::Division;
 use crate::job::{Clusters, Measure};
 use crate::pipeline::frames::cluster_id::ClusterId;
 
-/// (id, set, root, rank, reference) of documents, (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id, size,
-/// representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for each document
-/// of such a pair.
+/// (id, set, root, rank, reference) of documents, (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id,
+/// size, representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for
+/// each document of such a pair.
 ///
 /// `copies_are_pairs` says by `reference` whether documents with the same shingles are pairs.
 ///

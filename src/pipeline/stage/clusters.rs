@@ -18,8 +18,8 @@ use super::represented::copies_are_pairs;
 use crate::job::ClusterMethod;
 use crate::pipeline::frames::cluster_id::ClusterId;
 
-/// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies -> (id, cluster_id,
-/// size, representative, jaccard_to_representative, weakest_link, reference).
+/// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies ->
+/// (id, cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).
 ///
 /// Documents of a component that have the same representative are a cluster. With [`ClusterMethod::Representative`],
 /// documents that are not a pair with their representative represent themselves: if copies are not pairs
@@ -71,7 +71,10 @@ pub fn clusters(
     let rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(columns)?;
     let mut found = vec![min(col("id")).alias("least"), count(lit(1)).alias("documents")];
     if kept.is_some() {
-        found.extend([min(col("kept")).alias("least_kept"), bool_and(col("reference")).alias("only_known")]);
+        found.extend([
+            min(col("kept")).alias("least_kept"),
+            bool_and(col("reference")).alias("only_reference"),
+        ]);
     }
     // The aggregation holds one row for each cluster: it does not sort.
     let of_cluster = vec![col("root").alias("cluster_root"), col("of").alias("cluster_of")];
@@ -82,7 +85,7 @@ pub fn clusters(
         None => (clusters, col("least"), JoinType::Right),
         Some(_) => {
             let id = coalesce(vec![col("least_kept"), col("least")]);
-            (clusters.filter(!col("only_known"))?, id, JoinType::Inner)
+            (clusters.filter(!col("only_reference"))?, id, JoinType::Inner)
         }
     };
     let keys = (&["cluster_root", "cluster_of"], &["root", "of"]);

@@ -1,4 +1,5 @@
-//! components: the documents that are connected by scores: by union-find while that fits in memory, else by rounds of [`super::stars`].
+//! components: the documents that are connected by scores: by union-find while that fits in memory, else by rounds of
+//! [`super::stars`].
 
 use datafusion::prelude::{DataFrame, col};
 

@@ -7,7 +7,7 @@ use super::interface::{
     AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
 };
 use crate::job::{DuplicateIds, SameId};
-use crate::pipeline::frames::duplicates::{both, duplicates, of_known, reject};
+use crate::pipeline::frames::duplicates::{both, duplicates, of_reference, reject};
 
 /// The documents without those whose id an earlier or a reference document has, if the job rejects those.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
@@ -48,17 +48,17 @@ impl Stage for Duplicates {
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let (job, documents) = (cx.job, cx.documents.clone());
-            let known = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
-            let of_known = match known {
-                Some(known) => Some(of_known(documents.clone(), known.names()?)?),
+            let reference = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
+            let of_reference = match reference {
+                Some(reference) => Some(of_reference(documents.clone(), reference.names()?)?),
                 None => None,
             };
             let repeated = match job.source.duplicate_ids {
                 DuplicateIds::Reject => Some(duplicates(documents, &job.shingle)?),
                 DuplicateIds::Error => None,
             };
-            let frame = match (repeated, of_known) {
-                (Some(repeated), Some(of_known)) => both(of_known, repeated)?,
+            let frame = match (repeated, of_reference) {
+                (Some(repeated), Some(of_reference)) => both(of_reference, repeated)?,
                 (Some(frame), None) | (None, Some(frame)) => frame,
                 (None, None) => return Err(Error::bug("there is nothing to look for in ids")),
             };

@@ -11,9 +11,9 @@ use super::sketches::{Sketches, with_buckets};
 use super::supposed::{is_sampled, is_supposed, is_wrong, supposed, supposition};
 use crate::output::write::Rows;
 
-/// Reads all texts, as [`Sketches`] does, without the shingles that are supposed to be frequent, and counts what shows whether they are.
-/// Documents with a shingle that is in doubt are left to [`Sketches`]. If a supposition was wrong, or the sample was too small for one, that
-/// stage reads all texts.
+/// Reads all texts, as [`Sketches`] does, without the shingles that are supposed to be frequent, and counts what shows whether
+/// they are. Documents with a shingle that is in doubt are left to [`Sketches`]. If a supposition was wrong, or the sample was
+/// too small for one, that stage reads all texts.
 pub(crate) struct FirstSketches;
 
 impl Writes for FirstSketches {

@@ -21,7 +21,8 @@ pub(crate) trait Stage: Writes {
         true
     }
 
-    /// Whether a run that resumes calls [`Self::run`] although an earlier attempt wrote the tables: for what it checks or runs besides.
+    /// Whether a run that resumes calls [`Self::run`] although an earlier attempt wrote the tables: for what it checks or runs
+    /// besides.
     fn runs_again(&self) -> bool {
         false
     }

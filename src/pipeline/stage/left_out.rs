@@ -77,7 +77,8 @@ struct LeftOut {
     by_limit: u64,
 }
 
-/// Adds what is left out of the sources to the counts of a run; where the documents of other outputs are taken, what their runs left out.
+/// Adds what is left out of the sources to the counts of a run; where the documents of other outputs are taken, what their runs
+/// left out.
 ///
 /// # Errors
 /// When the table cannot be read.

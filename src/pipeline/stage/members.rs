@@ -14,9 +14,9 @@ use crate::pipeline::frames::copies::{Rules, in_pairs};
 use crate::pipeline::frames::scores::needed;
 use crate::pipeline::tables::{id_column, numbers};
 
-/// (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) -> (id, doc,
-/// shingle_count, rep: UInt64, size: UInt64, reference: Boolean, group: Utf8), one row per document of such a group, and one per
-/// document without copies that has a score. The latter is its own representative, in a group of size 1.
+/// (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) ->
+/// (id, doc, shingle_count, rep: UInt64, size: UInt64, reference: Boolean, group: Utf8), one row per document of such a group,
+/// and one per document without copies that has a score. The latter is its own representative, in a group of size 1.
 pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let copies = copies.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;

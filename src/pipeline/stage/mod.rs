@@ -1,5 +1,5 @@
-//! The stages of a run, one a file: each has its name, its description, the tables that it writes with their columns,
-//! and the frames that make their rows. If a function from frames to frames does not say more, it fails only where a frame lacks its
+//! The stages of a run, one per file: each has its name, its description, the tables that it writes with their columns, and the
+//! frames that make their rows. If a function from frames to frames does not say more, it fails only where a frame lacks its
 //! columns.
 //!
 //! `Stages::of` lists those of a job: `check` prints the list, a run walks through it, and progress counts it. Some

@@ -24,7 +24,7 @@ pub(super) async fn by_prefixes(
     let dense = job.output.most_expanded().filter(|_| is_plain);
     if dense.is_none() {
         // Nothing bounds the number of pairs.
-        let (of, count, known) = match others {
+        let (of, count, reference) = match others {
             Some(_) => {
                 let keys = cx.table(WorkTable::HOT)?.select(vec![col("a").alias("needed")])?;
                 let count = cx.rows(WorkTable::HOT);
@@ -32,11 +32,11 @@ pub(super) async fn by_prefixes(
             }
             None => (None, cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE)),
         };
-        pair_limit::check_pairs(cx, of, pair_limit::with_new(count, known)).await?;
+        pair_limit::check_pairs(cx, of, pair_limit::with_new(count, reference)).await?;
     }
     let (documents, join) = (cx.documents_to_join()?, cx.join().await?);
-    let (frequencies, known) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
-    let frame = frames::prefix::candidates(documents, frequencies, join, dense, known)?;
+    let (frequencies, reference) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
+    let frame = frames::prefix::candidates(documents, frequencies, join, dense, reference)?;
     let mut frame = by_group::compared(cx, frame)?;
     if let Some(others) = others {
         frame = frame.union(cx.table(others)?)?.distinct()?;

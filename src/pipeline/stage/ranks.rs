@@ -20,9 +20,9 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::tables::{id_column, numbers};
 
-/// (id, doc, shingle_count, rep, reference, ..), (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64, reference), one row per
-/// document: the representative of its shingle set, the root of its component, and its place there in the order of preferences,
-/// counted from 1.
+/// (id, doc, shingle_count, rep, reference, ..), (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64, reference),
+/// one row per document: the representative of its shingle set, the root of its component, and its place there in the order of
+/// preferences, counted from 1.
 ///
 /// `components` has the root of each shingle set with a score. One without a score is a component by itself.
 ///

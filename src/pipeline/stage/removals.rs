@@ -16,10 +16,10 @@ use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::tables::{numbers, position_columns};
 
-/// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a, shingles_b, ..)
-/// -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative has another
-/// one: `of_set`. `root` and `place` name the cluster, and `documents` counts the run's own documents that have the set. What the
-/// two share and have is null where they are not a pair.
+/// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a,
+/// shingles_b, ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose
+/// representative has another one: `of_set`. `root` and `place` name the cluster, and `documents` counts the run's own documents
+/// that have the set. What the two share and have is null where they are not a pair.
 pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let own = ranks
         .filter(!col("reference"))?
@@ -84,14 +84,15 @@ fn may_lose() -> Expr {
     col("documents").gt(lit(0_u64)).and(col("shared").is_null().or(col("shared").lt(col("shingles"))))
 }
 
-/// Whether what is lost with a set of [`with_lossy`] follows from its score: it is paired with its representative, and no other set of
-/// the cluster loses anything, so no shingle is lost twice.
+/// Whether what is lost with a set of [`with_lossy`] follows from its score: it is paired with its representative, and no other
+/// set of the cluster loses anything, so no shingle is lost twice.
 pub(super) fn loses_alone() -> Expr {
     may_lose().and(col("shared").is_not_null()).and(col("lossy").eq(lit(1_u64)))
 }
 
-/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count what is lost:
-/// those that their representatives may not contain, unless their scores say it, and these representatives. `doc` is a document that has the set.
+/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count what
+/// is lost: those that their representatives may not contain, unless their scores say it, and these representatives. `doc` is a
+/// document that has the set.
 pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
     let removals = removals.filter(may_lose().and(!loses_alone()))?;
     let role = when(col("shared").is_null(), lit(CHAINED)).otherwise(lit(PAIRED))?;
@@ -111,6 +112,9 @@ pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
     ])?;
     Ok(removed.union(kept)?)
 }
+
+/// Bytes of a shingle set: four joins, one above the other, hold its row at the same time.
+const BYTES_OF_SET: u64 = 160;
 
 /// Finds the shingle sets that removals take from the dataset.
 pub(crate) struct Removals;
@@ -151,7 +155,7 @@ impl Stage for Removals {
             if cx.reference.is_some() {
                 frame = frame.distinct()?;
             }
-            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + 2 * count * BYTES_OF_EDGE;
+            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
             cx.run(self, bytes, vec![with_lossy(frame)?]).await
         })
     }

@@ -20,8 +20,8 @@ use crate::operator::{self, Operator};
 use crate::pipeline::frames::copies::{Paired, Rules};
 use crate::pipeline::tables::numbers;
 
-/// (set, root, rank, reference, ..) of documents, (a, b, shared, shingles_a, shingles_b, ..) -> (set: UInt64, root: UInt64, rank: UInt64,
-/// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
+/// (set, root, rank, reference, ..) of documents, (a, b, shared, shingles_a, shingles_b, ..) -> (set: UInt64, root: UInt64, rank:
+/// UInt64, representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
 ///
 /// `representative` is the rank of the document that represents the documents of the group. `jaccard` and
 /// `weakest_link` are those of the documents that it represents besides itself: the similarity of the two, null if they
@@ -108,8 +108,8 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     }
 }
 
-/// The pairs of the shingle sets of components (a, b, shared, shingles_a, shingles_b, ..), also those of reference outputs, and how many
-/// there are at most. With reference documents, one may come in both directions.
+/// The pairs of the shingle sets of components (a, b, shared, shingles_a, shingles_b, ..), also those of reference outputs, and
+/// how many there are at most. With reference documents, one may come in both directions.
 pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
     let mut scores = cx.table(WorkTable::SCORES)?;
     let mut count = cx.rows(WorkTable::SCORES);

@@ -1,4 +1,5 @@
-//! run_fingerprints, run_fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than once.
+//! run_fingerprints, run_fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than
+//! once.
 
 use arrow::datatypes::Field;
 use datafusion::prelude::{DataFrame, col, lit};

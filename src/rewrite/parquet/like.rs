@@ -19,8 +19,8 @@ fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     })
 }
 
-/// The properties with which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom
-/// filters and order, those of its largest row group. `pairs` are the key-value metadata. Rows are not in the order of the leaf `edited`
+/// The properties with which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom filters
+/// and order, those of its largest row group. `pairs` are the key-value metadata. Rows are not in the order of the leaf `edited`
 /// any more, whose values change.
 pub(super) fn properties(
     metadata: &ParquetMetaData,

@@ -1,8 +1,8 @@
 //! Parquet: the kept rows, with every column unchanged except for the texts, without the spans that are cut.
 //!
-//! Rows are copied as physical values with their levels, leaf by leaf of the schema (`leaves`) and row group by row group (`groups`),
-//! under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Added columns are
-//! further leaves (`added`, `pairs`), and spans are cut out of the texts of one leaf (`text_leaf`).
+//! Rows are copied as physical values with their levels, leaf by leaf of the schema (`leaves`) and row group by row group
+//! (`groups`), under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Added
+//! columns are further leaves (`added`, `pairs`), and spans are cut out of the texts of one leaf (`text_leaf`).
 
 mod added;
 mod batch;

@@ -21,8 +21,8 @@ use crate::source::columns::{Values, value};
 /// condition asks is null, so that its row does not meet it; a text that is compared with a number is read as a number.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where its functions and operators do not fit the types of the columns, or it is neither true
-/// nor false.
+/// [`Kind::Job`](crate::error::Kind::Job) where its functions and operators do not fit the types of the columns, or it is neither
+/// true nor false.
 pub(super) fn expression(
     ctx: &SessionContext,
     condition: &Condition,

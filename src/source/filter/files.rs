@@ -12,8 +12,8 @@ use crate::job::Source;
 use crate::source::columns::{Values, column, partition_name};
 use crate::source::file::SourceFile;
 
-/// Those of `files` whose partition columns `names` meet what the condition of the source demands of these; but the first one, which
-/// tells the columns, if none does.
+/// Those of `files` whose partition columns `names` meet what the condition of the source demands of these; but the first one,
+/// which tells the columns, if none does.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where the condition does not fit the columns.

@@ -1,7 +1,7 @@
 //! `source.where` and `source.limit`: which rows of a source are documents.
 //!
-//! `condition` makes an expression of the SQL, `sample` chooses documents by a hash of their places, and `files` leaves out files by the
-//! values in their paths.
+//! `condition` makes an expression of the SQL, `sample` chooses documents by a hash of their places, and `files` leaves out files
+//! by the values in their paths.
 
 mod condition;
 mod files;
@@ -23,8 +23,8 @@ pub(super) use self::sample::{KnownRows, of_known_rows};
 /// The rows of `rows` that are documents.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where the condition does not fit the columns. When the rows cannot be read, if the limit is a
-/// number: they are read once to find which documents it takes.
+/// [`Kind::Job`](crate::error::Kind::Job) where the condition does not fit the columns. When the rows cannot be read, if the
+/// limit is a number: they are read once to find which documents it takes.
 pub(super) async fn documents(
     ctx: &SessionContext,
     source: &Source,

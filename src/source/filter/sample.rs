@@ -1,7 +1,7 @@
 //! A random sample of the documents of a source.
 //!
-//! Each document has a rank, a hash of the seed, the name of its file below the URL, and its place there. A sample has the documents
-//! of the least ranks, so that it depends neither on threads nor on the order in which files are read.
+//! Each document has a rank, a hash of the seed, the name of its file below the URL, and its place there. A sample has the
+//! documents of the least ranks, so that it depends neither on threads nor on the order in which files are read.
 
 use arrow::datatypes::DataType;
 use datafusion::common::cast::as_uint64_array;

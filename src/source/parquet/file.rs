@@ -76,8 +76,8 @@ impl ParquetFile {
         bytes.context(|| format!("reading {} failed", self.path()))
     }
 
-    /// The CRC-32 of the columns `names` and of the footer, in the order of their bytes, if these are so many `bytes`; of the footer
-    /// alone, if these are. `None` for another number of bytes.
+    /// The CRC-32 of the columns `names` and of the footer, in the order of their bytes, if these are so many `bytes`; of the
+    /// footer alone, if these are. `None` for another number of bytes.
     ///
     /// # Errors
     /// As [`Self::bytes`].

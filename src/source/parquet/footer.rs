@@ -236,7 +236,8 @@ pub(super) struct Readers {
     checksums: Option<FilesToCheck>,
 }
 
-/// The files whose bytes get checksums, by their places in the store: their paths in tables, and what they were when they were listed.
+/// The files whose bytes get checksums, by their places in the store: their paths in tables, and what they were when they were
+/// listed.
 #[derive(Debug, Clone)]
 pub(super) struct FilesToCheck {
     pub files: Arc<HashMap<Path, (Arc<str>, Pin)>>,

@@ -23,10 +23,10 @@ use crate::source::pin::Pins;
 
 /// Turns the scan's chunk column into `source`, `name`, `position` and the partition columns.
 ///
-/// Input: columns, then [`CHUNK_COLUMN`] (UInt32), an index into `chunks`. Output: the columns as `value_0`, `value_1`, ...,
-/// then `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the order of rows stay: the rows are numbered
-/// by counting, so nothing below this node may split a chunk, filter it or mix it with others. This node therefore accepts no
-/// filter and no limit, and requires no other partitioning.
+/// Input: columns, then [`CHUNK_COLUMN`] (UInt32), an index into `chunks`. Output: the columns as `value_0`, `value_1`, ..., then
+/// `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the order of rows stay:
+/// the rows are numbered by counting, so nothing below this node may split a chunk, filter it or mix it with others. This node
+/// therefore accepts no filter and no limit, and requires no other partitioning.
 #[derive(Debug, Clone)]
 pub(crate) struct NumberRows {
     /// The chunks that the chunk column names by index.

@@ -53,8 +53,8 @@ pub(crate) struct WantedRows {
     pub file_rows: u64,
 }
 
-/// Gaps of fewer rows between wanted ones are read with them. The reader of Parquet decodes such gaps in any case, and each run of rows
-/// takes memory for as long as the plan is there: without this, 32 bytes for each wanted row.
+/// Gaps of fewer rows between wanted ones are read with them. The reader of Parquet decodes such gaps in any case, and each run
+/// of rows takes memory for as long as the plan is there: without this, 32 bytes for each wanted row.
 const READ_GAP: u64 = 32;
 
 impl WantedRows {

@@ -146,7 +146,8 @@ impl FileTable {
 /// `input`; where it is a scan of Parquet files, one that reads the files as they were listed, checks their footers, and skips
 /// unwanted rows.
 ///
-/// The bytes that are read of files whose rows are all read are added to `checksums`, if there are any. Other scans take their stores from the context in which they run, to which [`NumberRows`] adds the same pins.
+/// The bytes that are read of files whose rows are all read are added to `checksums`, if there are any. Other scans take their
+/// stores from the context in which they run, to which [`NumberRows`] adds the same pins.
 ///
 /// # Errors
 /// Where there is no store for the scan's URL.

@@ -11,8 +11,8 @@ use crate::kernel::text::without_spans::without_spans;
 /// Bytes of a field that are taken from the reader at once.
 const OUTPUT_BYTES: usize = 8 * 1024;
 
-/// Appends a record without `spans` of the value of its field number `field`. A field in quotes stays in quotes, and all other bytes
-/// stay as they are. `None` if the record has no such field, or the field not these spans.
+/// Appends a record without `spans` of the value of its field number `field`. A field in quotes stays in quotes, and all other
+/// bytes stay as they are. `None` if the record has no such field, or the field not these spans.
 pub(super) fn cut_field(
     csv: job::Csv,
     record: &[u8],

@@ -191,7 +191,7 @@ fn fields<'a>(text: &'a str, nodes: &[Node], found: &mut [Option<&'a RawValue>])
 /// Why the text is not a usable object.
 fn reason(text: &str, error: &serde_json::Error) -> String {
     if error.is_data() && text.trim_ascii_start().starts_with('{') {
-        // One of our own: a field that comes twice.
+        // An error of this program: a repeated field.
         return library_errors::json_without_place(&error.to_string()).to_owned();
     }
     if error.is_data() {

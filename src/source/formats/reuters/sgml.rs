@@ -1,8 +1,8 @@
 //! Reuters-21578's SGML: bytes -> stories, as they come.
 //!
-//! The collection's files are sequences of `<REUTERS ...> ... </REUTERS>` elements in the layout that the collection's README (David
-//! D. Lewis, 1997, section VI) describes. This is a reader of that layout and not an SGML parser: there are no DTDs, no nested
-//! stories, and `<` in text is written `&lt;`.
+//! The collection's files are sequences of `<REUTERS ...> ... </REUTERS>` elements in the layout that the collection's README
+//! (David D. Lewis, 1997, section VI) describes. This is a reader of that layout and not an SGML parser: there are no DTDs, no
+//! nested stories, and `<` in text is written `&lt;`.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Runs whose candidates meet their sketches on a road that the test chooses: by what the planner knows about the machine.
+//! Runs whose candidates are joined with their sketches as the test chooses: by what the planner knows about the machine.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::manifest;
 
 /// The machine that the planner sees; the plans run in this process all the same.
 #[derive(Debug, Clone, Copy)]
-pub struct Roads {
+pub struct Machine {
     /// Bytes that a task may reserve: with few, no sketches are held whole.
     pub task_bytes: usize,
     /// Whether all tasks run in one process: else nothing that is written is read twice.
@@ -21,7 +21,7 @@ pub struct Roads {
     pub partitions: usize,
 }
 
-impl Hook for Roads {
+impl Hook for Machine {
     fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
         if bytes > 0 { self.partitions } else { engine.partitions(0) }
     }
@@ -36,11 +36,11 @@ impl Hook for Roads {
 }
 
 /// Runs a job with a planner that sees this machine.
-pub fn run_on(job: &Job, roads: Roads) -> Result<Outcome> {
-    run_around(job, OnExisting::Fail, roads).0
+pub fn run_on(job: &Job, machine: Machine) -> Result<Outcome> {
+    run_around(job, OnExisting::Fail, machine).0
 }
 
-/// The road that a stage of a finished run took, as its manifest says; `None` if there was no such stage, or it has none.
-pub fn road(output: &Path, stage: &str) -> Option<String> {
-    manifest(output).stages.into_iter().find(|taken| taken.name == stage).and_then(|taken| taken.road)
+/// The join of a stage of a finished run, as its manifest says; `None` if there was no such stage, or it has none.
+pub fn join_of(output: &Path, stage: &str) -> Option<String> {
+    manifest(output).stages.into_iter().find(|taken| taken.name == stage).and_then(|taken| taken.join)
 }

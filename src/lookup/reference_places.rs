@@ -65,12 +65,12 @@ impl Search {
     }
 }
 
-/// The first `most` places of a passage in the reference documents that the run compared, by id, and the number of all. `kept` has those
-/// where it stays, by id and first character. Reads all reference documents; holds a batch and the places.
+/// The first `most` places of a passage in the reference documents that the run compared, by id, and the number of all. `kept`
+/// has those where it stays, by id and first character. Reads all reference documents; holds a batch and the places.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if their sources are gone or have changed.
-pub(super) async fn known_places(
+pub(super) async fn reference_places(
     finished: &Finished,
     (id, words): (&str, u64),
     kept: &[(Id, u64)],
@@ -79,7 +79,7 @@ pub(super) async fn known_places(
     let mut search = Search::new(finished.job(), id, words as usize)?;
     let kind = finished.manifest().source.id;
     let (mut first, mut all) = (BTreeMap::new(), 0);
-    for texts in known_texts(finished).await? {
+    for texts in reference_texts(finished).await? {
         let columns = vec![id::column(kind), utf8("source"), utf8("text")];
         let mut rows = texts.filter(col("id").is_not_null())?.select(columns)?.execute_stream().await?;
         while let Some(batch) = rows.try_next().await? {
@@ -128,16 +128,16 @@ fn rows_of(places: Vec<(Id, String, u64, u64, bool)>, kind: IdType) -> Result<Re
 }
 
 /// The texts (id, source, text, ..) of the reference documents that the run compared, in several frames.
-async fn known_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
+async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
-        return Ok(vec![reread::known_source(finished).await?]);
+        return Ok(vec![reread::second_source(finished).await?]);
     }
     let keys = |documents: DataFrame| documents.select(vec![col("doc").alias("later_doc")]);
     let mut later = keys(finished.table(Table::Documents)?)?;
     let mut texts = Vec::new();
     // The last output first: documents that it replaced are still in the earlier ones.
-    for known in finished.manifest().known.iter().rev() {
-        let earlier = finished.known(known).await?;
+    for output in finished.manifest().reference_outputs.iter().rev() {
+        let earlier = finished.reference(output).await?;
         let documents = earlier.table(Table::Documents)?;
         let live =
             later.clone().join(documents.clone(), JoinType::RightAnti, &["later_doc"], &["doc"], None)?;

@@ -1,8 +1,7 @@
-//! The road: the way in which sketches are brought together with candidates. The one that moves the fewest bytes is
-//! chosen, by numbers that are known before.
+//! The join of sketches and candidates. The one that moves the fewest bytes is chosen, by numbers that are known before.
 
 use crate::engine::Engine;
-use crate::pipeline::frames::scores::{Road, homes, segments};
+use crate::pipeline::frames::scores::{SketchJoin, homes, segments};
 
 /// The share of a task's memory that sketches may take if they are held whole.
 const HELD_SHARE: f64 = 0.4;
@@ -29,32 +28,33 @@ pub(super) struct Load {
     pub(super) sketch: u64,
 }
 
-/// A road, and its estimated costs.
+/// A join, and its estimated costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Way {
-    pub(super) road: Road,
+pub(super) struct JoinCost {
+    pub(super) join: SketchJoin,
     /// The approximate bytes that are written or sent, and read again.
     pub(super) moved: f64,
     /// Bytes that go to partitions: see [`Engine::partitions`].
     pub(super) shuffled: u64,
 }
 
-/// The roads of `engine` for `load` in a plan of at least `least` partitions, the cheapest first.
-pub(super) fn ways(load: Load, engine: &dyn Engine, least: usize) -> Vec<Way> {
+/// The joins that `engine` can make for `load` in a plan of at least `least` partitions, the cheapest first.
+pub(super) fn joins(load: Load, engine: &dyn Engine, least: usize) -> Vec<JoinCost> {
     let partitions = |bytes| engine.partitions(bytes).max(least);
-    let mut ways = vec![at_homes(load, partitions, Road::Homes), at_homes(load, partitions, Road::Blocks)];
+    let mut joins =
+        vec![at_homes(load, partitions, SketchJoin::Homes), at_homes(load, partitions, SketchJoin::Blocks)];
     if engine.is_one_process() {
-        ways.push(by_segments(load, partitions));
+        joins.push(by_segments(load, partitions));
     }
     // If joins must not hold a side, nothing is held whole.
     let holds = engine.config().options().optimizer.hash_join_single_partition_threshold > 0;
     if holds && load.sketches() <= HELD_SHARE * engine.task_bytes() as f64 {
         let readers = if engine.is_one_process() { 0 } else { partitions(0) };
         let moved = if readers > 0 { load.sketches() * (1 + readers) as f64 } else { 0.0 };
-        ways.push(Way { road: Road::Held, moved, shuffled: 0 });
+        joins.push(JoinCost { join: SketchJoin::Held, moved, shuffled: 0 });
     }
-    ways.sort_by(|a, b| a.moved.total_cmp(&b.moved));
-    ways
+    joins.sort_by(|a, b| a.moved.total_cmp(&b.moved));
+    joins
 }
 
 impl Load {
@@ -76,23 +76,27 @@ fn places(each: f64, places: u64) -> f64 {
 }
 
 /// All sketches are written once. A partition reads them once for as many of its pairs as fit in memory.
-fn by_segments(load: Load, partitions: impl Fn(u64) -> usize) -> Way {
+fn by_segments(load: Load, partitions: impl Fn(u64) -> usize) -> JoinCost {
     let shuffled = load.sketches() as u64 / LARGER_SEGMENTS;
     let partitions = partitions(shuffled) as f64;
     let waiting = (load.sketches() / partitions).max(LEAST_WAITING);
     let passes = partitions * (load.pairs() / partitions / waiting).ceil().max(1.0);
-    Way { road: Road::Segments, moved: load.sketches() * (1.0 + passes) + 2.0 * load.pairs(), shuffled }
+    JoinCost {
+        join: SketchJoin::Segments,
+        moved: load.sketches() * (1.0 + passes) + 2.0 * load.pairs(),
+        shuffled,
+    }
 }
 
 /// A sketch is shuffled by its document, and once more for each home that needs it.
-fn at_homes(load: Load, partitions: impl Fn(u64) -> usize, road: Road) -> Way {
+fn at_homes(load: Load, partitions: impl Fn(u64) -> usize, join: SketchJoin) -> JoinCost {
     // A candidate needs at most two sketches.
     let most = 2.0 * load.candidates as f64;
     let bytes = |requests: f64| (requests * (load.sketch as f64 + BYTES_AT_HOME)) as u64;
     let partitions = partitions(bytes(most));
     let each = load.candidates as f64 / load.documents.max(1) as f64;
-    let places = match road {
-        Road::Blocks => places(2.0 * each, segments(partitions)),
+    let places = match join {
+        SketchJoin::Blocks => places(2.0 * each, segments(partitions)),
         // The lesser document is needed at its own home.
         _ => places(each, 1) + places(each, homes(partitions)),
     };
@@ -101,7 +105,7 @@ fn at_homes(load: Load, partitions: impl Fn(u64) -> usize, road: Road) -> Way {
         + requests * load.sketch as f64
         + most * BYTES_OF_REQUEST
         + load.candidates as f64 * BYTES_AT_HOME;
-    Way { road, moved: 2.0 * written, shuffled: bytes(requests) }
+    JoinCost { join, moved: 2.0 * written, shuffled: bytes(requests) }
 }
 
 #[cfg(test)]
@@ -112,21 +116,21 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The cheapest road with this memory and two threads, and the megabytes that it moves.
-    fn cheapest(memory: u64, documents: u64, each: f64, sketch: u64) -> (Road, u64) {
+    /// The cheapest join with this memory and two threads, and the megabytes that it moves.
+    fn cheapest(memory: u64, documents: u64, each: f64, sketch: u64) -> (SketchJoin, u64) {
         let settings = job::Engine { threads: 2, ..job::Engine::local(memory) };
         let engine = Local::new(session::session(&settings).unwrap());
         let load = Load { documents, candidates: (documents as f64 * each) as u64, sketch };
-        let ways = ways(load, &engine, 1);
-        assert!(ways.is_sorted_by(|a, b| a.moved <= b.moved));
-        (ways[0].road, (ways[0].moved / 1e6) as u64)
+        let joins = joins(load, &engine, 1);
+        assert!(joins.is_sorted_by(|a, b| a.moved <= b.moved));
+        (joins[0].join, (joins[0].moved / 1e6) as u64)
     }
 
     #[test]
     fn sketches_that_fit_are_held() {
         // Twenty thousand posts, each a candidate with 124 others.
-        assert_eq!(cheapest(4096 * MIB, 19_466, 124.0, 12_800), (Road::Held, 0));
-        assert_eq!(cheapest(512 * MIB, 50_000, 500.0, 2_200), (Road::Held, 0));
+        assert_eq!(cheapest(4096 * MIB, 19_466, 124.0, 12_800), (SketchJoin::Held, 0));
+        assert_eq!(cheapest(512 * MIB, 50_000, 500.0, 2_200), (SketchJoin::Held, 0));
     }
 
     #[test]
@@ -135,8 +139,8 @@ mod tests {
             [(512, 19_466, 124.0), (512, 200_000, 50.0), (512, 200_000, 500.0), (4096, 1_000_000, 50.0)]
         {
             let sketch = if documents < 20_000 { 12_800 } else { 2_200 };
-            let (road, moved) = cheapest(memory * MIB, documents, each, sketch);
-            assert_eq!(road, Road::Segments, "{documents} documents, {each} candidates, {memory} MiB");
+            let (join, moved) = cheapest(memory * MIB, documents, each, sketch);
+            assert_eq!(join, SketchJoin::Segments, "{documents} documents, {each} candidates, {memory} MiB");
             // With homes, nearly every sketch would be sent to all candidates that need it.
             let at_homes = documents as f64 * each.min(100.0) * sketch as f64 / 1e6;
             assert!((moved as f64) < at_homes, "{moved} megabytes instead of {at_homes}");
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn sketches_with_few_candidates_go_to_their_homes() {
-        assert_eq!(cheapest(512 * MIB, 600_000, 0.6, 2_200).0, Road::Homes);
-        assert_eq!(cheapest(4096 * MIB, 100_000_000, 1.5, 1_300).0, Road::Homes);
+        assert_eq!(cheapest(512 * MIB, 600_000, 0.6, 2_200).0, SketchJoin::Homes);
+        assert_eq!(cheapest(4096 * MIB, 100_000_000, 1.5, 1_300).0, SketchJoin::Homes);
     }
 }

@@ -1,4 +1,4 @@
-//! The roads on which sketches come to candidates: the rows are the same on each, and a run says which one it took.
+//! The joins of sketches and candidates: the rows are the same with each, and a run says which one it took.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::process::{Process, let_pass};
-use crate::support::roads::{Roads, road, run_on};
 use crate::support::rows::{assert_rows, rows};
+use crate::support::sketch_joins::{Machine, join_of, run_on};
 use crate::support::*;
 
 /// All pairs of 0.5 or more are candidates, and few others.
@@ -23,11 +23,11 @@ const MANY: [&str; 5] =
 const MANY_IN_ALL: [&str; 4] =
     ["minhash.permutations=100", "lsh.bands=100", "lsh.rows=1", "lsh.table_size=300000"];
 
-const ROOMY: Roads = Roads { task_bytes: usize::MAX, one_process: true, partitions: 5 };
-const NARROW: Roads = Roads { task_bytes: 2_000, ..ROOMY };
-const SPREAD: Roads = Roads { one_process: false, ..NARROW };
+const ROOMY: Machine = Machine { task_bytes: usize::MAX, one_process: true, partitions: 5 };
+const NARROW: Machine = Machine { task_bytes: 2_000, ..ROOMY };
+const SPREAD: Machine = Machine { one_process: false, ..NARROW };
 /// With so many partitions, reading all sketches in each costs more than sending some of them.
-const DIVIDED: Roads = Roads { partitions: 40, ..NARROW };
+const DIVIDED: Machine = Machine { partitions: 40, ..NARROW };
 
 struct Scene {
     folder: TempDir,
@@ -51,9 +51,9 @@ impl Scene {
         self.folder.path().join("in.parquet")
     }
 
-    fn run(&self, name: &str, roads: Roads, sets: &[&str]) -> PathBuf {
+    fn run(&self, name: &str, machine: Machine, sets: &[&str]) -> PathBuf {
         let output = self.folder.path().join(name);
-        run_on(&job(&self.input(), &output, sets), roads).unwrap();
+        run_on(&job(&self.input(), &output, sets), machine).unwrap();
         output
     }
 }
@@ -69,21 +69,21 @@ fn written(output: &Path, stage: &str) -> u64 {
 }
 
 #[test]
-fn every_road_finds_what_a_comparison_of_all_finds() {
+fn every_join_finds_what_a_comparison_of_all_finds() {
     let scene = Scene::new();
     let exact = exact_pairs(&scene.documents, 3, 0.5);
     assert!(exact.len() > 100, "{} pairs", exact.len());
     let mut first = None;
-    for (name, roads, sets, expected) in [
+    for (name, machine, sets, expected) in [
         ("held", ROOMY, &MANY[..], "held"),
         ("segments", NARROW, &MANY, "segments"),
         ("blocks", SPREAD, &MANY, "blocks"),
         ("held-by-few", ROOMY, &FEW, "held"),
         ("homes", DIVIDED, &FEW, "homes"),
-        ("homes-spread", Roads { one_process: false, ..DIVIDED }, &FEW, "homes"),
+        ("homes-spread", Machine { one_process: false, ..DIVIDED }, &FEW, "homes"),
     ] {
-        let output = scene.run(name, roads, sets);
-        assert_eq!(road(&output, "scores").as_deref(), Some(expected), "{name}");
+        let output = scene.run(name, machine, sets);
+        assert_eq!(join_of(&output, "scores").as_deref(), Some(expected), "{name}");
         let candidates = written(&output, "candidates");
         assert_eq!(candidates > 20 * 300, sets == MANY, "{name}: {candidates} candidates");
         assert_eq!(pairs(&output), exact, "{name}");
@@ -95,15 +95,15 @@ fn every_road_finds_what_a_comparison_of_all_finds() {
 }
 
 #[test]
-fn stored_shingles_come_on_every_road_too() {
+fn stored_shingles_are_joined_in_every_way_too() {
     let scene = Scene::new();
     let exact = exact_pairs(&scene.documents, 3, 0.5);
     let kept = [&MANY[..], &["output.keep=shingles"]].concat();
-    for (name, roads, expected) in
+    for (name, machine, expected) in
         [("held", ROOMY, "held"), ("segments", NARROW, "segments"), ("blocks", SPREAD, "blocks")]
     {
-        let output = scene.run(name, roads, &kept);
-        assert_eq!(road(&output, "scores").as_deref(), Some(expected), "{name}");
+        let output = scene.run(name, machine, &kept);
+        assert_eq!(join_of(&output, "scores").as_deref(), Some(expected), "{name}");
         assert_eq!(pairs(&output), exact, "{name}");
     }
 }
@@ -120,9 +120,9 @@ fn signatures_drop_candidates_before_shingles_travel() {
         assert!(manifest(&at_once).stages.iter().all(|stage| stage.name != "agreeing"), "{how}");
         let expected = pairs(&at_once);
         assert!(expected.len() > 100, "{how}: {} pairs", expected.len());
-        for (name, roads) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
-            let output = scene.run(&format!("{how}-{name}"), roads, &sets);
-            assert_eq!(road(&output, "agreeing").as_deref(), Some(name), "{how}");
+        for (name, machine) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
+            let output = scene.run(&format!("{how}-{name}"), machine, &sets);
+            assert_eq!(join_of(&output, "agreeing").as_deref(), Some(name), "{how}");
             let (before, after) = (written(&output, "candidates"), written(&output, "agreeing"));
             assert!(
                 before > 20 * 300 && after < before / 10,
@@ -139,20 +139,20 @@ fn signatures_drop_candidates_before_shingles_travel() {
 }
 
 #[test]
-fn a_run_says_which_road_it_takes() {
+fn a_run_says_which_join_it_takes() {
     let scene = Scene::new();
     let (file, record) = (scene.folder.path().join("job.toml"), scene.folder.path().join("record.json"));
     std::fs::write(&file, job_text(scene.input(), scene.folder.path().join("out"))).unwrap();
     let mut command = resemblance();
     let assert = command.arg("run").arg(&file).arg("-vv").arg("--record").arg(&record).assert().success();
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(said.contains("the road of sketches to candidates") && said.contains("road=Held"), "{said}");
+    assert!(said.contains("the join of sketches and candidates") && said.contains("join=Held"), "{said}");
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     let stages = record["manifest"]["stages"].as_array().unwrap();
-    let roads: Vec<_> =
-        stages.iter().filter_map(|stage| Some((&stage["name"], stage.get("road")?))).collect();
-    assert_eq!(roads.len(), 1, "{roads:?}");
-    assert_eq!((roads[0].0.as_str(), roads[0].1.as_str()), (Some("scores"), Some("held")));
+    let joins: Vec<_> =
+        stages.iter().filter_map(|stage| Some((&stage["name"], stage.get("join")?))).collect();
+    assert_eq!(joins.len(), 1, "{joins:?}");
+    assert_eq!((joins[0].0.as_str(), joins[0].1.as_str()), (Some("scores"), Some("held")));
 }
 
 /// Every pair of 0.5 or more, by counting the shingles that each two documents share.
@@ -175,7 +175,7 @@ fn counted(documents: &[(String, String)]) -> BTreeMap<(String, String), f64> {
 }
 
 /// A random corpus by a random method in little memory: the rows are those of a count, and the program holds no more than half
-/// as much again as its budget, or what it needs by itself. The roads that stages took.
+/// as much again as its budget, or what it needs by itself. The joins that stages took.
 fn trial(seed: u64) -> Vec<String> {
     const LEAST: u64 = 320 << 20;
     let mut random = Random(seed);
@@ -214,7 +214,7 @@ fn trial(seed: u64) -> Vec<String> {
     assert_eq!((found.len(), different), (expected.len(), 0), "{what}");
     let most = (memory << 20) * 3 / 2;
     assert!(peak <= most.max(LEAST), "{} MiB under {memory} MiB: {what}", peak >> 20);
-    manifest(&output).stages.into_iter().filter_map(|stage| stage.road).collect()
+    manifest(&output).stages.into_iter().filter_map(|stage| stage.join).collect()
 }
 
 #[test]
@@ -227,18 +227,18 @@ fn random_corpora_in_little_memory() {
 /// The same at length:
 ///
 /// ```sh
-/// RESEMBLANCE_CASES=100 cargo test --locked --test tests -- --ignored --nocapture roads::soak
+/// RESEMBLANCE_CASES=100 cargo test --locked --test tests -- --ignored --nocapture sketch_joins::soak
 /// ```
 #[test]
 #[ignore = "takes minutes"]
 fn soak_random_corpora_in_little_memory() {
     let mut taken = BTreeMap::new();
     for seed in seeds(100).map(|seed| seed + 1_000) {
-        for road in trial(seed) {
-            *taken.entry(road).or_insert(0) += 1;
+        for join in trial(seed) {
+            *taken.entry(join).or_insert(0) += 1;
         }
     }
-    eprintln!("roads: {taken:?}");
+    eprintln!("joins: {taken:?}");
     // Few cases may all be such that their sketches are held.
     assert!(seeds(100).count() < 100 || taken.contains_key("segments"), "{taken:?}");
 }
