@@ -77,6 +77,37 @@ fn modules_import_only_from_above() {
     assert!(wrong.is_empty(), "imports from below:\n{}", wrong.join("\n"));
 }
 
+/// The names of the types of a file, those of its tests left out.
+fn type_names(text: &str) -> Vec<String> {
+    let items = syn::parse_file(text).unwrap().items.into_iter();
+    items
+        .filter_map(|item| match item {
+            syn::Item::Struct(item) => Some(item.ident),
+            syn::Item::Enum(item) => Some(item.ident),
+            syn::Item::Trait(item) => Some(item.ident),
+            syn::Item::Type(item) => Some(item.ident),
+            _ => None,
+        })
+        .map(|name| name.to_string())
+        .collect()
+}
+
+#[test]
+fn a_type_shares_its_name_with_no_other_in_its_folder() {
+    let mut files = BTreeMap::new();
+    rust_files("src", &mut files);
+    let mut found: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for (path, text) in &files {
+        let folder = path.rsplit_once('/').unwrap().0;
+        for name in type_names(text) {
+            found.entry((folder.to_owned(), name)).or_default().push(path);
+        }
+    }
+    assert!(found.len() > 500, "the types of the sources were not found");
+    found.retain(|_, files| files.len() > 1);
+    assert!(found.is_empty(), "types with one name: {found:#?}");
+}
+
 #[test]
 fn files_import_one_another_in_no_new_circle() {
     let sources = sources();

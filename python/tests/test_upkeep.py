@@ -52,6 +52,55 @@ def test_apply_cuts_passages(tmp_path: Path) -> None:
         resemblance.apply(run, tmp_path / "other", passages="cut", min_words=7)
 
 
+def test_apply_drops_documents_that_the_cut_leaves_too_short(tmp_path: Path) -> None:
+    common = "This line is at the end of every page."
+    own = {
+        # The document with the most shingles keeps the line.
+        "long": " ".join(f"long{n}" for n in range(25)),
+        "plain": "Ten words of its own are more than it needs",
+        "plain copy": "Ten words of its own are more than it needs",
+        "short": "Only three words",
+    }
+    texts = {id: f"{text}\n{common}" for id, text in own.items()}
+    # Nothing is cut out of it, so it stays.
+    texts["whole"] = "These four words stay"
+    table = pyarrow.table({"id": list(texts), "text": list(texts.values())})
+    pyarrow.parquet.write_table(table, tmp_path / "pages.parquet")
+    run = resemblance.run(
+        {
+            "source": {"format": "parquet", "url": str(tmp_path / "pages.parquet"), "id": "id", "text": "text"},
+            "shingle": {"size": 2},
+            "passages": {"unit": "line"},
+            "score": {"threshold": 0.95},
+            "output": {"url": str(tmp_path / "out")},
+        },
+        progress=False,
+    )
+    gone = {row["id"] for row in run.clusters.to_arrow().to_pylist() if not row["representative"]}
+    (cut,) = {"plain", "plain copy"} - gone
+    # Three words are left of the short one.
+    counted = resemblance.apply(run, passages="drop", min_words=3, dry_run=True)
+    assert counted.passages == resemblance.RemovedSpans(2, 2, 18, 2 * len(common), 0)
+    applied = resemblance.apply(run, tmp_path / "to", passages="drop", min_words=4, progress=False)
+    assert (applied.read, applied.kept, applied.removed, applied.rejected) == (5, 3, 2, 0)
+    assert applied.passages == resemblance.RemovedSpans(1, 1, 9, len(common), 1)
+    kept = pyarrow.parquet.read_table(tmp_path / "to" / "pages.parquet").to_pydict()
+    assert dict(zip(kept["id"], kept["text"])) == {
+        "long": texts["long"],
+        cut: f"{own[cut]}\n",
+        "whole": texts["whole"],
+    }
+    removed = pyarrow.parquet.read_table(tmp_path / "to" / "_resemblance" / "removed").to_pylist()
+    reasons = {row["id"]: (row["reason"], row["kept_id"]) for row in removed}
+    assert reasons == {"short": ("too_short", None), gone.pop(): ("duplicate", cut)}
+    spans = pyarrow.parquet.read_table(tmp_path / "to" / "_resemblance" / "removed_spans").to_pylist()
+    (span,) = spans
+    assert (span["id"], span["kept_id"], span["words"]) == (cut, "long", 9)
+    assert texts[cut].encode()[span["byte_start"] : span["byte_end"]].decode() == common
+    again = resemblance.apply(run, tmp_path / "to", passages="drop", min_words=4, progress=False)
+    assert again.already_finished and again.passages == applied.passages
+
+
 def test_apply_adds_sizes(tmp_path: Path) -> None:
     texts = ["one two three four five"] * 3 + ["six seven eight nine ten"] * 2 + ["eleven twelve thirteen fourteen"]
     table = pyarrow.table({"id": [f"{n}" for n in range(6)], "text": texts, "shop": ["n", "s", "s", "n", None, "n"]})

@@ -1,10 +1,13 @@
 //! A result that is taken up where an attempt was killed.
 
+use std::cell::Cell;
 use std::process::Command;
+use std::time::Duration;
 
 use super::columns::parquet;
 use super::*;
-use crate::support::process::killed_at;
+use crate::support::process::{Process, killed_at, wait_for};
+use crate::support::s3::{Fault, S3};
 
 /// Files of the source: enough for several parts.
 const FILES: usize = 1_500;
@@ -164,23 +167,172 @@ fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
     let printed = applied.apply("to", &["--rejects", "separate"]);
     assert_eq!(printed["files_reused"], moments.last().unwrap() * PART);
 
-    let [expected, found] = ["undisturbed", "to"].map(|to| {
-        let manifest = result(&applied.path(to));
-        let mut bytes = files(&applied.path(to));
+    let expected = Same::of(&applied.path("undisturbed"));
+    assert!(expected.bytes.len() > FILES_OF_MANY_PARTS / 2);
+    assert!(expected.rows[0].len() > FILES_OF_MANY_PARTS / 10);
+    Same::of(&applied.path("to")).assert_is(&expected, "after ten kills");
+}
+
+/// What two results of the same application have in common.
+struct Same {
+    /// The files, except for those of tables.
+    bytes: BTreeMap<String, Vec<u8>>,
+    /// The lines of the tables `removed` and `removed_spans`, sorted: which task writes which rows is open, and so are the names of
+    /// files.
+    rows: [Vec<String>; 2],
+    manifest: [serde_json::Value; 5],
+}
+
+impl Same {
+    /// Those of the result in `to`, in which nothing else may be.
+    fn of(to: &Path) -> Self {
+        let manifest = result(to);
+        let mut bytes = files(to);
         bytes.remove("_resemblance/manifest.json").unwrap();
-        // Which task writes which rows of a table is open, and so are the names of its files: its rows are the same.
-        bytes.retain(|path, _| !path.starts_with("_resemblance/removed/"));
-        assert!(bytes.len() > FILES_OF_MANY_PARTS / 2);
-        let removed = manifest["removed"].as_array().unwrap().iter();
-        let tables = removed.map(|file| parquet(&applied.path(to).join(file["path"].as_str().unwrap())).0);
-        let text =
-            arrow::util::pretty::pretty_format_batches(&tables.collect::<Vec<_>>()).unwrap().to_string();
-        let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
-        rows.sort();
-        assert!(rows.len() > FILES_OF_MANY_PARTS / 10);
-        (bytes, rows, ["files", "counts", "fingerprint", "warnings"].map(|key| manifest[key].clone()))
-    });
-    let differ = expected.0.iter().filter(|(path, bytes)| found.0.get(*path) != Some(bytes)).count();
-    assert_eq!((differ, found.0.len()), (0, expected.0.len()), "files of other bytes");
-    assert_eq!((found.1, found.2), (expected.1, expected.2));
+        bytes.retain(|path, _| !path.starts_with("_resemblance/removed"));
+        let rows = ["removed", "removed_spans"].map(|table| {
+            let files = manifest[table].as_array().unwrap().iter();
+            let batches = files.map(|file| parquet(&to.join(file["path"].as_str().unwrap())).0);
+            let batches: Vec<_> = batches.collect();
+            let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string();
+            let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
+            rows.sort();
+            rows
+        });
+        let parts = ["files", "counts", "passage_counts", "fingerprint", "warnings"];
+        Self { bytes, rows, manifest: parts.map(|part| manifest[part].clone()) }
+    }
+
+    /// Ends the test where something differs.
+    fn assert_is(&self, expected: &Self, what: &str) {
+        let names = |same: &Self| same.bytes.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(self), names(expected), "files {what}");
+        let differ: Vec<&String> =
+            self.bytes.keys().filter(|path| self.bytes[*path] != expected.bytes[*path]).collect();
+        assert!(differ.is_empty(), "files of other bytes {what}: {differ:?}");
+        assert_eq!(self.rows, expected.rows, "rows {what}");
+        assert_eq!(self.manifest, expected.manifest, "the manifest {what}");
+    }
+}
+
+/// Text files with lines that others have too.
+fn texts_with_shared_lines(seed: u64, count: usize) -> Vec<Document> {
+    let shared = ["each page has this line at its end", "and some have this one, with a café"];
+    let texts = corpus(seed, count, 8).into_iter().enumerate();
+    texts.map(|(at, (id, text))| (format!("{id}.txt"), format!("{text}\n{}\n", shared[at % 2]))).collect()
+}
+
+/// Finds the lines that others have too.
+const PASSAGES: &str = "[passages]\nunit = \"line\"\nmin_words = 3\n";
+
+/// Messages at which a cut is killed: three about each of its two tables, one before the first file, and
+/// one after the first part of the files.
+const MESSAGES: usize = 8;
+
+/// Files of its source: when the first part is done, several are still to be written.
+const FILES_OF_SOME_PARTS: usize = 800;
+
+/// Each attempt is killed at a later message, and taken up at once.
+#[test]
+fn a_cut_that_was_killed_at_any_message_has_the_bytes_of_an_undisturbed_one() {
+    let applied = Applied::new();
+    for (name, text) in texts_with_shared_lines(18, FILES_OF_SOME_PARTS) {
+        applied.put(&name, text);
+    }
+    applied.run("text", PASSAGES);
+    let cut = ["--passages", "cut"];
+    applied.apply("undisturbed", &cut);
+    let expected = Same::of(&applied.path("undisturbed"));
+    assert!(expected.rows.iter().all(|rows| rows.len() > 100));
+    for number in 1..=MESSAGES {
+        let to = format!("killed{number}");
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+        command.args(["-vv", "--log-format", "json", "apply"]).arg(applied.path("out"));
+        command.arg("--to").arg(applied.path(&to)).args(cut);
+        let seen = Cell::new(0);
+        let killed = killed_at(&mut command, |line| {
+            let message = line["fields"]["message"].as_str().unwrap_or_default();
+            let counts = ["begins", "planned", "done", "files written"].contains(&message);
+            seen.set(seen.get() + usize::from(counts));
+            seen.get() == number
+        });
+        assert!(killed && seen.get() == number, "it ended before it was killed at message {number}");
+        assert!(!applied.path(&to).join("_resemblance/manifest.json").exists());
+        let printed = applied.apply(&to, &cut);
+        assert!(number < MESSAGES || printed["files_reused"].as_u64() >= Some(PART), "{printed}");
+        Same::of(&applied.path(&to)).assert_is(&expected, &format!("after a kill at message {number}"));
+    }
+}
+
+/// Milliseconds for which the server does not answer a put: the command cannot end before, and is killed long before that.
+const HELD: u64 = 600_000;
+
+/// Text files of a source in a bucket.
+const TEXTS: usize = 48;
+
+/// In a bucket the moment of a kill can be chosen: the server keeps what is put, but does not answer, so that the command waits at
+/// that put until it is killed.
+#[test]
+fn a_cut_that_was_killed_at_any_put_has_the_bytes_of_an_undisturbed_one() {
+    let s3 = S3::start();
+    for (name, text) in texts_with_shared_lines(17, TEXTS) {
+        s3.put(&format!("in/{name}"), text);
+    }
+    let folder = tempdir().unwrap();
+    let job = format!(
+        "[source]\nformat = \"text\"\nurl = {:?}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n{PASSAGES}\
+         [output]\nurl = {:?}\n",
+        s3.url("in/"),
+        s3.url("out/")
+    );
+    std::fs::write(folder.path().join("job.toml"), job).unwrap();
+    resemblance().envs(s3.env()).arg("run").arg(folder.path().join("job.toml")).assert().success();
+    let arguments = |to: &str| {
+        ["apply", &s3.url("out"), "--to", &s3.url(to), "--passages", "cut", "--json"].map(str::to_owned)
+    };
+    let apply = |to: &str| -> serde_json::Value {
+        let ran = resemblance().envs(s3.env()).args(arguments(to)).assert().success();
+        serde_json::from_slice(&ran.get_output().stdout).unwrap()
+    };
+    apply("undisturbed");
+    let expected = Same::of(&s3.file("undisturbed"));
+    // Four of the lines are the frame of a table and the names of its columns.
+    assert!(expected.rows.iter().all(|rows| rows.len() > 10), "{:?}", expected.rows);
+    let names: Vec<&str> = expected.bytes.keys().map(String::as_str).collect();
+    let moments = [
+        "_resemblance/_work/claims/",
+        "_resemblance/_work/apply.json",
+        "_resemblance/_work/attempts/",
+        "_resemblance/removed/",
+        "_resemblance/_work/removed.",
+        "_resemblance/removed_spans/",
+        names[0],
+        names[names.len() / 2],
+        "_resemblance/_work/parts/000000.json",
+        "_resemblance/manifest.json",
+    ];
+    for (number, moment) in moments.into_iter().enumerate() {
+        let to = format!("killed{number}");
+        s3.faults.add(&format!("PUT /data/{to}/{moment}"), 1, Fault::Slow(HELD));
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+        let mut killed =
+            Process::start_apart(&to, command.envs(s3.env()).args(arguments(&to)), folder.path());
+        wait_for(moment, Duration::from_secs(60), || {
+            assert!(killed.ended().is_none(), "it ended before it put {moment}");
+            let is_put = s3.faults.left() == 0 && !s3.keys(&format!("{to}/{moment}")).is_empty();
+            is_put.then_some(())
+        });
+        killed.kill();
+        let ended = killed.wait(Duration::from_secs(60));
+        assert_eq!(ended.code(), None, "it ended before it was killed at {moment}");
+        let is_last = number + 1 == moments.len();
+        let manifest = s3.file(&format!("{to}/_resemblance/manifest.json"));
+        assert_eq!(manifest.exists(), is_last, "{moment}");
+
+        let printed = apply(&to);
+        assert_eq!(printed["already_finished"], is_last, "{moment}");
+        let reused = if moment.contains("/parts/") { TEXTS } else { 0 };
+        assert_eq!(printed["files_reused"], reused, "{moment}");
+        Same::of(&s3.file(&to)).assert_is(&expected, &format!("after a kill at {moment}"));
+    }
 }

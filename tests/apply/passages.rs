@@ -334,14 +334,23 @@ fn lines(texts: &mut dyn Iterator<Item = &String>) -> BTreeMap<String, usize> {
     found
 }
 
-#[test]
-fn what_is_cut_and_what_stays_are_the_source() {
-    let (mut cuts, mut gone) = (0, 0);
-    for seed in seeds(8) {
-        let documents = documents(&mut Random(seed), 30);
+/// Whether a byte next to this place is one of several of a character, so that a cut one byte further would divide it.
+fn is_next_to_a_wide_character(text: &str, at: usize) -> bool {
+    text.as_bytes()[at.saturating_sub(1)..text.len().min(at + 1)].iter().any(|byte| !byte.is_ascii())
+}
+
+/// Cuts these passages out of documents of every format, and puts them back. `between` is what divides the lines of documents, so
+/// that each is a unit of its own.
+fn what_is_cut_and_what_stays_are_the_source(passages: &str, between: &str) {
+    let (mut cuts, mut gone, mut formats) = (0, 0, BTreeSet::new());
+    for seed in seeds(4) {
+        // Nearly every word begins with a character of two bytes.
+        let wide = |text: String| text.replace('w', "ŵ").replace('\n', between);
+        let documents: Vec<Document> =
+            documents(&mut Random(seed), 30).into_iter().map(|(id, text)| (id, wide(text))).collect();
         let format = &FORMATS[seed as usize % 4];
         let applied = Applied::new();
-        applied.run_with_passages(format, &documents, [LINES, WORDS][seed as usize / 4 % 2], |job| job);
+        applied.run_with_passages(format, &documents, passages, |job| job);
         let printed = applied.apply("to", &["--passages", "cut"]);
         let manifest = result(&applied.path("to"));
         let texts = (format.read)(&applied.path("to"));
@@ -355,10 +364,39 @@ fn what_is_cut_and_what_stays_are_the_source() {
         for count in ["passages", "kept", "removed"] {
             assert_eq!(dry[count], printed[count], "{count}");
         }
+        let spans = spans_of(&applied.path("out")).0;
+        let mut next_to_wide = 0;
+        for (id, text) in &kept {
+            let ends = spans.get(id).into_iter().flatten().flat_map(|span| [span.start, span.end]);
+            next_to_wide += ends.filter(|&at| is_next_to_a_wide_character(text, at)).count();
+        }
+        assert!(next_to_wide > 0, "seed {seed}: no span of {} ends at a wide character", format.name);
         cuts += printed["passages"]["spans"].as_u64().unwrap();
         gone += printed["removed"].as_u64().unwrap();
+        formats.insert(format.name);
     }
-    assert!(cuts > 150 && gone > 10, "{cuts} {gone}");
+    assert!(cuts > 40 && gone > 4 && formats.len() == FORMATS.len(), "{cuts} {gone} {formats:?}");
+}
+
+#[test]
+fn lines_that_are_cut_and_what_stays_are_the_source() {
+    what_is_cut_and_what_stays_are_the_source(LINES, "»\n«");
+}
+
+#[test]
+fn sentences_that_are_cut_and_what_stays_are_the_source() {
+    // A full stop of three bytes, with no space behind it.
+    what_is_cut_and_what_stays_are_the_source("unit = \"sentence\"\nmin_words = 3", "。«");
+}
+
+#[test]
+fn paragraphs_that_are_cut_and_what_stays_are_the_source() {
+    what_is_cut_and_what_stays_are_the_source("unit = \"paragraph\"\nmin_words = 3", "»\n\n«");
+}
+
+#[test]
+fn words_that_are_cut_and_what_stays_are_the_source() {
+    what_is_cut_and_what_stays_are_the_source(WORDS, "»\n«");
 }
 
 /// The occurrence that stays is never in a document that another one represents, so that nothing is lost with that.
@@ -592,30 +630,62 @@ fn a_killed_cut_is_taken_up_where_it_stopped() {
     assert!(String::from_utf8_lossy(&verified.get_output().stdout).contains(spans));
 }
 
+/// All columns of the table of cut passages, sorted, without the folder of the source.
+fn removed_spans(to: &Path, source: &str) -> Vec<Vec<String>> {
+    let folder = to.join("_resemblance/removed_spans");
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for path in files(&folder).into_keys() {
+        let (batch, _) = parquet(&folder.join(path));
+        let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let columns: Vec<Vec<String>> = names.iter().map(|name| strings(&batch, name)).collect();
+        for row in 0..batch.num_rows() {
+            rows.push(columns.iter().map(|column| column[row].replace(source, "")).collect());
+        }
+    }
+    rows.sort();
+    rows
+}
+
 #[test]
-fn passages_are_cut_in_a_bucket() {
+fn passages_are_cut_in_a_bucket_as_in_a_folder() {
     let s3 = S3::start();
     let documents = documents(&mut Random(51), 80);
-    let lines = |documents: &[Document]| documents.iter().map(|d| json_line(d) + "\n").collect::<String>();
-    let (first, second) = documents.split_at(40);
-    s3.put("in/a.jsonl", lines(first));
-    s3.put("in/b.jsonl", lines(second));
-    let folder = tempdir().unwrap();
-    let job = folder.path().join("job.toml");
-    std::fs::write(&job, job_of("jsonl", s3.url("in/"), s3.url("out/"), WORDS)).unwrap();
-    resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
-    let (from, to) = (s3.url("out/"), s3.url("to/"));
-    let ran = resemblance().envs(s3.env()).args(["apply", &from, "--to", &to, "--passages", "cut"]).assert();
-    let said = String::from_utf8(ran.success().get_output().stdout.clone()).unwrap();
-    assert!(said.contains("passages cut out of "), "{said}");
-    let wanted = expected(&documents, &s3.file("out"));
-    for (name, part) in [("a", first), ("b", second)] {
-        let kept = part.iter().filter_map(|(id, _)| Some((id.clone(), wanted.get(id)?.clone())));
-        let found = std::fs::read_to_string(s3.file(&format!("to/{name}.jsonl"))).unwrap();
-        assert_eq!(found, lines(&kept.collect::<Vec<_>>()), "{name}");
-        assert!(found.len() < lines(part).len());
+    for format in &FORMATS {
+        let name = format.name;
+        let here = Applied::new();
+        here.run_with_passages(format, &documents, WORDS, |job| job);
+        here.apply("to", &["--passages", "cut"]);
+        for (path, bytes) in files(&here.path("in")) {
+            s3.put(&format!("{name}/in/{path}"), bytes);
+        }
+        let [source, from, to] = ["in/", "out/", "to/"].map(|folder| s3.url(&format!("{name}/{folder}")));
+        let job = here.path("bucket.toml");
+        std::fs::write(&job, job_of(name, &source, &from, WORDS)).unwrap();
+        resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
+        let ran =
+            resemblance().envs(s3.env()).args(["apply", &from, "--to", &to, "--passages", "cut"]).assert();
+        let said = String::from_utf8(ran.success().get_output().stdout.clone()).unwrap();
+        assert!(said.contains("passages cut out of "), "{said}");
+        let there = s3.file(name);
+        assert_eq!((format.read)(&there.join("to")), expected(&documents, &there.join("out")), "{name}");
+        let of_source = |to: &Path| {
+            let mut written = files(to);
+            written.retain(|path, _| !path.starts_with('_'));
+            written
+        };
+        let (found, wanted) = (of_source(&there.join("to")), of_source(&here.path("to")));
+        assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{name}");
+        let differ: Vec<&String> = found.keys().filter(|path| found[*path] != wanted[*path]).collect();
+        assert!(differ.is_empty(), "other bytes of {name}: {differ:?}");
+        let spans = removed_spans(&there.join("to"), &s3.url(&format!("{name}/in")));
+        assert_eq!(spans, removed_spans(&here.path("to"), here.path("in").to_str().unwrap()), "{name}");
+        let [of_bucket, of_folder] = [there.join("to"), here.path("to")].map(|to| result(&to));
+        for part in ["counts", "passage_counts"] {
+            assert_eq!(of_bucket[part], of_folder[part], "{part} of {name}");
+        }
+        assert_eq!(of_bucket["passage_counts"]["spans"], spans.len());
+        assert!(spans.len() > 10, "{}", spans.len());
     }
-    result(&s3.file("to"));
 }
 
 #[test]

@@ -160,6 +160,22 @@ fn an_executor_dies_while_a_dictionary_is_made() {
     assert!(recoveries(&record) >= 2, "{record:#}");
 }
 
+/// Windows are hashed before documents are compared, and spans are found at the time of pairs.
+#[test]
+fn an_executor_dies_while_windows_of_words_are_hashed_and_while_spans_are_found() {
+    let mut scene = Scene::new(Cluster::start(), 2_500, &["passages.unit=word", "passages.length=6"]);
+    assert!(scene.expected["spans"].num_rows() > 1_000, "{}", scene.expected["spans"].num_rows());
+    let before = tasks_done_again(&scene);
+    let mut driver = scene.run("passages", &[]);
+    for stage in ["windows", "spans"] {
+        let place = scene.cluster.kill_in_a_task(stage, &mut driver);
+        scene.cluster.spawn_executor(place);
+    }
+    let record = scene.survives(driver, "passages");
+    // Where all that it had finished lies with the other one, only the task in which it died is done again.
+    assert!(recoveries(&record) > 0 || tasks_done_again(&scene) > before, "{record:#}");
+}
+
 #[test]
 fn an_executor_dies_in_clusters_which_run_together_with_pairs() {
     let mut scene = Scene::of_all_stages();
