@@ -99,6 +99,13 @@ fn the_job_that_finds_leaked_questions_finds_them() {
         ),
         "id,char_start,char_end,words,question,benchmark\nt1,23,108,14,q1,science\n"
     );
+    assert_eq!(
+        sql(
+            "SELECT kept_group AS benchmark, count(DISTINCT kept_id) AS questions, count(DISTINCT id) AS rows, count(*) AS places \
+             FROM spans WHERE kept_reference GROUP BY kept_group ORDER BY benchmark"
+        ),
+        "benchmark,questions,rows,places\nhistory,1,1,1\nscience,2,4,4\n"
+    );
     let to = folder.path().join("clean");
     let applied = resemblance()
         .current_dir(repository(""))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tempfile::tempdir;
 
-use crate::spans::{expected, spans, texts};
+use crate::spans::{Searched, expected, expected_against, spans, texts};
 use crate::support::*;
 
 const NONE: &str = "candidates.method=none";
@@ -84,6 +84,50 @@ fn cut(output: &Path, clean: &Path, documents: &[Document]) {
         .collect();
     assert_eq!(rows, expected);
     assert!(rows.iter().zip(documents).any(|(row, document)| row.1 != document.1));
+}
+
+#[test]
+fn passages_of_reference_documents_are_found_and_none_are_compared() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = texts(&mut Random(43), 80);
+    let (mut new, old) = (documents[..40].to_vec(), &documents[40..]);
+    new.push(("copied".into(), old[3].1.clone()));
+    new.sort();
+    write_parquet(&path("new.parquet"), &new, 20);
+    write_parquet(&path("old.parquet"), old, 20);
+    let sets = ["passages.unit=line", "passages.min_words=1", "clusters.keep=['id']", "shingle.size=1", NONE];
+    let plain: Vec<&str> =
+        sets.into_iter().filter(|set| !set.starts_with("passages") && *set != NONE).collect();
+    run(&job(&path("old.parquet"), &path("earlier"), &plain)).unwrap();
+    let url = path("old.parquet");
+    let source = format!(
+        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
+        url.display().to_string()
+    );
+    let output = format!("against.output={:?}", path("earlier").display().to_string());
+    let (mut old, mut kept_there) = (old.to_vec(), 0);
+    old.sort();
+    let searched: Searched = old.iter().map(|document| (true, document.clone())).collect();
+    let searched = [searched, new.iter().map(|document| (false, document.clone())).collect()].concat();
+    for (name, more) in [
+        ("of-source", &[source.as_str()][..]),
+        ("of-source-only", &[&source, "against.pairs=new-old", "output.keep=none"]),
+        ("of-output", &[&output]),
+        ("of-output-only", &[&output, "against.pairs=new-old", "clusters.contained=0.9"]),
+    ] {
+        let out = path(name);
+        let outcome = run(&job(&path("new.parquet"), &out, &[&sets[..], more].concat())).unwrap();
+        let found = spans(&out);
+        assert_eq!(found, expected_against(&searched, name.ends_with("only"), "line", 1), "{name}");
+        kept_there += found.iter().filter(|span| span.kept_reference).count();
+        for empty in ["pairs", "clusters"] {
+            assert_eq!(table(&out, empty).num_rows(), 0, "{empty} of {name}");
+        }
+        let counts = &outcome.manifest.counts;
+        assert_eq!((counts.reference_documents, counts.compared_reference_documents), (Some(40), Some(0)));
+    }
+    assert!(kept_there > 50, "{kept_there}");
 }
 
 #[test]

@@ -247,6 +247,43 @@ fn passages_are_listed_by_their_documents() {
 }
 
 #[test]
+fn shingles_of_templates_are_listed_by_their_shares() {
+    let own = |at: usize| (0..12).map(|word| format!("own{at}x{word}")).collect::<Vec<_>>().join(" ");
+    // The footer has four shingles of five words; the last word is missing in the first two documents.
+    let footer = |at: usize| match at {
+        0 | 1 => "all rights reserved by the bakers of",
+        _ => "all rights reserved by the bakers of bern",
+    };
+    let documents: Vec<Document> =
+        (0..20).map(|at| (format!("d{at}"), format!("{} {}", own(at), footer(at)))).collect();
+    let scene = Scene::new(&documents);
+    let sets = ["shingle.unit=\"word\"", "shingle.size=5", "shingle.max_frequency=0.5"];
+    let (report, html) = report(&scene.run("out", &sets), &[]);
+    needs_nothing_else(&html);
+    let found: Vec<(&str, u64, f64)> = report["frequent_shingles"]["most_frequent"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| {
+            (of["sample"].as_str().unwrap(), of["documents"].as_u64().unwrap(), of["share"].as_f64().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("all rights reserved by the", 20, 1.0),
+            ("reserved by the bakers of", 20, 1.0),
+            ("rights reserved by the bakers", 20, 1.0),
+            ("by the bakers of bern", 18, 0.9),
+        ]
+    );
+    assert_eq!(report["frequent_shingles"]["shingles"], 4);
+    assert!(html.contains("What is from a template") && html.contains("rights reserved by the bakers"));
+    let (report, html) = self::report(&scene.run("plain", &[]), &[]);
+    assert!(report["frequent_shingles"].is_null() && !html.contains("What is from a template"));
+}
+
+#[test]
 fn an_output_without_pairs_has_a_page() {
     let words = |from: usize| (from..from + 20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
     let scene = Scene::new(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);

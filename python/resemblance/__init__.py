@@ -27,7 +27,7 @@ from .errors import (
 from .evaluation import evaluate
 from .job_commands import Checked, check, compare, plan, run, sweep
 from .locate import command
-from .lookups import find, neighbors, report, show, sql
+from .lookups import find, neighbors, report, show, show_passage, sql
 from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
@@ -96,6 +96,7 @@ __all__ = [
     "report",
     "run",
     "show",
+    "show_passage",
     "sql",
     "sweep",
     "verify",

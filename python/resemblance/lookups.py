@@ -164,6 +164,30 @@ def show(
     return rows.shown_pairs(call(["show", "--json", *options, "--", location_of(output)]))
 
 
+def show_passage(
+    output: Location,
+    passage: str,
+    *,
+    top: int = 3,
+    source: Optional[Places] = None,
+    memory: Optional[str] = None,
+) -> Rows[dict[str, Any]]:
+    """The places of a passage that repeats inside documents, the kept one first.
+
+    A place has `id`, `source`, `char_start`, `char_end` and `kept`, and `reference` where the job has reference documents, whose places
+    come last. The texts come from `open(output).passages` (the beginning of each passage) and from the source.
+
+    Args:
+        output: the finished output of a job with `[passages]`: a path, a URL, or what `run` returned.
+        passage: the id of the passage, or its first digits.
+        top: most places to return, and most places in reference documents.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
+        memory: how much may be held at once, such as `"1GiB"`.
+    """
+    options = [f"--passage={passage}", f"--top={top}", *source_options(source), *_memory(memory)]
+    return rows.records(call(["show", "--json", *options, "--", location_of(output)]))
+
+
 def report(
     output: Location,
     to: Union[str, os.PathLike[str], None] = None,

@@ -115,6 +115,22 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
+def test_the_places_of_a_passage_are_rows(tmp_path: Path) -> None:
+    license = "permission is hereby granted to any person to use this"
+    texts = [f"{word} {license} {word} again" for word in ("one", "two", "three")]
+    pyarrow.parquet.write_table(pyarrow.table({"id": [1, 2, 3], "text": texts}), tmp_path / "in.parquet")
+    source = {"format": "parquet", "url": str(tmp_path / "in.parquet"), "id": "id", "text": "text"}
+    passages = {"unit": "word", "length": 6}
+    run = resemblance.run({"source": source, "passages": passages, "output": {"url": str(tmp_path / "out")}})
+    (passage,) = run.passages.to_arrow().to_pylist()
+    places = resemblance.show_passage(run, passage["passage_id"][:8], top=2)
+    assert [(place["id"], place["kept"]) for place in places] == [(1, True), (2, False)]
+    first = places[0]
+    assert texts[0][first["char_start"] : first["char_end"]] == license
+    with pytest.raises(resemblance.JobError, match="no passage"):
+        resemblance.show_passage(run, "zzz")
+
+
 def test_a_newer_command_may_say_more(stand_in: Callable[[str], Path]) -> None:
     row: dict[str, Any] = {"id_a": "a\u2028", "id_b": "b", "jaccard": 1.0, "containment_a": 1.0, "containment_b": 1.0}
     line = json.dumps({**row, "colour": "green"}, ensure_ascii=False)

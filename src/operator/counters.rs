@@ -33,6 +33,14 @@ const SHARED_BITS: u32 = 1;
 const MOST: usize = 1 << 17;
 const BYTES_OF_COUNT: usize = 72;
 
+/// Shingles whose counters are looked up before they are counted, so that the processor waits for all of them at once.
+const SHINGLES_AT_ONCE: usize = 64;
+
+/// The place of the counter of a [`key`].
+fn place(key: u64) -> usize {
+    (key >> (u64::BITS - COUNTER_BITS)) as usize
+}
+
 /// Counters that shingles share.
 pub(super) struct SharedCounters {
     /// Up to 255, which most of them do not reach: the fewer bytes, the more of them are in the processor's cache.
@@ -70,9 +78,20 @@ impl SharedCounters {
         self.counted.into_values()
     }
 
+    /// Counts distinct shingles.
+    pub(super) fn count_all(&mut self, shingles: &[u64]) {
+        for shingles in shingles.chunks(SHINGLES_AT_ONCE) {
+            let looked_up = shingles.iter().fold(0, |all, &shingle| all | self.counters[place(key(shingle))]);
+            std::hint::black_box(looked_up);
+            for &shingle in shingles {
+                self.count(shingle, key(shingle));
+            }
+        }
+    }
+
     /// Counts a shingle, whose [`key`] is `key`.
-    pub(super) fn count(&mut self, shingle: u64, key: u64) {
-        let at = (key >> (u64::BITS - COUNTER_BITS)) as usize;
+    fn count(&mut self, shingle: u64, key: u64) {
+        let at = place(key);
         let counter = &mut self.counters[at];
         let counted = if *counter < u8::MAX {
             *counter += 1;
@@ -83,12 +102,18 @@ impl SharedCounters {
             u64::from(u8::MAX) + u64::from(*beyond)
         };
         if counted > self.missed {
-            let first = Counted { shingle, most: counted - 1, least: 0 };
-            let own = self.counted.entry(key).or_insert(first);
-            (own.most, own.least) = (own.most + 1, own.least + 1);
-            if self.counted.len() > MOST {
-                self.miss_more();
-            }
+            self.count_own(shingle, key, counted);
+        }
+    }
+
+    /// Counts a shingle whose counter passed `missed`, and is `counted` now.
+    #[cold]
+    fn count_own(&mut self, shingle: u64, key: u64, counted: u64) {
+        let first = Counted { shingle, most: counted - 1, least: 0 };
+        let own = self.counted.entry(key).or_insert(first);
+        (own.most, own.least) = (own.most + 1, own.least + 1);
+        if self.counted.len() > MOST {
+            self.miss_more();
         }
     }
 

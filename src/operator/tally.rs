@@ -183,10 +183,7 @@ impl SampleTally {
                 for &shingle in set {
                     let key = key(shingle);
                     match supposed.place(key) {
-                        None => {
-                            self.counters.count(shingle, key);
-                            rest.push(shingle);
-                        }
+                        None => rest.push(shingle),
                         Some(place) => {
                             let (documents, first) = &mut self.supposed[place];
                             (*documents, *first) = (*documents + 1, docs[row].min(*first));
@@ -194,6 +191,7 @@ impl SampleTally {
                         }
                     }
                 }
+                self.counters.count_all(&rest[start..]);
             }
             if in_doubt {
                 rest.truncate(start);

@@ -2,7 +2,7 @@
 //! missing.
 //!
 //! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters
-//! that are shown and reads their texts, `passages` has those that repeat the most, `before` compares with an earlier output,
+//! that are shown and reads their texts, `passages` has those that repeat the most, `templates` the shingles that do not count, `before` compares with an earlier output,
 //! `record` adds what was forecast, and `page` makes the HTML of it, by the template `report.html`.
 
 mod before;
@@ -13,6 +13,7 @@ mod page;
 mod passages;
 mod query;
 mod record;
+mod templates;
 mod view;
 
 use datafusion::prelude::SessionContext;
@@ -25,6 +26,7 @@ pub use crate::page::{Part, Side};
 pub use page::html;
 pub use passages::{FrequentPassage, RepeatedPassages};
 pub use record::Record;
+pub use templates::{FrequentShingle, FrequentShingles};
 pub use view::{
     Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
     MemberOf, Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,

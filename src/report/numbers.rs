@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
-use super::passages;
 use super::query::query;
 use super::view::{
     Alarms, ClusterSizes, Cost, Example, Numbers, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed,
     Report, Setting, SimilarityBin, StageCost, TableCost,
 };
+use super::{passages, templates};
 use crate::address::masked;
 use crate::apply::{self, alarms, decisions, groups};
 use crate::error::Result;
@@ -71,6 +71,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         spared_examples,
         rejected: rejected(session, &run.rejects).await?,
         passages: passages::read(session, finished).await?,
+        frequent_shingles: templates::read(session, finished).await?,
         recall: Recall {
             at_threshold: job.expected_recall(),
             expected: expected(session, job).await?,

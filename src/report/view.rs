@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::passages::RepeatedPassages;
+use super::templates::FrequentShingles;
 use crate::audit::Judged;
 use crate::evaluate::Evaluation;
 use crate::forecast::{Forecast, StageForecast};
@@ -47,6 +48,8 @@ pub struct Report {
     pub rejected: Vec<Rejected>,
     /// Passages that repeat inside documents; `None` if the job does not search for them.
     pub passages: Option<RepeatedPassages>,
+    /// Shingles of templates; `None` if all shingles count.
+    pub frequent_shingles: Option<FrequentShingles>,
     /// What was found of what there is.
     pub recall: Recall,
     /// What labels say about the pairs; `None` if no file has such.

@@ -18,20 +18,11 @@ pub(super) fn check_candidates(
         Reference::Source(second) => second.group.is_some(),
     };
     let has_groups = source.group.is_some() || against.is_some_and(second_has_groups);
-    if candidates.method == Method::None {
-        let passages_only = "set to \"none\" compares no documents and only finds passages:";
-        if !has_passages {
-            return wrong(
-                "candidates.method",
-                format!("{passages_only} add the section [passages], or expected another method"),
-            );
-        }
-        if against.is_some() {
-            return wrong(
-                "candidates.method",
-                format!("{passages_only} remove [against], or expected another method"),
-            );
-        }
+    if candidates.method == Method::None && !has_passages {
+        return wrong(
+            "candidates.method",
+            "set to \"none\" compares no documents and only finds passages: add the section [passages], or expected another method",
+        );
     }
     if candidates.compare != Compare::All && !has_groups {
         return wrong(

@@ -154,8 +154,13 @@ pub(super) fn passage_id() -> Expr {
 /// Of each passage, the first occurrence in the first document by `turn` and then by `order` is kept.
 pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let units = units.repeated(HASH)?;
-    let units = with_order(units, documents, &["source", "position"], order)?;
-    let of_first = [("id", "kept_id"), ("reference", "kept_reference"), ("char_start", "kept_char_start")];
+    let units = with_order(units, documents, &["source", "position", "group"], order)?;
+    let of_first = [
+        ("id", "kept_id"),
+        ("reference", "kept_reference"),
+        ("char_start", "kept_char_start"),
+        ("group", "kept_group"),
+    ];
     let ranked = with_first(
         units,
         &HASH,

@@ -100,6 +100,7 @@ pub(crate) fn spans(
         col("doc").alias("of_kept"),
         col("id").alias("kept_id"),
         col("reference").alias("kept_reference"),
+        col("group").alias("kept_group"),
     ])?;
     let columns = ["id", "source", "position"].map(col);
     let documents = documents
@@ -108,7 +109,7 @@ pub(crate) fn spans(
     let runs = documents.join(runs, JoinType::Inner, &["of_doc"], &["doc"], None)?;
     let runs = kept.join(runs, JoinType::Inner, &["of_kept"], &["kept_doc"], None)?;
     let kept = [col("kept").eq(lit(1_u64)).alias("kept")];
-    let of_kept = ["kept_id", "kept_reference", "kept_char_start"].map(col);
+    let of_kept = ["kept_id", "kept_reference", "kept_char_start", "kept_group"].map(col);
     let columns = [SPAN.map(col).to_vec(), vec![passage_id()], kept.to_vec(), of_kept.to_vec()].concat();
     Ok(runs.select(columns)?)
 }

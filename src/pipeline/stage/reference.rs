@@ -57,12 +57,13 @@ impl Writes for Reference {
     }
 
     fn describe(&self, job: &Job) -> String {
+        let compares = job.candidates.method != Method::None;
         if let Some(source) = job.second_source() {
-            return format!(
-                "read {} from {}, and keep the documents that new ones may be similar to",
-                source.text.join(" + "),
-                source.urls.join(", ")
-            );
+            let keep = if compares { ", and keep the documents that new ones may be similar to" } else { "" };
+            return format!("read {} from {}{keep}", source.text.join(" + "), source.urls.join(", "));
+        }
+        if !compares {
+            return "compare no reference documents".into();
         }
         let outputs = match job.reference() {
             Some(job::Reference::Outputs { urls, .. }) => urls.join(", "),
@@ -139,7 +140,8 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
 /// Reference `documents` with a mark `may_match`: whether they may match new ones.
 async fn marked(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     match cx.job.candidates.method {
-        Method::All | Method::None => Ok(documents.with_column("may_match", lit(true))?),
+        Method::All => Ok(documents.with_column("may_match", lit(true))?),
+        Method::None => Ok(documents.with_column("may_match", lit(false))?),
         Method::Lsh => {
             let keys = cx.table(WorkTable::KEYS)?;
             frames::may_match::by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
