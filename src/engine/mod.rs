@@ -5,6 +5,7 @@
 //!
 //! - `session`: the session builder, the same wherever plans are made or run.
 //! - `interface`: the interface between stages and engines; `control`: progress and interruption.
+//! - `held_sides`: the sides that the joins of a plan hold whole, together.
 //! - `local`: the engine of this process, with its `exchange` (and the filter `repeated_keys` in front of it) and its
 //!   `batch_queue`; `reached`: how much of its input a plan has read.
 //! - `cluster`: the engine of many machines.
@@ -15,6 +16,7 @@ mod batch_queue;
 pub mod cluster;
 mod control;
 mod exchange;
+mod held_sides;
 mod interface;
 mod local;
 mod reached;
@@ -30,6 +32,7 @@ use crate::job;
 pub use cluster::Cluster;
 pub(crate) use control::Both;
 pub use control::{Progress, Reached, RunControl, Silent, Unit};
+pub(crate) use held_sides::holding_less;
 pub use interface::Engine;
 pub use local::Local;
 

@@ -30,7 +30,7 @@ const POOL_SHARE: f64 = 0.7;
 /// A join holds one side whole if that takes at most one part in this many of the memory pool, and the bytes of a row
 /// with its entry in a hash table.
 const HELD_PART: usize = 16;
-const BYTES_OF_HELD_ROW: usize = 64;
+pub(super) const BYTES_OF_HELD_ROW: usize = 64;
 
 /// Rows of a batch. Documents may be long, and DataFusion gathers rows into batches of this many between threads: at its
 /// default of 8,192, a batch of 5 KB texts and their shingles took 80 MB.
@@ -118,6 +118,14 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold = 0;
     optimizer.hash_join_single_partition_threshold_rows = 0;
+    config
+}
+
+/// `config` for a plan of so many joins that hold a side whole: each may hold this part of what one may by itself.
+pub(super) fn hold_one_part_in(mut config: SessionConfig, joins: usize) -> SessionConfig {
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.hash_join_single_partition_threshold /= joins.max(1);
+    optimizer.hash_join_single_partition_threshold_rows /= joins.max(1);
     config
 }
 

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use datafusion::prelude::{DataFrame, SessionConfig};
 use parking_lot::Mutex;
 
-use crate::engine::{Engine, Local, RunControl, session};
+use crate::engine::{Engine, Local, RunControl, holding_less, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::ReadRanges;
 use crate::operator::score;
@@ -349,8 +349,13 @@ impl<'a> Runner<'a> {
         *state.config_mut() = config.clone();
         let options = state.config_mut().options_mut();
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
-        let plan =
-            state.create_physical_plan(&plan).await.context(|| format!("cannot plan {}", work.name))?;
+        let why = || format!("cannot plan {}", work.name);
+        let mut physical = state.create_physical_plan(&plan).await.context(why)?;
+        if let Some(config) = holding_less(&physical, state.config()) {
+            *state.config_mut() = config;
+            physical = state.create_physical_plan(&plan).await.context(why)?;
+        }
+        let plan = physical;
         let mut order = Vec::new();
         for name in work.sorted_by {
             order.push(PhysicalSortExpr::new_default(column(name, &plan.schema())?));
