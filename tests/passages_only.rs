@@ -128,6 +128,19 @@ fn passages_of_reference_documents_are_found_and_none_are_compared() {
         assert_eq!((counts.reference_documents, counts.compared_reference_documents), (Some(40), Some(0)));
     }
     assert!(kept_there > 50, "{kept_there}");
+    // Their documents were not compared, so their pairs are missing in what is merged.
+    run(&job(&path("old.parquet"), &path("none"), &sets)).unwrap();
+    let against = format!("against.output={:?}", path("none").display().to_string());
+    run(&job(&path("new.parquet"), &path("after"), &[&sets[..], &[&against]].concat())).unwrap();
+    let merged = resemblance()
+        .arg("merge")
+        .args([path("none"), path("after")])
+        .arg("--to")
+        .arg(path("merged"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&merged.stderr);
+    assert!(!merged.status.success() && said.contains("its documents were not compared"), "{said}");
 }
 
 #[test]

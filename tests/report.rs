@@ -278,9 +278,12 @@ fn shingles_of_templates_are_listed_by_their_shares() {
         ]
     );
     assert_eq!(report["frequent_shingles"]["shingles"], 4);
-    assert!(html.contains("What is from a template") && html.contains("rights reserved by the bakers"));
+    assert!(
+        html.contains("Text of templates that was left out")
+            && html.contains("rights reserved by the bakers")
+    );
     let (report, html) = self::report(&scene.run("plain", &[]), &[]);
-    assert!(report["frequent_shingles"].is_null() && !html.contains("What is from a template"));
+    assert!(report["frequent_shingles"].is_null() && !html.contains("Text of templates that was left out"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ from .source import Places, source_options
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses by the removal of documents. A number that the output does not have is None."""
+    """What is lost by removing documents. A number that the output does not have is None."""
 
     #: Documents that stay although another one represents their cluster.
     spared: int

@@ -1,4 +1,4 @@
-//! The losses by the removal of documents, and the annotations of documents that are spared.
+//! What is lost by removing documents, and the annotations of documents that are spared.
 
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
@@ -14,7 +14,7 @@ use crate::schema::Table;
 /// A removal that keeps a smaller share of its shingles in its representative is lossy.
 const LOSSY: f64 = 0.98;
 
-/// The losses by the removal of documents. A number that the output does not have is `None`.
+/// What is lost by removing documents. A number that the output does not have is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Documents that stay although another one represents their cluster.
@@ -61,7 +61,7 @@ pub(super) async fn refuse(stored: &Stored, contained: f64) -> Result<()> {
     )))
 }
 
-/// The losses by the removal of documents.
+/// What is lost by removing documents.
 pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Losses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;

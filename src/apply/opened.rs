@@ -105,7 +105,7 @@ impl Opened {
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
-    /// The losses by the removal of documents.
+    /// What is lost by removing documents.
     ///
     /// # Errors
     /// When a table cannot be read.

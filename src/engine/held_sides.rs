@@ -1,7 +1,7 @@
 //! The sides that the joins of a plan hold whole.
 //!
 //! The planner decides for each join by itself whether its left side is small enough to be held. If a plan has several such
-//! joins, one above the other, all of these sides are in memory at the same time.
+//! joins, all of these sides may be in memory at the same time.
 
 use std::sync::Arc;
 
@@ -12,44 +12,34 @@ use datafusion::prelude::SessionConfig;
 
 use super::session;
 
-/// The number of sides that the joins of a plan hold whole, and their estimated bytes, as the planner estimates them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct HeldSides {
-    number: usize,
-    bytes: usize,
+/// Adds the bytes of each side that a join of `plan` holds whole, as the planner estimates them.
+fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+        && *join.partition_mode() == PartitionMode::CollectLeft
+    {
+        let side = StatisticsContext::new().compute(join.left().as_ref(), &StatisticsArgs::new());
+        sides.push(side.map_or(0, |side| {
+            let rows = side.num_rows.get_value().map(|rows| rows.saturating_mul(session::BYTES_OF_HELD_ROW));
+            side.total_byte_size.get_value().copied().or(rows).unwrap_or(0)
+        }));
+    }
+    plan.children().into_iter().for_each(|child| held_sides(child, sides));
 }
 
-impl HeldSides {
-    fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
-        let mut all = Self::default();
-        all.add(plan);
-        all
-    }
-
-    fn add(&mut self, plan: &Arc<dyn ExecutionPlan>) {
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>()
-            && *join.partition_mode() == PartitionMode::CollectLeft
-        {
-            self.number += 1;
-            self.bytes += StatisticsContext::new()
-                .compute(join.left().as_ref(), &StatisticsArgs::new())
-                .map_or(0, |side| {
-                    let rows = || {
-                        side.num_rows.get_value().map(|rows| rows.saturating_mul(session::BYTES_OF_HELD_ROW))
-                    };
-                    side.total_byte_size.get_value().copied().or_else(rows).unwrap_or(0)
-                });
-        }
-        plan.children().into_iter().for_each(|child| self.add(child));
-    }
-}
-
-/// The configuration by which `plan`, made with `config`, has to be planned again, because its joins together hold more than one
-/// of them may; `None` if the plan can stay.
+/// The configuration with which to plan `plan` again, which was made with `config`, because its joins together hold more than one
+/// of them may; `None` if the plan can stay. With it, all of them together hold no more than that, or one large side and small
+/// ones.
 pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
-    let HeldSides { number, bytes } = HeldSides::of(plan);
     let most = config.options().optimizer.hash_join_single_partition_threshold;
-    (number > 1 && bytes > most).then(|| session::hold_one_part_in(config.clone(), number))
+    // A plan of one partition has no other kind of join.
+    if most == 0 || config.target_partitions() == 1 {
+        return None;
+    }
+    let mut sides = Vec::new();
+    held_sides(plan, &mut sides);
+    let all = sides.iter().fold(0_usize, |all, side| all.saturating_add(*side));
+    let large = sides.iter().filter(|side| **side > most / sides.len()).count();
+    (all > most && large > 1).then(|| session::hold_one_part_in(config.clone(), large))
 }
 
 #[cfg(test)]
@@ -66,13 +56,19 @@ mod tests {
         session.read_batch(RecordBatch::try_from_iter([(name, numbers)]).unwrap()).unwrap()
     }
 
+    fn held(plan: &Arc<dyn ExecutionPlan>) -> Vec<usize> {
+        let mut sides = Vec::new();
+        held_sides(plan, &mut sides);
+        sides
+    }
+
     #[tokio::test]
     async fn sides_that_are_large_together_share_what_one_may_take() {
         let settings = job::Engine { threads: 2, ..job::Engine::local(64 << 20) };
         let session = session::session(&settings).unwrap();
         let config = session.copied_config();
         let most = config.options().optimizer.hash_join_single_partition_threshold;
-        // A join over a join; their left sides have so many bytes.
+        // A join over a join, whose left sides have these sizes in bytes.
         let planned = async |upper: usize, lower: usize| {
             let of = |name: &str, bytes: usize| numbers(&session, name, bytes);
             let below =
@@ -81,15 +77,19 @@ mod tests {
             above.create_physical_plan().await.unwrap()
         };
         let few = planned(800, 800).await;
-        assert_eq!(HeldSides::of(&few).number, 2);
+        assert_eq!(held(&few).len(), 2);
         assert!(holding_less(&few, &config).is_none());
         let large = planned(most * 3 / 4, most * 3 / 4).await;
-        let both = HeldSides::of(&large);
-        assert!(both.number == 2 && both.bytes > most, "{both:?}");
+        let both = held(&large);
+        assert!(both.len() == 2 && both.iter().sum::<usize>() > most, "{both:?}");
         let less = holding_less(&large, &config).unwrap();
         assert_eq!(less.options().optimizer.hash_join_single_partition_threshold, most / 2);
         let one = planned(2 * most, 800).await;
-        assert_eq!(HeldSides::of(&one).number, 1);
+        assert_eq!(held(&one).len(), 1);
         assert!(holding_less(&one, &config).is_none());
+        let unequal = planned(most * 15 / 16, most / 8).await;
+        let both = held(&unequal);
+        assert!(both.len() == 2 && both.iter().sum::<usize>() > most, "{both:?}");
+        assert!(holding_less(&unequal, &config).is_none(), "a small side makes no difference");
     }
 }

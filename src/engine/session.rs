@@ -121,7 +121,7 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// `config` for a plan of so many joins that hold a side whole: each may hold this part of what one may by itself.
+/// `config` for a plan with this many joins that hold a side whole: each may hold this part of what one may hold alone.
 pub(super) fn hold_one_part_in(mut config: SessionConfig, joins: usize) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold /= joins.max(1);

@@ -69,7 +69,9 @@ pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) 
 
 /// Refuses a job whose pairs cannot be found again from its source alone, or are not those of an exact similarity.
 fn refuse(job: &Job, url: &str) -> Result<()> {
-    let because = if job.second_source().is_some() {
+    let because = if job.candidates.method == Method::None {
+        "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"
+    } else if job.second_source().is_some() {
         "was made with [against.source], and evaluate compares only the documents of one source: run a job over both sources together"
     } else if job.reference().is_some() {
         "was made with [against], and evaluate compares only the documents of one source: merge it with the outputs that it was made \
@@ -77,8 +79,6 @@ fn refuse(job: &Job, url: &str) -> Result<()> {
     } else if job.score.by == ScoreBy::Signature || job.score.prefilter {
         "keeps pairs by their estimate (score.by = \"signature\" or score.prefilter), and evaluate measures what an exact search finds: \
          run its job again without these keys"
-    } else if job.candidates.method == Method::None {
-        "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"
     } else if !job.output.keep.signatures() {
         "keeps nothing that shows which documents have the same shingles (output.keep = \"none\"): run its job again with output.keep = \
          \"signatures\""

@@ -33,7 +33,7 @@ const SHARED_BITS: u32 = 1;
 const MOST: usize = 1 << 17;
 const BYTES_OF_COUNT: usize = 72;
 
-/// Shingles whose counters are looked up before they are counted, so that the processor waits for all of them at once.
+/// Shingles whose counters are read together before any of them is counted, so that the processor waits for all of them at once.
 const SHINGLES_AT_ONCE: usize = 64;
 
 /// The place of the counter of a [`key`].

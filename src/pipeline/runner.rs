@@ -24,7 +24,7 @@ use crate::output::write::{Target, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
-use crate::source::Checksums;
+use crate::source::{self, Checksums};
 
 /// Runs stages on an engine and publishes each of them by a manifest of its own.
 pub(crate) struct Runner<'a> {
@@ -351,7 +351,10 @@ impl<'a> Runner<'a> {
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let why = || format!("cannot plan {}", work.name);
         let mut physical = state.create_physical_plan(&plan).await.context(why)?;
-        if let Some(config) = holding_less(&physical, state.config()) {
+        // Where it reads the source in parts, its joins have to hold their sides.
+        if let Some(config) = holding_less(&physical, state.config())
+            && source::parts(&physical).is_none()
+        {
             *state.config_mut() = config;
             physical = state.create_physical_plan(&plan).await.context(why)?;
         }

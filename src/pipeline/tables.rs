@@ -87,7 +87,7 @@ pub(super) fn signature_column() -> Field {
 }
 
 /// The type of signatures between stages.
-fn signature_type(job: &Job) -> DataType {
+pub(super) fn signature_type(job: &Job) -> DataType {
     match job.minhash.bits {
         Bits::Of16 => DataType::Binary,
         Bits::Of32 => DataType::new_list(DataType::UInt32, true),

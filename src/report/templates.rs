@@ -32,7 +32,7 @@ pub struct FrequentShingle {
     pub group: Option<String>,
 }
 
-/// The query for the most frequent ones; the table has groups only if documents have.
+/// The query for the most frequent ones; the table has groups only if documents have groups.
 fn most_frequent(of_groups: bool) -> String {
     let group = if of_groups { ", arrow_cast(\"group\", 'Utf8') AS \"group\"" } else { "" };
     format!(

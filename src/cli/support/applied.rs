@@ -38,7 +38,7 @@ pub(in crate::cli) fn counts(counts: Counts, of_rejects: &str) -> String {
     lines.into_iter().map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
 }
 
-/// The losses by the removal of documents, each number on a line.
+/// What is lost by removing documents, each number on a line.
 pub(in crate::cli) fn losses(losses: &Losses) -> String {
     let lines = [
         (

@@ -116,7 +116,7 @@ impl Sample {
         match docs.values().iter().zip(ids.iter().flatten()).find(|(doc, _)| known.contains(doc)) {
             None => Ok(()),
             Some((_, id)) => Err(Error::input(format!(
-                "a document of the source has an id that earlier runs know, `{id}`: set against.same_id = \"replace\" if it takes \
+                "a document of the source has the id of a reference document, `{id}`: set against.same_id = \"replace\" if it takes \
                  the place of the known one, or \"skip\" to leave it out"
             ))),
         }

@@ -214,8 +214,8 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
-/// Removes the claims on `output` of processes of this machine that have ended. Whether one of another machine is dead, only time
-/// shows.
+/// Removes the claims on `output` of processes of this machine that have ended. Claims of other machines stay: only their silence
+/// over time shows that they are dead.
 ///
 /// # Errors
 /// When the store does not answer.

@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::lineage::{self, Seen};
 use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
-use crate::job::{ClusterMethod, Job, NewPairs};
+use crate::job::{ClusterMethod, Job, Method, NewPairs};
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::{Layout, Stored};
@@ -312,6 +312,12 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
         return Err(Error::job(format!(
             "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents join \
              clusters of the same kind: give both the same ones"
+        )));
+    }
+    if made.candidates.method == Method::None {
+        return Err(Error::job(format!(
+            "{url} was made with candidates.method = \"none\", so its documents were not compared, and {METHOD} needs their pairs: run its \
+             job again with another method"
         )));
     }
     if made.new_pairs() == Some(NewPairs::WithReference) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
-use crate::job::NewPairs;
+use crate::job::{Method, NewPairs};
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run};
 
@@ -63,6 +63,12 @@ pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
                 "{shown} was made against {} with against.pairs = \"new-old\", so its own documents were not compared with each other \
                  and their pairs are missing: run its job again with \"new-old+new-new\"",
                 outputs.join(", ")
+            )));
+        }
+        if later.job().candidates.method == Method::None {
+            return Err(Error::job(format!(
+                "{shown} was made with candidates.method = \"none\", so its documents were not compared and their pairs are missing: run \
+                 its job again with another method"
             )));
         }
         let seen = Seen::by(later.manifest());

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::scalar::ScalarValue;
 
 use super::interface::{
     BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
@@ -15,7 +16,7 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::same_ids::{self, replaces};
 use crate::pipeline::reference::source::{SecondSource, refuse_same_keys};
-use crate::pipeline::tables::{id_column, list_column, numbers, signature_column};
+use crate::pipeline::tables::{id_column, list_column, numbers, signature_column, signature_type};
 
 /// Finds the reference documents that may match new ones.
 pub(crate) struct Reference;
@@ -130,7 +131,13 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
             &cx.job.shingle,
             cx.frequent()?,
         )?;
-        let signatures = frames::signatures::signatures(shingles, cx.job, None)?;
+        let signatures = match cx.job.candidates.method {
+            // Nothing is compared with them.
+            Method::None => {
+                shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
+            }
+            _ => frames::signatures::signatures(shingles, cx.job, None)?,
+        };
         written.push(frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?);
     }
     cx.run(stage, 0, written).await?;
