@@ -141,6 +141,13 @@ fn passages_of_reference_documents_are_found_and_none_are_compared() {
         .unwrap();
     let said = String::from_utf8_lossy(&merged.stderr);
     assert!(!merged.status.success() && said.contains("its documents were not compared"), "{said}");
+    // Nor can later documents join their representatives.
+    let representative = "clusters.method=representative";
+    run(&job(&path("old.parquet"), &path("alone"), &[&sets[..], &[representative]].concat())).unwrap();
+    let against = format!("against.output={:?}", path("alone").display().to_string());
+    let later = [&plain[..], &[&against, representative]].concat();
+    let said = run(&job(&path("new.parquet"), &path("later"), &later)).unwrap_err().to_string();
+    assert!(said.contains("its documents were not compared") && said.contains("another method"), "{said}");
 }
 
 #[test]

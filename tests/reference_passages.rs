@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::job::Job;
 use tempfile::{TempDir, tempdir};
 
@@ -432,4 +434,58 @@ fn places_in_reference_documents_are_shown() {
     let out = path("0passages.unit=line");
     let id = &spans(&out)[0].passage;
     resemblance().arg("show").arg(&out).args(["--passage", id]).assert().code(3);
+}
+
+/// Each span names the group of the document that keeps its passage, wherever that document is.
+#[test]
+fn a_span_names_the_group_of_the_document_that_keeps_it() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut groups: BTreeMap<String, String> = BTreeMap::new();
+    let write = |groups: &mut BTreeMap<String, String>, name: &str, documents: &[Document]| {
+        let site = |at: usize| (at % 4 > 0).then(|| format!("{name}{}", at % 4));
+        let sites: Vec<Option<String>> = (0..documents.len()).map(site).collect();
+        for ((id, _), site) in documents.iter().zip(&sites) {
+            groups.insert(id.clone(), site.clone().unwrap_or_else(|| "<null>".into()));
+        }
+        let column = |of: fn(&Document) -> &String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
+        };
+        let columns = [
+            ("id", column(|document| &document.0), false),
+            ("text", column(|document| &document.1), false),
+            ("site", Arc::new(StringArray::from_iter(sites)) as ArrayRef, true),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        write_batch(&path(&format!("{name}.parquet")), &batch, 9);
+    };
+    for (unit, documents) in [
+        ("passages.unit=line", units::texts(&mut Random(61), 70)),
+        ("passages.unit=word", word_runs::texts(&mut Random(61), 70, 30)),
+    ] {
+        // Every two of the new documents have a line that no other one has.
+        let mut new = documents[..35].to_vec();
+        for (at, (_, text)) in new.iter_mut().enumerate() {
+            *text += &format!("\nonly two of the new ones have the line number {}\n", at / 2);
+        }
+        write(&mut groups, "new", &new);
+        write(&mut groups, "old", &documents[35..]);
+        let length = if unit.ends_with("word") { "passages.length=5" } else { "passages.min_words=1" };
+        let sets = [unit, length, "source.group=site", "source.columns=['site']", "shingle.size=1"];
+        run(&job(&path("old.parquet"), &path(&format!("{unit}-old")), &sets[2..])).unwrap();
+        let output = format!("against.output={:?}", path(&format!("{unit}-old")).display().to_string());
+        let source = second_source(&path("old.parquet"), ", group = 'site'");
+        for (name, against) in [("output", &output), ("source", &source)] {
+            let out = path(&format!("{unit}-{name}"));
+            run(&job(&path("new.parquet"), &out, &[&sets[..], &[against]].concat())).unwrap();
+            let spans = table(&out, "spans");
+            let found = strings(&spans, "kept_group");
+            let wanted: Vec<String> =
+                strings(&spans, "kept_id").iter().map(|id| groups[id].clone()).collect();
+            assert_eq!(found, wanted, "{unit} {name}");
+            let of = |prefix: &str| found.iter().filter(|group| group.starts_with(prefix)).count();
+            let all = ["old", "new", "<null>"].map(of);
+            assert!(all.iter().all(|&of| of > 5), "{unit} {name}: {all:?}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::lineage::{self, Seen};
 use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
-use crate::job::{ClusterMethod, Job, Method, NewPairs};
+use crate::job::{ClusterMethod, Job};
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::{Layout, Stored};
@@ -314,16 +314,9 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
              clusters of the same kind: give both the same ones"
         )));
     }
-    if made.candidates.method == Method::None {
+    if let Some([why, what_to_do]) = lineage::own_pairs_missing(made) {
         return Err(Error::job(format!(
-            "{url} was made with candidates.method = \"none\", so its documents were not compared, and {METHOD} needs their pairs: run its \
-             job again with another method"
-        )));
-    }
-    if made.new_pairs() == Some(NewPairs::WithReference) {
-        return Err(Error::job(format!(
-            "{url} was made with against.pairs = \"new-old\", so its own documents were not compared with each other, and {METHOD} \
-             needs their pairs: run its job again with \"new-old+new-new\""
+            "{url} was made with {why}, and {METHOD} needs their pairs: {what_to_do}"
         )));
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
-use crate::job::{Method, NewPairs};
+use crate::job::{Job, Method, NewPairs};
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run};
 
@@ -49,6 +49,20 @@ pub(crate) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
     Ok(())
 }
 
+/// Why the documents of an output of the job `made` were not compared with each other, and what to do; `None` if they were.
+pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
+    if made.candidates.method == Method::None {
+        return Some([
+            "candidates.method = \"none\", so its documents were not compared with each other",
+            "run its job again with another method",
+        ]);
+    }
+    (made.new_pairs() == Some(NewPairs::WithReference)).then_some([
+        "against.pairs = \"new-old\", so its documents were not compared with each other",
+        "run its job again with \"new-old+new-new\"",
+    ])
+}
+
 /// Checks that every two documents of the outputs were compared.
 ///
 /// # Errors
@@ -56,19 +70,15 @@ pub(crate) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
 pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
     for (at, later) in outputs.iter().enumerate() {
         let shown = later.layout().shown();
-        if later.job().new_pairs() == Some(NewPairs::WithReference) {
-            let outputs: Vec<&str> =
+        if let Some([why, what_to_do]) = own_pairs_missing(later.job()) {
+            let against: Vec<&str> =
                 later.manifest().reference_outputs.iter().map(|of| of.output.as_str()).collect();
+            let against = match against.as_slice() {
+                [] => String::new(),
+                outputs => format!(" against {}", outputs.join(", ")),
+            };
             return Err(Error::job(format!(
-                "{shown} was made against {} with against.pairs = \"new-old\", so its own documents were not compared with each other \
-                 and their pairs are missing: run its job again with \"new-old+new-new\"",
-                outputs.join(", ")
-            )));
-        }
-        if later.job().candidates.method == Method::None {
-            return Err(Error::job(format!(
-                "{shown} was made with candidates.method = \"none\", so its documents were not compared and their pairs are missing: run \
-                 its job again with another method"
+                "{shown} was made{against} with {why}, and their pairs are missing: {what_to_do}"
             )));
         }
         let seen = Seen::by(later.manifest());
