@@ -1,5 +1,5 @@
-//! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit; and the free
-//! space of disks.
+//! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit; the free
+//! space of disks, and the limit of open files.
 
 use std::fs;
 use std::path::Path;
@@ -37,6 +37,17 @@ pub(crate) fn peak_memory() -> Option<u64> {
 pub(crate) fn forget_peak_memory() {
     // 5 resets the peak alone: proc(5), /proc/PID/clear_refs.
     let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The files that this process may have open at once; `None` where the system does not say.
+pub(crate) fn open_files() -> Option<u64> {
+    soft_limit_of_files(&fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+/// The soft limit of open files in `/proc/PID/limits`.
+fn soft_limit_of_files(limits: &str) -> Option<u64> {
+    let of_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    of_files.split_whitespace().next()?.parse().ok()
 }
 
 /// As [`memory`], with the files of the system under `root`.
@@ -105,6 +116,19 @@ mod tests {
         let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
         assert_eq!(of(&[group, (file, "9000\n")]), Some(9_000));
         assert_eq!(of(&[group, (file, "9223372036854771712\n")]), Some(16_384_000));
+    }
+
+    #[test]
+    fn the_soft_limit_of_open_files_is_read() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max processes             95961                95961                processes\n\
+                      Max open files            1024                 524288               files\n";
+        assert_eq!(soft_limit_of_files(limits), Some(1_024));
+        assert_eq!(
+            soft_limit_of_files("Max open files            unlimited            unlimited            files"),
+            None
+        );
+        assert_eq!(soft_limit_of_files(""), None);
     }
 
     #[test]

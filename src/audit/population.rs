@@ -68,11 +68,7 @@ pub(super) struct Scores {
 impl Scores {
     /// The similarity that the threshold of a job is for.
     pub(super) fn by(&self, measure: Measure) -> f64 {
-        match measure {
-            Measure::Jaccard => self.jaccard,
-            // The share of the smaller of the two sets.
-            Measure::Containment => self.containment_a.max(self.containment_b),
-        }
+        measure.of_shares(self.jaccard, [self.containment_a, self.containment_b])
     }
 }
 

@@ -11,8 +11,8 @@ use super::control::RunControl;
 use crate::error::Result;
 use crate::output::manifest::File;
 
-/// The most partitions of a plan: each may have an open file.
-const MAX_PARTITIONS: usize = 512;
+/// The most partitions of a plan, whatever its bytes are: each of them writes files of its own.
+pub(super) const MOST_PARTITIONS: usize = 4_096;
 
 /// The factor by which partitions grow when tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
@@ -20,6 +20,9 @@ const MORE_PARTITIONS: usize = 4;
 /// The rows of a partition may have one part in this many of a task's memory: the two sides of a join and their hash
 /// tables need several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
+
+/// A selection of rows may take one part in this many of the memory that holds it.
+pub(crate) const SHARE_OF_SELECTION: u64 = 16;
 
 /// Runs physical plans.
 pub trait Engine: Send + Sync {
@@ -58,18 +61,28 @@ pub trait Engine: Send + Sync {
         }
     }
 
+    /// The most partitions of a plan.
+    fn most_partitions(&self) -> usize {
+        MOST_PARTITIONS
+    }
+
+    /// The most bytes of a selection of rows in a plan.
+    fn selection_bytes(&self) -> u64 {
+        self.task_bytes() as u64 / SHARE_OF_SELECTION
+    }
+
     /// Partitions of a plan that shuffles `bytes`: one for each task that can run at once, or more if the rows of a partition
     /// would be too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =
             usize::try_from(bytes / self.bucket_bytes().max(1)).unwrap_or(usize::MAX).saturating_add(1);
-        needed.min(MAX_PARTITIONS).max(least)
+        needed.min(self.most_partitions()).max(least)
     }
 
     /// The next number of partitions for a plan whose tasks ran out of memory; `None` if there is no larger one.
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
-        let more = partitions.saturating_mul(MORE_PARTITIONS).min(MAX_PARTITIONS);
+        let more = partitions.saturating_mul(MORE_PARTITIONS).min(self.most_partitions());
         (more > partitions).then_some(more)
     }
 

@@ -17,10 +17,11 @@ use super::batch_queue::share_batches;
 use super::control::RunControl;
 
 use super::exchange::exchange;
-use super::interface::{BUCKET_SHARE, Engine};
+use super::interface::{BUCKET_SHARE, Engine, MOST_PARTITIONS};
 use super::reached::reached;
 use super::session;
 use crate::error::{Error, Kind, Result};
+use crate::machine;
 use crate::output::manifest::File;
 
 /// How often the progress of the running plan is read.
@@ -28,6 +29,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The longest wait for stopped tasks, which end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
+
+/// Files that the process may open for each partition: those of several exchanges, and others.
+const FILES_OF_PARTITION: u64 = 8;
+
+/// The partitions of a process that may open few files, such as the 1,024 that most systems allow at first.
+const FEW_PARTITIONS: usize = 512;
 
 /// Runs plans in this process.
 pub struct Local {
@@ -51,6 +58,14 @@ impl Engine for Local {
 
     fn config(&self) -> SessionConfig {
         session::with_tasks_at_once(self.session.copied_config(), self.tasks)
+    }
+
+    /// Each partition that waits on disk has an open file, in each exchange of a plan.
+    fn most_partitions(&self) -> usize {
+        let files = machine::open_files().unwrap_or(0);
+        usize::try_from(files / FILES_OF_PARTITION)
+            .unwrap_or(MOST_PARTITIONS)
+            .clamp(FEW_PARTITIONS, MOST_PARTITIONS)
     }
 
     fn is_one_process(&self) -> bool {

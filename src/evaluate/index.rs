@@ -5,8 +5,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::prelude::SessionContext;
 
 use crate::error::Result;
-use crate::job::{Measure, Score};
-use crate::kernel::jaccard::{least_contained, least_shared};
+use crate::job::Score;
 
 /// Bits of the filter for each shingle, which sets two of them in one word: at most one in 150 shingles that no drawn set has
 /// passes it. That of a thousand sets of a hundred shingles fits into the cache of a core.
@@ -96,25 +95,14 @@ impl Index {
     /// many to be similar to a drawn set.
     pub(super) fn least(&self, shingles: u64) -> Option<u64> {
         let Score { measure, threshold, .. } = self.score;
-        let larger = self.sizes.partition_point(|&size| size < shingles);
-        match measure {
-            Measure::Jaccard => {
-                // The sets of the next sizes below and above are the most similar ones.
-                let next = [larger.checked_sub(1), Some(larger)].into_iter().flatten();
-                let mut next = next.filter_map(|at| self.sizes.get(at));
-                let fits = next.any(|&size| least_shared(size, shingles, threshold).is_some());
-                fits.then(|| least_contained(shingles, threshold))
-            }
-            Measure::Containment => {
-                self.sizes.first().map(|&size| least_contained(size.min(shingles), threshold))
-            }
-        }
+        measure.least_shared(shingles, &self.sizes, threshold)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Measure;
     use crate::kernel::containment::containment_of;
     use crate::kernel::jaccard::jaccard_of;
     use crate::kernel::random::SplitMix64;

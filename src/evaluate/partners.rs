@@ -47,10 +47,7 @@ impl Common {
 
     /// The similarity by a measure.
     pub(super) fn similarity(self, measure: Measure) -> f64 {
-        match measure {
-            Measure::Jaccard => self.jaccard(),
-            Measure::Containment => containment_of(self.shared, self.of[0].min(self.of[1])),
-        }
+        measure.similarity(self.shared, self.of)
     }
 }
 

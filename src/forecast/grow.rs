@@ -38,7 +38,7 @@ const CLUSTER_STAGE: f64 = 0.3;
 const END: &str = "check and publish";
 
 /// Stages whose cost grows with the documents. That of others grows with candidates or pairs.
-const OF_DOCUMENTS: [&str; 23] = [
+const OF_DOCUMENTS: [&str; 24] = [
     "left_out",
     "duplicates",
     "shingle_sample",
@@ -61,6 +61,7 @@ const OF_DOCUMENTS: [&str; 23] = [
     "reference",
     "copies",
     "candidates",
+    "totals",
     END,
 ];
 /// Stages whose cost grows with the candidates.
@@ -96,7 +97,8 @@ struct Growth {
 /// whose cost depends on these.
 fn typical(stage: &str) -> Option<f64> {
     match stage {
-        END | "copies" => Some(0.2e-6),
+        "totals" | "copies" => Some(0.2e-6),
+        END => Some(0.01e-6),
         "candidates" => Some(0.8e-6),
         name if OF_DOCUMENTS.contains(&name) => None,
         name if OF_CANDIDATES.contains(&name) => Some(4e-6),

@@ -1,6 +1,7 @@
 //! The measures of similarity. A new one gets a variant in [`Measure`](crate::job::Measure), and how it is computed here.
 
-use super::{containment, jaccard};
+use super::containment::{self, containment_of};
+use super::jaccard::{self, jaccard_of, least_contained, least_shared};
 use crate::job::Measure;
 
 impl Measure {
@@ -9,6 +10,41 @@ impl Measure {
         match self {
             Measure::Jaccard => jaccard::shared_at_least(a, b, threshold),
             Measure::Containment => containment::shared_at_least(a, b, threshold),
+        }
+    }
+
+    /// The similarity of two sets of these sizes with `shared` elements in common.
+    pub(crate) fn similarity(self, shared: u64, sizes: [u64; 2]) -> f64 {
+        match self {
+            Measure::Jaccard => jaccard_of(shared, sizes[0], sizes[1]),
+            Measure::Containment => containment_of(shared, sizes[0].min(sizes[1])),
+        }
+    }
+
+    /// The similarity of two sets by their Jaccard similarity and the share of each that is in the other, as tables have them.
+    pub(crate) fn of_shares(self, jaccard: f64, containments: [f64; 2]) -> f64 {
+        match self {
+            Measure::Jaccard => jaccard,
+            // The share of the smaller of the two sets.
+            Measure::Containment => containments[0].max(containments[1]),
+        }
+    }
+
+    /// How many of its `size` elements a set shares at least with any set of one of the `sizes`, in ascending order, if their
+    /// similarity reaches `threshold`; `None` if it is too small or too large for that.
+    pub(crate) fn least_shared(self, size: u64, sizes: &[u64], threshold: f64) -> Option<u64> {
+        match self {
+            Measure::Jaccard => {
+                // The sets of the next sizes below and above are the most similar ones.
+                let larger = sizes.partition_point(|&other| other < size);
+                let next = [larger.checked_sub(1), Some(larger)].into_iter().flatten();
+                let mut next = next.filter_map(|at| sizes.get(at));
+                let fits = next.any(|&other| least_shared(other, size, threshold).is_some());
+                fits.then(|| least_contained(size, threshold))
+            }
+            Measure::Containment => {
+                sizes.first().map(|&smallest| least_contained(smallest.min(size), threshold))
+            }
         }
     }
 }

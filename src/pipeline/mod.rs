@@ -7,10 +7,10 @@
 //! - `input`: texts, a finished output, or outputs to merge; `reference`: the reference documents; `read_files`: their checksums.
 //! - `stage`: one file per stage; `writes`: the names and tables of a stage; `tables`: all tables; `run_tables`: those of a run.
 //! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
-//! - `frames`: functions from frames to frames; `numbers`: small queries for the driver; `same_keys`: documents with one key.
-//! - `sketches`, `all_sketches`: where sketches come from; `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
+//! - `frames`: functions from frames to frames; `numbers`: small queries of the driver; `same_keys`: documents with one key.
+//! - `sketches`, `all_sketches`: where sketches come from; `read_again`: texts by their positions; `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
 //! - `by_group`: columns of pairs and clusters; `searched`: the documents in which passages are searched.
-//! - `publish`: checks and counts the tables, and names them in one manifest.
+//! - `publish`: names the tables and their counts in one manifest.
 //!
 //! If a function does not say more, it fails only where a table cannot be read or a frame lacks its columns.
 
@@ -27,6 +27,7 @@ pub(crate) mod overlap;
 mod parts;
 mod previous_result;
 mod publish;
+mod read_again;
 mod read_files;
 mod reference;
 pub(crate) mod run_tables;

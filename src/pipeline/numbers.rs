@@ -1,18 +1,9 @@
 //! Small queries whose results the driver needs.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::prelude::{DataFrame, cast, col};
 
-use crate::error::{Error, Result};
-
-/// Runs a small query in a task of its own, so that several are planned at the same time. The task ends when the future is dropped.
-pub(super) fn spawn<T: Send + 'static>(
-    work: impl Future<Output = Result<T>> + Send + 'static,
-) -> impl Future<Output = Result<T>> {
-    let task = SpawnedTask::spawn(work);
-    async move { task.join().await.map_err(|e| Error::bug("a query did not end").because(e))? }
-}
+use crate::error::Result;
 
 /// The numbers in the first column.
 pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {

@@ -1,14 +1,7 @@
 //! The end of a run: the tables are checked against their contracts, counted, and named in one manifest.
 
-use std::collections::BTreeMap;
-
-use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::functions_aggregate::expr_fn::{count, sum};
-use datafusion::prelude::{DataFrame, cast, col, lit};
-
 use super::context::StageContext;
 use super::difference::Reads;
-use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
 use super::reference::ReferenceDocuments;
@@ -16,14 +9,14 @@ use super::reference::chain::Chain;
 use super::reference::same_ids;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method, Short};
+use crate::job::{FORMAT_VERSION, InputFile, Job, Method, Short};
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
-use crate::pipeline::frames::copies::Rules;
-use crate::pipeline::{frames, stage};
+use crate::pipeline::stage;
+use crate::pipeline::stage::totals::{Total, Totals};
 use crate::schema;
 
 /// The inputs of a result.
@@ -38,7 +31,7 @@ pub(super) struct Provenance<'a> {
     pub(super) merged: Option<&'a Chain>,
 }
 
-/// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
+/// Checks what was counted, and writes `manifest.json`: the one put that publishes.
 pub(super) async fn publish(
     cx: StageContext<'_>,
     job: &Job,
@@ -48,48 +41,33 @@ pub(super) async fn publish(
     let Provenance { inputs, origins, reference, merged } = of;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = schema::Table::of(job);
-    let mut checks = Vec::with_capacity(tables.len());
+    let totals = Totals::read(&cx).await?;
     for &table in &tables {
-        let contract = schema::contract(table).over(&cx.types, job.columns());
-        checks.push(spawn(check(contract, cx.stored(table)?, cx.rows(table))));
+        totals.check(&cx, table)?;
     }
-    let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
-    let left_out = frames::pairs::left_out(members, scores, Rules::of(job))?;
-    let left_out = match job.candidates.compare {
-        // There are no stars.
-        Compare::Across => left_out.filter(lit(false))?,
-        Compare::All | Compare::Within => left_out,
-    };
-    let (left_out, _, repeated, clusters, rejects) = futures::try_join!(
-        spawn(one_number(left_out)),
-        futures::future::try_join_all(checks),
-        spawn(one_number(repeated_sets(&cx, job)?)),
-        spawn(rows_of(cx.table(schema::Table::Clusters)?.filter(col("representative"))?)),
-        spawn(reasons(cx.table(schema::Table::Rejects)?)),
-    )?;
+    let left_out = totals.number(Total::PairsLeftOut)?;
+    let representatives = totals.number(Total::Representatives)?;
+    let lost = totals.numbers(Total::Lost);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
-    let removed = clusters_with_spared(&cx)?.filter((!col("representative")).and(!col("reference")))?;
-    let removed_documents = rows_of(removed).await?;
-    let lost = stage::losses::lost(&cx).await?;
     let mut counts = Counts {
         documents: cx.rows(schema::Table::Documents),
         rejects: cx.rows(schema::Table::Rejects),
         pairs: cx.rows(schema::Table::Pairs),
-        clusters,
+        clusters: representatives,
         clustered_documents: cx.rows(schema::Table::Clusters),
         group_pairs: written(schema::Table::GroupPairs),
         reference_rejects: written(schema::Table::ReferenceRejects),
         dictionary: written(schema::Table::Dictionary),
         cluster_id_changes: written(schema::Table::ClusterIdChanges),
-        removed_documents,
-        lossy_removals: lost.as_ref().map(|lost| lost.lossy_removals),
-        lost_shingles: lost.as_ref().map(|lost| lost.shingles),
+        removed_documents: totals.number(Total::Removed)?,
+        lossy_removals: lost.and_then(|lost| lost.first()).copied(),
+        lost_shingles: lost.and_then(|lost| lost.get(1)).copied(),
         spared: written(schema::Table::Spared),
         passages: written(schema::Table::Passages),
         spans: written(schema::Table::Spans),
         frequent_shingles: written(schema::Table::FrequentShingles),
         scores: cx.rows(WorkTable::SCORES),
-        shingle_sets: cx.rows(schema::Table::Documents) - repeated,
+        shingle_sets: cx.rows(schema::Table::Documents) - totals.number(Total::RepeatedSets)?,
         pairs_left_out: left_out,
         ..Counts::default()
     };
@@ -103,11 +81,10 @@ pub(super) async fn publish(
     }
     stage::left_out::count(&cx, &mut counts).await?;
     if job.shingle.short == Short::Whole {
-        let single = cx.table(schema::Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
-        counts.single_shingle_documents = Some(rows_of(single).await?);
+        counts.single_shingle_documents = Some(totals.number(Total::SingleShingle)?);
     }
     if !job.clusters.method.keeps_chains() {
-        counts.chained_documents = Some(chained(&cx).await?);
+        counts.chained_documents = Some(representatives - totals.number(Total::Components)?);
     }
     if let Some(reference) = reference {
         let count = reference.outputs().map(|outputs| outputs.chain.count(schema::Table::Documents));
@@ -123,10 +100,8 @@ pub(super) async fn publish(
     }
     let mut warnings = job.warnings();
     if let Some(outputs) = reference.and_then(ReferenceDocuments::outputs) {
-        let replaced = same_ids::replaced(&cx, outputs.names()?).await?;
-        counts.replaced_documents = Some(replaced);
-        let superseded = outputs.superseded(clusters_with_spared(&cx)?).await?;
-        counts.superseded_reference_documents = Some(superseded);
+        counts.replaced_documents = Some(totals.number(Total::Replaced)?);
+        counts.superseded_reference_documents = Some(totals.number(Total::Superseded)?);
         warnings.extend(same_ids::not_replaced(&cx, outputs.names()?).await?);
     }
     if left_out > 0 {
@@ -170,7 +145,7 @@ pub(super) async fn publish(
         reference_outputs: reference.map(ReferenceDocuments::record).unwrap_or_default(),
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
-        rejects,
+        rejects: totals.by_key(Total::Reasons),
         stages: cx.runner.times().collect(),
         tables: tables
             .iter()
@@ -269,63 +244,4 @@ async fn tidy(output: &Layout, own: &Attempt) {
             );
         }
     }
-}
-
-/// Checks a table against its contract: the columns, every rule on every row, and the number of rows.
-async fn check(contract: schema::Contract, written: DataFrame, expected: u64) -> Result<()> {
-    let rows = rows_of(written.clone()).await?;
-    if rows != expected {
-        return Err(Error::bug(format!(
-            "{} was written with {expected} rows and reads back with {rows}",
-            contract.table
-        )));
-    }
-    let depth = schema::Depth::WithoutLists;
-    contract.verdict(&contract.audit(written, depth)?.collect().await?, depth)
-}
-
-/// Rejected documents by reason.
-async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
-    let counted = rejects
-        .aggregate(vec![col("reason")], vec![count(lit(1)).alias("times")])?
-        .select(vec![utf8("reason"), cast(col("times"), arrow::datatypes::DataType::UInt64)])?;
-    let mut reasons = BTreeMap::new();
-    for batch in counted.collect().await? {
-        let (names, times) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-        reasons.extend(names.iter().flatten().map(str::to_owned).zip(times.values().iter().copied()));
-    }
-    Ok(reasons)
-}
-
-/// The number of the run's own documents whose shingles an earlier one has: one row (repeated: UInt64), null if there
-/// is none.
-fn repeated_sets(cx: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
-    let sizes = match job.candidates.compare {
-        Compare::All if job.candidates.method != Method::None => {
-            let groups = cx.table(WorkTable::COPIES)?;
-            groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
-        }
-        // Copies of each other are of one group.
-        Compare::All | Compare::Within | Compare::Across => {
-            frames::copies::sizes_of_sets(cx.table(WorkTable::KEYS)?)?
-        }
-    };
-    let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
-    Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
-}
-
-/// The table clusters, in which the documents that the table spared has count as representatives too: they stay.
-fn clusters_with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
-    let clusters = cx.table(schema::Table::Clusters)?;
-    match cx.job.clusters.contained {
-        None => Ok(clusters),
-        Some(_) => frames::merged::with_spared(clusters, cx.table(schema::Table::Spared)?),
-    }
-}
-
-/// The number of documents that represent only themselves because the job's method divides chains of pairs.
-async fn chained(cx: &StageContext<'_>) -> Result<u64> {
-    let clusters = cx.table(schema::Table::Clusters)?.filter(col("representative"))?;
-    let components = cx.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;
-    Ok(rows_of(clusters).await? - rows_of(components).await?)
 }

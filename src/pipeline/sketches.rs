@@ -12,24 +12,16 @@ use super::all_sketches::AllSketches;
 use super::candidate_pairs::CandidatePairs;
 use super::context::StageContext;
 use super::frames::prefix::Join;
-use super::numbers::{keys_of, one_number};
-use super::reference::ReferenceDocuments;
+use super::numbers::one_number;
 use super::tables::WorkTable;
 use super::writes::Writes;
 use crate::error::{Error, Result};
-use crate::job::{self, Method};
+use crate::job::Method;
 use crate::pipeline::frames;
 use crate::schema::Table;
-use crate::source::{self, Listed, Request, Selection};
 
 /// Bytes of a row (document, file, position); the file takes little.
 const BYTES_OF_POSITION: u64 = 32;
-
-/// The memory of a task is this many times that of the selection.
-const SHARE_OF_SELECTION: u64 = 16;
-
-/// The most bytes of a selection that is sent to a cluster inside a plan.
-const MAX_SENT_BYTES: u64 = 4 << 20;
 
 /// Sketches (doc, shingles, signature, ..) that are stored, or are cut when they are read.
 pub(super) struct Sketched {
@@ -279,113 +271,6 @@ impl StageContext<'_> {
     pub(super) async fn texts(&self) -> Result<Vec<DataFrame>> {
         let texts = self.at(WorkTable::TEXT_POSITIONS, None).await?;
         texts.into_iter().map(frames::passages::texts).collect()
-    }
-
-    /// The documents at the positions of a table, in the columns of [`frames::documents`]. Pass `cut` if only the
-    /// shingles are needed, so that long texts are streamed.
-    async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {
-        let mut frames = self.own_at(table, cut).await?;
-        frames.extend(self.reference_at(table, cut).await?);
-        Ok(frames)
-    }
-
-    /// The same of the run's own documents.
-    pub(super) async fn own_at(
-        &self,
-        table: WorkTable,
-        cut: Option<&job::Shingle>,
-    ) -> Result<Vec<DataFrame>> {
-        let Some(listed) = self.input.listed() else {
-            return Err(Error::bug("texts are read again, and no file was listed"));
-        };
-        let own = self.table(table)?.filter(col("origin").is_null())?;
-        let documents = self.rows(Table::Documents) + self.rows(Table::Rejects);
-        self.read_at(own, &[(&self.job.source, listed)], documents, cut).await
-    }
-
-    /// The same of reference documents.
-    pub(super) async fn reference_at(
-        &self,
-        table: WorkTable,
-        cut: Option<&job::Shingle>,
-    ) -> Result<Vec<DataFrame>> {
-        let mut frames = Vec::new();
-        let positions = self.table(table)?;
-        let of_origin = |origin: usize| positions.clone().filter(col("origin").eq(lit(origin as u64)));
-        let known = positions.clone().filter(col("origin").is_not_null())?;
-        let origins = keys_of(known.select(vec![col("origin")])?.distinct()?).await?;
-        let is_needed = |origin: usize| origins.contains(&(origin as u64));
-        match self.reference {
-            Some(ReferenceDocuments::Source(source)) if is_needed(0) => {
-                let documents = self.rows(WorkTable::REFERENCE_KEYS);
-                let known = self.read_at(of_origin(0)?, &[source.files()], documents, cut).await?;
-                for texts in known {
-                    frames.push(frames::reference::with_second_source_keys(texts)?);
-                }
-            }
-            None | Some(ReferenceDocuments::Source(_)) => {}
-            Some(ReferenceDocuments::Outputs(outputs)) => {
-                for (origin, sources) in outputs.sources().filter(|(origin, _)| is_needed(*origin)) {
-                    let sources: Vec<_> =
-                        sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
-                    let there = of_origin(origin)?;
-                    frames.extend(
-                        self.read_at(there, &sources, outputs.chain.count(Table::Documents), cut).await?,
-                    );
-                }
-            }
-        }
-        Ok(frames)
-    }
-
-    /// The documents at `positions` in the files of one source or more, which have about `documents` documents.
-    pub(super) async fn read_at(
-        &self,
-        positions: DataFrame,
-        sources: &[(&job::Source, &Listed)],
-        documents: u64,
-        cut: Option<&job::Shingle>,
-    ) -> Result<Vec<DataFrame>> {
-        let session = self.session();
-        let open = async |source, listed, wanted| {
-            source::read(session, source, listed, Request { wanted, shingle: cut }).await
-        };
-        let mut wanted = self.selection(positions.clone(), documents).await?;
-        let mut frames = Vec::with_capacity(sources.len());
-        for (at, (source, listed)) in sources.iter().enumerate() {
-            frames.push(match &mut wanted {
-                Some(wanted) => {
-                    let of_source = listed.take(wanted);
-                    // The first source gives a frame even if none of its documents is wanted.
-                    if of_source.is_empty() && at > 0 {
-                        continue;
-                    }
-                    frames::documents::documents(open(source, listed, Some(of_source)).await?.frame)?
-                }
-                None => {
-                    let documents = frames::documents::documents(open(source, listed, None).await?.frame)?;
-                    frames::sketches::at(documents, positions.clone())?
-                }
-            });
-        }
-        if let Some(wanted) = wanted {
-            wanted.all_taken()?;
-        }
-        Ok(frames)
-    }
-
-    /// The positions, among about `documents` documents; `None` if a bit for each document would be too much to hold or
-    /// to send.
-    async fn selection(&self, positions: DataFrame, documents: u64) -> Result<Option<Selection>> {
-        let most = match self.job.engine.cluster {
-            Some(_) => MAX_SENT_BYTES,
-            None => self.task_bytes() as u64 / SHARE_OF_SELECTION,
-        };
-        if documents / 8 > most {
-            tracing::info!("too many documents need their texts again, so all texts are read");
-            return Ok(None);
-        }
-        Ok(Some(Selection::of_rows(positions).await?))
     }
 }
 

@@ -20,25 +20,43 @@ use crate::schema::{self, SourceTypes, Table};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
-    /// The round that writes it, if the stage has rounds.
-    round: Option<u32>,
+    content: Content,
     columns: fn(&SourceTypes) -> Vec<Field>,
+}
+
+/// What a table has of what its name says.
+#[derive(Debug, Clone, Copy)]
+enum Content {
+    All,
+    /// The rows of a round.
+    Round(u32),
+    /// The texts at the positions that the table of this name has.
+    Texts,
 }
 
 impl WorkTable {
     /// The table `name`; `columns` may depend on the types of the source.
     pub(super) const fn new(name: &'static str, columns: fn(&SourceTypes) -> Vec<Field>) -> Self {
-        Self { name, round: None, columns }
+        Self { name, content: Content::All, columns }
     }
 
     /// The table of a round.
     pub(super) const fn of_round(self, round: u32) -> Self {
-        Self { round: Some(round), ..self }
+        Self { content: Content::Round(round), ..self }
+    }
+
+    /// The table of the texts at the positions that this one has.
+    pub(super) const fn texts(self, columns: fn(&SourceTypes) -> Vec<Field>) -> Self {
+        Self { content: Content::Texts, columns, ..self }
     }
 
     /// Its name, which is also the name of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
-        named(self.name, self.round)
+        match self.content {
+            Content::All => self.name.into(),
+            Content::Round(round) => named(self.name, Some(round)),
+            Content::Texts => format!("{}_texts", self.name).into(),
+        }
     }
 
     /// Its columns over a source of these types, with the signatures of the job.

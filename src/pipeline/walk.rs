@@ -15,13 +15,15 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages.all().map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);
     run(cx, stages.search).await?;
-    if !cx.engine().runs_stages_together() {
+    if cx.engine().runs_stages_together() {
+        // Both are awaited, even if one of them fails: the stages that the other one finishes need not be repeated.
+        let (pairs, clusters) = futures::join!(run(cx, stages.pairs), run(cx, stages.clusters));
+        pairs.and(clusters)?;
+    } else {
         run(cx, stages.pairs).await?;
-        return run(cx, stages.clusters).await;
+        run(cx, stages.clusters).await?;
     }
-    // Both are awaited, even if one of them fails: the stages that the other one finishes need not be repeated.
-    let (pairs, clusters) = futures::join!(run(cx, stages.pairs), run(cx, stages.clusters));
-    pairs.and(clusters)
+    run(cx, stages.ends).await
 }
 
 /// Runs stages one after the other, each with its follow-ups.

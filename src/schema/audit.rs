@@ -1,8 +1,7 @@
 //! The check of a table's rows against its contract, in one pass.
 
-use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
-use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::prelude::{DataFrame, Expr, lit, when};
 
 use super::Contract;
@@ -33,42 +32,38 @@ impl Contract {
             .collect()
     }
 
-    /// One row of counts over the rows of `table`: how many break each promise. Lazy: the caller runs it and hands the
-    /// row to [`Contract::verdict`].
+    /// One row of counts: the rows of `table`, and how many of them break each promise, null if there are no rows. Lazy: the
+    /// caller runs it and hands all numbers but the first to [`Contract::verdict`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) where the columns are not the contract's.
     pub fn audit(&self, table: DataFrame, depth: Depth) -> Result<DataFrame> {
         self.check_schema(table.schema().as_arrow())?;
-        let mut counts = Vec::new();
+        let mut counts = vec![count(lit(1)).alias("rows")];
         for (at, promise) in self.promises(depth).iter().enumerate() {
             counts.push(broken(table.parse_sql_expr(promise)?.is_true())?.alias(format!("promise_{at}")));
         }
         Ok(table.aggregate(vec![], counts)?)
     }
 
-    /// Whether the counts of [`Contract::audit`] are all 0.
+    /// Whether no row breaks a promise. `broken` has the number of rows that break each, from [`Contract::audit`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) with the promise that is broken and by how many rows.
-    pub fn verdict(&self, counts: &[RecordBatch], depth: Depth) -> Result<()> {
+    pub fn verdict(&self, broken: &[u64], depth: Depth) -> Result<()> {
         self.readable()?;
-        for (at, promise) in self.promises(depth).iter().enumerate() {
-            let mut broken = 0;
-            for batch in counts {
-                let column = batch.columns().get(at).and_then(|c| c.as_any().downcast_ref::<Int64Array>());
-                // The sum over no rows is null.
-                broken += column
-                    .ok_or_else(|| Error::bug(format!("the audit of `{}` has no column {at}", self.table)))?
-                    .iter()
-                    .flatten()
-                    .sum::<i64>();
-            }
-            if broken > 0 {
-                return Err(self.broken(&format!("breaks `{promise}` in {broken} rows")));
-            }
+        let promises = self.promises(depth);
+        if promises.len() != broken.len() {
+            let (counts, table) = (broken.len(), &self.table);
+            return Err(Error::bug(format!(
+                "the audit of `{table}` has {counts} counts for {} promises",
+                promises.len()
+            )));
         }
-        Ok(())
+        match promises.iter().zip(broken).find(|(_, broken)| **broken > 0) {
+            Some((promise, broken)) => Err(self.broken(&format!("breaks `{promise}` in {broken} rows"))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -80,6 +80,16 @@ impl RowSet {
         RowSet { first, words: Arc::new(words) }
     }
 
+    /// The same rows in sets of at most `most` words, at least one.
+    fn parts(&self, most: usize) -> impl Iterator<Item = RowSet> + '_ {
+        let parts = (0..).step_by(most.max(1)).zip(self.words.chunks(most.max(1)));
+        let parts = parts.map(|(word, words)| {
+            let first = self.first + word * BITS;
+            RowSet { first, words: Arc::new(words.to_vec()) }
+        });
+        parts.filter(|part| part.count() > 0)
+    }
+
     /// The wanted rows as runs of neighbours, in order.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let end = self.first + self.words.len() as u64 * BITS;
@@ -162,6 +172,26 @@ impl Selection {
         let (there, rest) = all.into_iter().partition(|(path, _)| is_there(path));
         self.0 = rest;
         Selection(there)
+    }
+
+    /// The same rows in selections of at most `most` bytes each, or of 64 rows. At least one, which may be empty.
+    pub(crate) fn parts(self, most: u64) -> Vec<Selection> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX) / size_of::<u64>();
+        let (mut parts, mut words) = (vec![Selection::default()], 0);
+        for (source, rows) in self.0 {
+            for part in rows.parts(most.max(1)) {
+                if words + part.words.len() > most && words > 0 {
+                    parts.push(Selection::default());
+                    words = 0;
+                }
+                words += part.words.len();
+                if let Some(last) = parts.last_mut() {
+                    // Of a file, only the last part is shorter than a whole selection.
+                    last.0.insert(source.clone(), part);
+                }
+            }
+        }
+        parts
     }
 
     /// Whether nothing is wanted.
@@ -247,6 +277,32 @@ mod tests {
                     prop_assert_eq!(set.next(row), rows.range(row..).next().copied());
                 }
             }
+        }
+    }
+
+    proptest! {
+        /// Parts are no larger than they may be, and have each row once.
+        #[test]
+        fn parts_have_each_row_once(
+            files in prop::collection::vec(prop::collection::btree_set(0u64..2_000, 0..60), 0..6),
+            most in 0u64..100,
+        ) {
+            let mut all = Selection::default();
+            let rows = files.iter().enumerate().flat_map(|(file, rows)| rows.iter().map(move |row| (format!("{file}"), *row)));
+            let rows: BTreeSet<(String, u64)> = rows.collect();
+            rows.iter().for_each(|(file, row)| all.insert(file, *row));
+            let parts = all.parts(most);
+            prop_assert!(!parts.is_empty());
+            let mut found = Vec::new();
+            for part in &parts {
+                let words: usize = part.0.values().map(|rows| rows.words.len()).sum();
+                prop_assert!(words as u64 <= (most / 8).max(1));
+                for (file, rows) in &part.0 {
+                    found.extend(rows.runs().flatten().map(|row| (file.clone(), row)));
+                }
+            }
+            prop_assert_eq!(found.len(), rows.len());
+            prop_assert_eq!(BTreeSet::from_iter(found), rows);
         }
     }
 

@@ -19,7 +19,7 @@ const DEADLINE: u64 = 300;
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
 /// The stages of that job.
-const STAGES: [&str; 19] = [
+const STAGES: [&str; 20] = [
     "duplicates",
     "sketches",
     "copies",
@@ -39,6 +39,7 @@ const STAGES: [&str; 19] = [
     "removal_positions",
     "losses",
     "clusters",
+    "totals",
 ];
 
 /// A cluster, a job, and the rows that it must have in the end.
@@ -129,9 +130,10 @@ fn an_executor_dies_in_stages_and_is_replaced() {
 #[ignore = "takes minutes"]
 fn soak_an_executor_dies_in_every_stage() {
     let mut scene = Scene::of_all_stages();
-    // The driver finds the components itself, in no time. Clusters are made at the time of pairs, and may be done by then.
-    let on_executors: Vec<_> =
-        STAGES.into_iter().filter(|stage| !["components", "clusters"].contains(stage)).collect();
+    // The driver finds the components itself, and the totals of small tables, in no time. Clusters are made at the time of pairs, and
+    // may be done by then.
+    let others = ["components", "clusters", "totals"];
+    let on_executors: Vec<_> = STAGES.into_iter().filter(|stage| !others.contains(stage)).collect();
     replaced(&mut scene, &on_executors);
 }
 

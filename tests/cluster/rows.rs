@@ -24,6 +24,26 @@ fn every_format_method_and_option_gives_the_rows_of_one_process() {
     the_quickstart_is_the_same_and_so_is_its_record(&cluster);
     every_format_is_read_on_the_executors_as_in_one_process(&cluster);
     every_method_and_option_gives_the_rows_of_one_process(&cluster);
+    large_tables_are_counted_on_the_executors(&cluster);
+}
+
+/// Tables of more than a million rows: the pairs of copies of one text.
+fn large_tables_are_counted_on_the_executors(cluster: &Cluster) {
+    const COPIES: u64 = 1_420;
+    let folder = cluster.folder();
+    let text = "one text that many documents have";
+    let documents: Vec<_> = (0..COPIES).map(|copy| (format!("copy {copy}"), text.to_owned())).collect();
+    std::fs::remove_dir_all(folder.join("in")).unwrap();
+    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    let tasks = || (0..2).map(|place| cluster.tasks(place, "totals").len()).sum::<usize>();
+    assert_eq!(tasks(), 0, "small tables are counted by the driver");
+    let output = folder.join("large");
+    cluster.run(&job, &output.display().to_string(), &["output.max_expand=0"]).succeed(QUIET);
+    assert!(tasks() > 0);
+    let counts = manifest(&output).counts;
+    let found =
+        [counts.pairs, counts.clusters, counts.removed_documents, counts.shingle_sets, counts.pairs_left_out];
+    assert_eq!(found, [COPIES * (COPIES - 1) / 2, 1, COPIES - 1, 1, 0]);
 }
 
 fn the_quickstart_is_the_same_and_so_is_its_record(cluster: &Cluster) {

@@ -43,6 +43,9 @@ const RUNNING_STALL_FACTOR: u32 = 20;
 /// The pause before a stage is submitted again doubles at most this many times.
 const MAX_DOUBLINGS: u32 = 4;
 
+/// The most bytes of a selection of rows that is sent inside a plan.
+const MAX_SENT_SELECTION: u64 = 4 << 20;
+
 /// Reasons in the error of a stage that was lost repeatedly.
 const MAX_CAUSES: usize = 3;
 
@@ -99,7 +102,9 @@ impl Cluster {
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let running = with_endpoints(settings::running(config, &name), self.trust.as_ref());
+        let codec = if partitions::shuffles_texts(plan) { "lz4" } else { "none" };
+        let running = settings::with_codec(settings::running(config, &name), codec);
+        let running = with_endpoints(running, self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
             let scheduler = format!("{}://{}", scheme(self.trust.as_ref()), self.settings.scheduler);
@@ -285,6 +290,11 @@ impl Engine for Cluster {
 
     fn bucket_bytes(&self) -> u64 {
         self.task_bytes() as u64 / BUCKET_SHARE
+    }
+
+    /// Each task of a plan gets all of it in one message.
+    fn selection_bytes(&self) -> u64 {
+        MAX_SENT_SELECTION
     }
 
     fn run<'a>(

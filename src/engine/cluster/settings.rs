@@ -55,9 +55,6 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
-        // The scheduler must not hold larger sides of joins than the planner does.
-        .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", (executors.task_bytes / 4) as u64)
-        .set_u64("ballista.optimizer.broadcast_join_threshold_rows", (executors.task_bytes / 256) as u64)
         // In addition to the task's pool, and at most half of the memory that no pool accounts for.
         .set_u64(
             "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
@@ -65,18 +62,23 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
         )
 }
 
+/// The configuration with which rows are shuffled by `codec`.
+pub(super) fn with_codec(config: SessionConfig, codec: &str) -> SessionConfig {
+    config.set_str("ballista.shuffle.compression.codec", codec)
+}
+
 /// The configuration to run a plan that was made with `planning`, as the job `name`.
 pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
     let mut config = planning.clone().set_str("ballista.job.name", name);
     // The rows of a file are numbered by counting, so the scheduler must not change scans.
     config.options_mut().optimizer.repartition_file_scans = false;
-    // The scheduler optimises joins again. If the planner held no side whole, it must not either.
-    match config.options().optimizer.hash_join_single_partition_threshold {
-        0 => config
-            .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", 0)
-            .set_u64("ballista.optimizer.broadcast_join_threshold_rows", 0),
-        _ => config,
-    }
+    // The scheduler optimises joins again, and must not hold larger sides than the planner did.
+    let optimizer = &config.options().optimizer;
+    let (bytes, rows) =
+        (optimizer.hash_join_single_partition_threshold, optimizer.hash_join_single_partition_threshold_rows);
+    config
+        .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", bytes as u64)
+        .set_u64("ballista.optimizer.broadcast_join_threshold_rows", rows as u64)
 }
 
 #[cfg(test)]
@@ -87,7 +89,9 @@ mod tests {
     fn a_plan_that_holds_no_side_is_run_by_a_scheduler_that_holds_none() {
         let executors = Executors { count: 1, cores: 2, task_bytes: 1 << 30 };
         let threshold = |config| running(&config, "job").ballista_config().broadcast_join_threshold_bytes();
-        assert_eq!(threshold(planning(&executors)), 1 << 28);
+        let planned = planning(&executors).options().optimizer.hash_join_single_partition_threshold;
+        assert!(planned > 1 << 20);
+        assert_eq!(threshold(planning(&executors)), planned);
         assert_eq!(threshold(session::hold_no_side(planning(&executors))), 0);
     }
 

@@ -86,13 +86,11 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
     Ok(duplicates.join(documents, JoinType::Right, left, right, None)?.select(columns)?)
 }
 
-/// The `most` least keys that are repeated: (doc, ..) -> (doc: UInt64), in order.
-pub(crate) fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
+/// The keys that several documents have: (doc, ..) -> (doc: UInt64).
+pub(crate) fn repeated(keys: DataFrame) -> Result<DataFrame> {
     Ok(keys
         .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
         .filter(col("times").gt(lit(1)))?
-        .sort(vec![col("doc").sort(true, false)])?
-        .limit(0, Some(most))?
         .select(vec![col("doc")])?)
 }
 

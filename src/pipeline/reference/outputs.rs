@@ -141,7 +141,7 @@ impl ReferenceOutputs {
 
     /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
     async fn groups(&self, run: &RunTables<'_>) -> Result<Option<Groups>> {
-        let replaces = replaced(run, self.names()?).await? > 0;
+        let replaces = replaces(run.job) && rows_of(replaced(run, self.names()?)?).await? > 0;
         if !replaces && !self.chain.replaced() {
             return Ok(None);
         }
@@ -187,10 +187,10 @@ impl ReferenceOutputs {
 
     /// The number of documents that the outputs kept and that do not represent their `clusters` (id, representative,
     /// reference, ..) now.
-    pub(crate) async fn superseded(&self, clusters: DataFrame) -> Result<u64> {
+    pub(crate) fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;
-        rows_of(reference::without(others, self.chain.removed()?)?).await
+        reference::without(others, self.chain.removed()?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! New documents that have the id of a reference document.
 
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
 
-use crate::error::{Error, Result};
-use crate::job::{Id, Job, SameId};
+use crate::error::Result;
+use crate::job::{Job, SameId};
 use crate::pipeline::frames;
 use crate::pipeline::numbers::{first_ids, rows_of};
 use crate::pipeline::run_tables::RunTables;
@@ -11,7 +11,7 @@ use crate::pipeline::tables::WorkTable;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// Ids that an error names.
+/// Ids that a warning names.
 const NAMED: usize = 5;
 
 /// Whether new documents replace reference documents.
@@ -19,39 +19,12 @@ pub(crate) fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
-/// Ends the run if a new document has the id of one of the `reference` documents (doc, ..), and `against.same_id` is
-/// not set.
-pub(crate) async fn refuse(run: &RunTables<'_>, reference: DataFrame) -> Result<()> {
-    if run.job.same_id() != Some(SameId::Error) {
-        return Ok(());
+/// The `reference` documents (doc, ..) that the run replaces.
+pub(crate) fn replaced(run: &RunTables<'_>, reference: DataFrame) -> Result<DataFrame> {
+    match replaces(run.job) {
+        true => frames::reference::same(reference, run.table(WorkTable::KEYS)?),
+        false => Ok(reference.filter(lit(false))?),
     }
-    let same = frames::reference::same(run.table(Table::Documents)?, reference)?;
-    let ids = first_ids(same, NAMED).await?;
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let more = if ids.len() == NAMED { " (perhaps not the only ones)" } else { "" };
-    let what_to_do = match run.job.source.id {
-        Id::RowNumber => {
-            "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, in \
-             the jobs of against.output too, or give the files of each day names of their own"
-        }
-        Id::Columns(_) | Id::Path => {
-            "set against.same_id = \"replace\" to replace those, or \"skip\" to leave the new ones out"
-        }
-    };
-    Err(Error::input(format!(
-        "documents of the source have ids that documents of against.output have: {}{more}; {what_to_do}",
-        ids.join(", ")
-    )))
-}
-
-/// The number of `reference` documents (doc, ..) that the run replaces.
-pub(crate) async fn replaced(run: &RunTables<'_>, reference: DataFrame) -> Result<u64> {
-    if !replaces(run.job) {
-        return Ok(0);
-    }
-    rows_of(frames::reference::same(reference, run.table(WorkTable::KEYS)?)?).await
 }
 
 /// A warning about new documents that cannot be compared and so do not replace the `reference` documents (doc, ..) of the same id;

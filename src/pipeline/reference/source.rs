@@ -9,16 +9,9 @@ use crate::job::{self, InputFile, Job, fingerprint};
 use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::pipeline::frames;
-use crate::pipeline::numbers::{first_ids, keys_of};
 use crate::pipeline::overlap;
-use crate::pipeline::run_tables::RunTables;
-use crate::pipeline::same_keys::refuse_duplicates;
-use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 use crate::source::{self, AsRead, Listed, Request};
-
-/// Duplicate ids that an error names.
-const NAMED: usize = 5;
 
 /// A second source.
 #[derive(Debug)]
@@ -99,24 +92,5 @@ impl SecondSource {
     /// The column of a document's group.
     pub(crate) fn group(&self) -> Option<&str> {
         self.source.group.as_deref()
-    }
-}
-
-/// Ends the run if two documents of the second source, or one of either source, have the same key.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with their ids.
-pub(crate) async fn refuse_same_keys(run: &RunTables<'_>) -> Result<()> {
-    let keys = run.table(WorkTable::REFERENCE_KEYS)?;
-    let repeated = keys_of(frames::duplicates::repeated(keys.clone(), NAMED)?).await?;
-    refuse_duplicates(keys.clone(), &repeated, "against.source").await?;
-    let same = first_ids(frames::reference::same(keys, run.table(WorkTable::KEYS)?)?, NAMED).await?;
-    match same.is_empty() {
-        true => Ok(()),
-        false => Err(Error::input(format!(
-            "documents of against.source have the 64-bit keys that documents of the source have, by chance: {}: give one of them \
-             another id",
-            same.join(", ")
-        ))),
     }
 }

@@ -1,18 +1,20 @@
-//! copies: documents with identical shingles that are in the same pairs.
+//! copies: documents with identical shingles that are in the same pairs, and documents with one key.
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::prelude::{col, lit};
+use std::borrow::Cow;
+
+use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+    BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Tables, WorkTable, Writes, frames, not_null,
+    null,
 };
 use super::pair_limit;
 use crate::job::Method;
 use crate::pipeline::by_group;
 use crate::pipeline::frames::copies::copies;
-use crate::pipeline::frames::duplicates::repeated;
-use crate::pipeline::numbers::{keys_of, spawn};
-use crate::pipeline::same_keys::{NAMED_DUPLICATES, refuse_duplicates};
+use crate::pipeline::same_keys;
 use crate::pipeline::tables::numbers;
 
 /// Bytes of a row (document, the two halves of its set's hash).
@@ -24,6 +26,8 @@ pub(crate) struct Copies;
 impl WorkTable {
     /// Documents that have a copy.
     pub(crate) const COPIES: Self = Self::new("copies", columns);
+    /// Documents with one key, and where they are.
+    pub(crate) const SAME_KEYS: Self = Self::new("same_keys", same_key_columns);
 }
 
 fn columns(_source: &SourceTypes) -> Vec<Field> {
@@ -32,9 +36,39 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl OneTable for Copies {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::COPIES);
-    const WHAT: &'static str = "group documents with identical shingles";
+fn same_key_columns(_source: &SourceTypes) -> Vec<Field> {
+    vec![Field::new("doc", DataType::UInt64, false), Field::new("places", DataType::Utf8, false)]
+}
+
+impl Writes for Copies {
+    fn name(&self) -> Cow<'static, str> {
+        "copies".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "group documents with identical shingles, and check that keys are unique".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        vec![null(WorkTable::COPIES, "places"), not_null(WorkTable::SAME_KEYS, "places")]
+    }
+}
+
+/// The rows of both tables in one frame, which are found by one plan.
+fn with_same_keys(copies: DataFrame, same_keys: Option<DataFrame>) -> Result<DataFrame> {
+    let mut columns = ["rep", "doc", "size", "reference"].map(col).to_vec();
+    columns.push(lit(ScalarValue::Utf8(None)).alias("places"));
+    let copies = copies.select(columns)?;
+    let Some(same_keys) = same_keys else { return Ok(copies) };
+    let number = |name: &str| lit(ScalarValue::UInt64(None)).alias(name);
+    let same_keys = same_keys.select(vec![
+        number("rep"),
+        col("doc"),
+        number("size"),
+        lit(ScalarValue::Boolean(None)).alias("reference"),
+        col("places"),
+    ])?;
+    Ok(copies.union(same_keys)?)
 }
 
 impl Stage for Copies {
@@ -45,7 +79,6 @@ impl Stage for Copies {
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let keys = cx.table(WorkTable::KEYS)?;
-            let repeated = repeated(keys.clone(), NAMED_DUPLICATES)?;
             let columns = ["doc", "set_hash_0", "set_hash_1"];
             let mut keys = match cx.reference_documents()? {
                 None => keys.select(columns.map(col).to_vec())?,
@@ -54,13 +87,14 @@ impl Stage for Copies {
             if let Some(groups) = by_group::keys(cx)? {
                 keys = frames::with_columns(keys, groups)?;
             }
-            let frames = vec![match cx.job.candidates.method {
+            let copies = match cx.job.candidates.method {
                 Method::None => copies(keys)?.filter(lit(false))?,
                 Method::Lsh | Method::All | Method::Prefix => copies(keys)?,
-            }];
+            };
+            let rows = with_same_keys(copies, same_keys::find(cx)?)?;
             let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
-            let (repeated, ()) = futures::try_join!(spawn(keys_of(repeated)), cx.run(self, bytes, frames))?;
-            refuse_duplicates(cx.table(Table::Documents)?, &repeated, "source").await?;
+            cx.run(self, bytes, vec![rows]).await?;
+            same_keys::refuse(cx).await?;
             pair_limit::check_copies(cx).await
         })
     }

@@ -14,7 +14,6 @@ use super::removals::{loses_alone, roles};
 use crate::operator::losses::CountLosses;
 use crate::operator::{self, Operator};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables::columns_of;
 
 /// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
@@ -106,34 +105,20 @@ impl Stage for Losses {
     }
 }
 
-/// What the removals of a run lose.
-pub(in crate::pipeline) struct Lost {
-    /// Documents that lose more than the [`LOSSY`] share of their shingles.
-    pub(in crate::pipeline) lossy_removals: u64,
-    /// Shingles that only removed documents have.
-    pub(in crate::pipeline) shingles: u64,
-}
-
 /// A removal that loses more than one in this many shingles is lossy: more than 2 %.
 const LOSSY: u64 = 50;
 
-/// What the removals of the run lose; `None` if the shingles were not counted.
-///
-/// # Errors
-/// When the table cannot be read.
-pub(in crate::pipeline) async fn lost(cx: &StageContext<'_>) -> Result<Option<Lost>> {
+/// What the removals of the run lose, in one row: the documents that lose more than the [`LOSSY`] share of their shingles, and the
+/// shingles that only removed documents have, null if nothing is removed. `None` if the shingles were not counted.
+pub(super) fn lost(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if Basis::of(cx.job) == Basis::Scores {
         return Ok(None);
     }
     let losses = cx.table(WorkTable::LOSSES)?;
-    let total = |frame: DataFrame, of: &str| frame.aggregate(vec![], vec![sum(col(of)).alias("total")]);
     let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
-    let removed =
-        losses.clone().filter(is_lossy.and(!is_spared(cx.job.clusters.contained, col("paired"))?))?;
-    Ok(Some(Lost {
-        lossy_removals: one_number(total(removed, "documents")?).await?,
-        shingles: one_number(total(losses, "gone")?).await?,
-    }))
+    let is_lossy = is_lossy.and(!is_spared(cx.job.clusters.contained, col("paired"))?);
+    let lossy = sum(when(is_lossy, col("documents")).end()?).alias("lossy_removals");
+    Ok(Some(losses.aggregate(vec![], vec![lossy, sum(col("gone")).alias("shingles")])?))
 }
 
 /// Whether a document stays that does not represent its cluster: [`crate::clusters::is_spared`] of the columns (shared, shingles).

@@ -27,7 +27,7 @@ mod hot_positions;
 mod hot_sketches;
 mod interface;
 pub(super) mod left_out;
-pub(in crate::pipeline) mod losses;
+mod losses;
 pub(crate) mod members;
 mod pair_limit;
 pub(crate) mod pairs;
@@ -49,6 +49,7 @@ pub(crate) mod spared;
 pub mod stars;
 mod supposed;
 mod texts;
+pub(in crate::pipeline) mod totals;
 mod union_find;
 mod units;
 mod word_runs;
@@ -112,11 +113,15 @@ static CLUSTERS: &[&dyn Stage] = &[
     &frequent_shingles::FrequentShingles,
 ];
 
+/// The stages that read all tables.
+static ENDS: &[&dyn Stage] = &[&totals::CountTotals];
+
 /// The stages of a job.
 pub(crate) struct Stages {
     pub(super) search: Vec<&'static dyn Stage>,
     pub(super) pairs: Vec<&'static dyn Stage>,
     pub(super) clusters: Vec<&'static dyn Stage>,
+    pub(super) ends: Vec<&'static dyn Stage>,
 }
 
 impl Stages {
@@ -125,12 +130,12 @@ impl Stages {
         let of = |stages: &[&'static dyn Stage]| {
             stages.iter().copied().filter(|stage| stage.is_in(job)).collect::<Vec<_>>()
         };
-        Self { search: of(SEARCH), pairs: of(PAIRS), clusters: of(CLUSTERS) }
+        Self { search: of(SEARCH), pairs: of(PAIRS), clusters: of(CLUSTERS), ends: of(ENDS) }
     }
 
     /// All of them, in their order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static dyn Stage> {
-        [&self.search, &self.pairs, &self.clusters].into_iter().flatten().copied()
+        [&self.search, &self.pairs, &self.clusters, &self.ends].into_iter().flatten().copied()
     }
 }
 

@@ -14,8 +14,8 @@ use super::reference_duplicates::ReferenceDuplicates;
 use crate::job::{self, Method};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
-use crate::pipeline::reference::same_ids::{self, replaces};
-use crate::pipeline::reference::source::{SecondSource, refuse_same_keys};
+use crate::pipeline::reference::same_ids::replaces;
+use crate::pipeline::reference::source::SecondSource;
 use crate::pipeline::tables::{id_column, list_column, numbers, signature_column, signature_type};
 
 /// Finds the reference documents that may match new ones.
@@ -90,10 +90,6 @@ impl Stage for Reference {
         job.against.is_some()
     }
 
-    fn runs_again(&self) -> bool {
-        true
-    }
-
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match cx.reference {
@@ -106,10 +102,6 @@ impl Stage for Reference {
 }
 
 async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<()> {
-    if cx.is_done(stage).await? {
-        return cx.take_over(stage).await;
-    }
-    same_ids::refuse(cx, outputs.names()?).await?;
     let frame = marked(cx, outputs.documents()?).await?.filter(col("may_match"))?;
     let frame = match replaces(cx.job) {
         true => frames::reference::without(frame, cx.table(WorkTable::KEYS)?)?,
@@ -120,28 +112,24 @@ async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &Referenc
 
 /// The one pass over the texts of the second source.
 async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSource) -> Result<()> {
-    let mut written = Vec::new();
-    if !cx.is_done(stage).await? {
-        let mut documents = source.documents();
-        if cx.is_taken(&ReferenceDuplicates) {
-            documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
-        }
-        let shingles = frames::shingles::that_count(
-            frames::reference::with_second_source_keys(documents)?,
-            &cx.job.shingle,
-            cx.frequent()?,
-        )?;
-        let signatures = match cx.job.candidates.method {
-            // Nothing is compared with them.
-            Method::None => {
-                shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
-            }
-            _ => frames::signatures::signatures(shingles, cx.job, None)?,
-        };
-        written.push(frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?);
+    let mut documents = source.documents();
+    if cx.is_taken(&ReferenceDuplicates) {
+        documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
     }
-    cx.run(stage, 0, written).await?;
-    refuse_same_keys(cx).await
+    let shingles = frames::shingles::that_count(
+        frames::reference::with_second_source_keys(documents)?,
+        &cx.job.shingle,
+        cx.frequent()?,
+    )?;
+    let signatures = match cx.job.candidates.method {
+        // Nothing is compared with them.
+        Method::None => {
+            shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
+        }
+        _ => frames::signatures::signatures(shingles, cx.job, None)?,
+    };
+    let frame = frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?;
+    cx.run(stage, 0, vec![frame]).await
 }
 
 /// Reference `documents` with a mark `may_match`: whether they may match new ones.
