@@ -38,7 +38,7 @@ const CLUSTER_STAGE: f64 = 0.3;
 const END: &str = "check and publish";
 
 /// Stages whose cost grows with the documents. That of others grows with candidates or pairs.
-const OF_DOCUMENTS: [&str; 23] = [
+const OF_DOCUMENTS: [&str; 24] = [
     "left_out",
     "duplicates",
     "shingle_sample",
@@ -61,6 +61,7 @@ const OF_DOCUMENTS: [&str; 23] = [
     "reference",
     "copies",
     "candidates",
+    "buckets",
     END,
 ];
 /// Stages whose cost grows with the candidates.
@@ -192,7 +193,7 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
 }
 
 fn is_of_documents(table: &str) -> bool {
-    ["documents", "rejects", "spans", "passages", "dictionary"].contains(&table)
+    ["documents", "buckets", "rejects", "spans", "passages", "dictionary"].contains(&table)
 }
 
 fn sum(all: impl Iterator<Item = Amount>) -> Amount {
