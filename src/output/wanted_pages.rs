@@ -131,40 +131,30 @@ async fn selected(
 impl Wanted {
     /// The rows of a file's pages that may have wanted rows.
     fn rows(&self, metadata: &ParquetMetaData) -> RowSelection {
-        let mut rows = Vec::new();
-        for (at, group) in metadata.row_groups().iter().enumerate() {
-            let all = group.num_rows().max(0) as usize;
-            let column = |name: &str| {
-                let place =
-                    group.columns().iter().position(|column| column.column_path().string() == name)?;
-                let bounds = metadata.column_index()?.get(at)?.get(place)?;
-                let pages = metadata.offset_index()?.get(at)?.get(place)?.page_locations();
-                (!matches!(bounds, ColumnIndexMetaData::NONE)).then_some(Pages { bounds, pages, rows: all })
-            };
-            let (number, text) = match self {
-                Wanted::Numbers(number, _) => (*number, None),
-                Wanted::Places(_) => ("position", Some("source")),
-            };
-            let text = text.map(column);
-            let Some(numbers) = column(number) else {
-                // A file without bounds.
-                rows.push(RowSelector::select(all));
-                continue;
-            };
-            for page in 0..numbers.pages.len() {
-                let own = numbers.rows_of(page);
-                let may_have = match &text {
-                    None => self.may_have(numbers.numbers(page), None),
-                    Some(None) => true,
-                    Some(Some(texts)) => self.may_have(numbers.numbers(page), texts.texts(&own)),
-                };
-                rows.push(match may_have {
-                    true => RowSelector::select(own.len()),
-                    false => RowSelector::skip(own.len()),
-                });
+        let groups = 0..metadata.num_row_groups();
+        groups.flat_map(|group| self.rows_of_group(metadata, group)).collect::<Vec<_>>().into()
+    }
+
+    /// The same of a row group: rows to read, and rows to skip.
+    fn rows_of_group(&self, metadata: &ParquetMetaData, group: usize) -> Vec<RowSelector> {
+        let (number, text) = match self {
+            Wanted::Numbers(number, _) => (*number, None),
+            Wanted::Places(_) => ("position", Some("source")),
+        };
+        let Some(numbers) = Pages::of(metadata, group, number) else {
+            // A file without bounds.
+            return vec![RowSelector::select(metadata.row_group(group).num_rows().max(0) as usize)];
+        };
+        let texts = text.and_then(|text| Pages::of(metadata, group, text));
+        let selected = |page: usize| {
+            let rows = numbers.rows_of(page);
+            let texts = texts.as_ref().and_then(|texts| texts.texts(&rows));
+            match self.may_have(numbers.numbers(page), texts) {
+                true => RowSelector::select(rows.len()),
+                false => RowSelector::skip(rows.len()),
             }
-        }
-        rows.into()
+        };
+        (0..numbers.pages.len()).map(selected).collect()
     }
 
     /// Whether a wanted row may be in a page with these bounds, both included; bounds that are `None` say nothing.
@@ -194,6 +184,16 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
+    /// Those of the column of this name; `None` if they have no bounds.
+    fn of(metadata: &'a ParquetMetaData, group: usize, name: &str) -> Option<Self> {
+        let about = metadata.row_group(group);
+        let column = about.columns().iter().position(|column| column.column_path().string() == name)?;
+        let bounds = metadata.column_index()?.get(group)?.get(column)?;
+        let pages = metadata.offset_index()?.get(group)?.get(column)?.page_locations();
+        let rows = about.num_rows().max(0) as usize;
+        (!matches!(bounds, ColumnIndexMetaData::NONE)).then_some(Self { bounds, pages, rows })
+    }
+
     /// The rows of a page, by their place in the row group.
     fn rows_of(&self, page: usize) -> Range<usize> {
         let first = |page: &PageLocation| (page.first_row_index.max(0) as usize).min(self.rows);
@@ -230,5 +230,99 @@ impl<'a> Pages<'a> {
             });
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use bytes::Bytes;
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::metadata::ParquetMetaDataReader;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+    use crate::output::pages::with_pages;
+
+    /// The metadata of a file with these columns, with the pages of the table of this name.
+    fn metadata(table: &str, columns: Vec<(&str, ArrayRef)>) -> ParquetMetaData {
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        // Only some of the columns of the table are in the file.
+        let properties = with_pages(WriterProperties::builder(), table).set_dictionary_enabled(false);
+        let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties.build())).unwrap();
+        for first in (0..rows.num_rows()).step_by(256) {
+            writer.write(&rows.slice(first, 256.min(rows.num_rows() - first))).unwrap();
+        }
+        let bytes = Bytes::from(writer.into_inner().unwrap());
+        let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
+        reader.parse_and_finish(&bytes).unwrap()
+    }
+
+    /// The numbers of the rows that are read.
+    fn read(rows: RowSelection) -> Vec<usize> {
+        let (mut at, mut read) = (0, Vec::new());
+        for selector in rows.iter() {
+            if !selector.skip {
+                read.extend(at..at + selector.row_count);
+            }
+            at += selector.row_count;
+        }
+        read
+    }
+
+    /// Three files of 3,000 documents each, whose paths differ after more letters than writers of Parquet keep by default.
+    fn documents(table: &str) -> ParquetMetaData {
+        let sources = (0..9_000).map(|row| source(row / 3_000));
+        let positions = (0..9_000).map(|row| row % 3_000);
+        let sources: ArrayRef = Arc::new(StringArray::from_iter_values(sources));
+        metadata(
+            table,
+            vec![("source", sources), ("position", Arc::new(Int64Array::from_iter_values(positions)))],
+        )
+    }
+
+    fn source(file: i64) -> String {
+        format!("{}{file}", "a folder/".repeat(20))
+    }
+
+    #[test]
+    fn places_are_in_few_pages() {
+        let wanted = |places: &[(i64, &[i64])]| {
+            let places = places.iter().map(|(file, at)| (source(*file).into_bytes(), at.to_vec()));
+            read(Wanted::Places(places.collect()).rows(&documents("documents")))
+        };
+        for (file, position) in [(0, 0), (0, 2_999), (1, 1_500), (2, 0), (2, 2_999)] {
+            let rows = wanted(&[(file, &[position])]);
+            assert!(rows.contains(&((file * 3_000 + position) as usize)), "{file} {position}");
+            // A page that begins in one file and ends in another may have any position.
+            assert!(rows.len() <= 3 * 1_024, "{file} {position}: {} rows", rows.len());
+        }
+        assert_eq!(wanted(&[]), [0; 0]);
+        assert_eq!(wanted(&[(7, &[5])]), [0; 0]);
+        let rows = wanted(&[(0, &[3, 2_700]), (2, &[2_999])]);
+        assert!([3, 2_700, 8_999].iter().all(|row| rows.contains(row)) && rows.len() < 9_000);
+    }
+
+    #[test]
+    fn numbers_are_in_few_pages() {
+        // Every third number, so that others are between the bounds of a page, or between two pages.
+        let numbers = (-30_000..30_000_i64).map(|number| 3 * number);
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
+        let metadata = metadata("buckets", vec![("bucket", column)]);
+        let wanted = |numbers: &[i64]| read(Wanted::Numbers("bucket", numbers.to_vec()).rows(&metadata));
+        for row in [0, 8_191, 8_192, 29_999, 30_000, 59_999_usize] {
+            let rows = wanted(&[3 * (row as i64 - 30_000)]);
+            assert!(rows.contains(&row) && rows.len() <= 8_192, "{row}: {} rows", rows.len());
+        }
+        assert_eq!(wanted(&[i64::MIN, -90_001, 90_000, i64::MAX]), [0; 0]);
+        let ends: Vec<usize> = wanted(&[-90_000, 89_997]);
+        assert_eq!((ends.first(), ends.last()), (Some(&0), Some(&59_999)));
+        assert!(ends.len() <= 2 * 8_192);
+    }
+
+    #[test]
+    fn files_without_bounds_are_read_whole() {
+        let places = BTreeMap::from([(source(1).into_bytes(), vec![5])]);
+        assert_eq!(read(Wanted::Places(places).rows(&documents("rejects"))).len(), 9_000);
     }
 }
