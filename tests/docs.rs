@@ -206,6 +206,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     let jobs = [
         job(&[
             "output.pair_passages=true",
+            "output.buckets=true",
             "source.duplicate_ids=reject",
             "source.limit=10",
             "clusters.thresholds=[0.9]",

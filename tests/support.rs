@@ -4,6 +4,7 @@ pub mod around;
 pub mod browser;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+pub mod counting;
 pub mod files;
 pub mod formats;
 pub mod garage;

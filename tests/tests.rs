@@ -13,6 +13,7 @@ mod alarms;
 mod apply;
 mod audit;
 mod brute_force;
+mod buckets;
 mod chains;
 mod changes;
 #[cfg(feature = "cluster")]

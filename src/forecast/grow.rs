@@ -38,7 +38,7 @@ const CLUSTER_STAGE: f64 = 0.3;
 const END: &str = "check and publish";
 
 /// Stages whose cost grows with the documents. That of others grows with candidates or pairs.
-const OF_DOCUMENTS: [&str; 24] = [
+const OF_DOCUMENTS: [&str; 25] = [
     "left_out",
     "duplicates",
     "shingle_sample",
@@ -62,6 +62,7 @@ const OF_DOCUMENTS: [&str; 24] = [
     "copies",
     "candidates",
     "totals",
+    "buckets",
     END,
 ];
 /// Stages whose cost grows with the candidates.
@@ -194,7 +195,7 @@ pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluste
 }
 
 fn is_of_documents(table: &str) -> bool {
-    ["documents", "rejects", "spans", "passages", "dictionary"].contains(&table)
+    ["documents", "buckets", "rejects", "spans", "passages", "dictionary"].contains(&table)
 }
 
 fn sum(all: impl Iterator<Item = Amount>) -> Amount {

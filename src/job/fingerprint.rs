@@ -72,7 +72,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Score { threshold, measure, by, prefilter, min_shared } = score;
     // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a
     // higher one. Delta logs do not change rows either: a finished output gets them without a new run.
-    let Output { url: _, expand, max_expand, max_pairs: _, keep, pair_passages, tables: _ } = output;
+    let Output { url: _, expand, max_expand, max_pairs: _, keep, pair_passages, buckets, tables: _ } = output;
 
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
@@ -110,6 +110,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (matches!(input, Input::Reuse(_)), "reuse".to_owned()),
         (matches!(input, Input::Merge(_)), "merge".to_owned()),
         (*pair_passages, "pair_passages".to_owned()),
+        (*buckets, "buckets".to_owned()),
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 54] = [
+        let changes: [Change<Job>; 55] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -227,6 +228,7 @@ mod tests {
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("contained", |j| j.clusters.contained = Some(0.98)),
             ("pair_passages", |j| j.output.pair_passages = true),
+            ("buckets", |j| j.output.buckets = true),
             ("passages", |j| j.passages = Some(Passages::Units { unit: TextUnit::Line, min_words: 5 })),
             ("other passages", |j| {
                 j.passages = Some(Passages::Units { unit: TextUnit::Sentence, min_words: 5 })

@@ -29,6 +29,9 @@ pub struct Output {
     /// `passage_a` and `passage_b`. The texts of pairs are read again for it.
     #[serde(default)]
     pub pair_passages: bool,
+    /// Whether the table `buckets` is written, by which `neighbors` reads only a few pages of the output.
+    #[serde(default)]
+    pub buckets: bool,
     /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
     #[serde(default)]
     pub tables: Tables,
@@ -52,6 +55,7 @@ impl Output {
             max_pairs: max_pairs(),
             keep: Keep::default(),
             pair_passages: false,
+            buckets: false,
             tables: Tables::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::common::JoinType;
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 
 use super::id::Id;
 use super::query;
@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
 use crate::schema::Table;
+
+/// The most keys that a condition lists. Scans read the other columns only of the rows that meet it; a join reads them all.
+const MOST_LISTED: usize = 256;
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
 /// `dictionary` if it has one.
@@ -88,13 +91,27 @@ impl Finished {
         Ok(self.session().table(table.name()).await?)
     }
 
-    /// The documents with these keys. Of other rows only the key is read.
+    /// The documents with these keys. If there are few, only the key of other rows is read.
     pub(crate) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
-        // Signed, as they are stored: a join on the column itself need not read the rows of other documents.
-        let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.map(u64::cast_signed)));
-        let keys = self.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
-        let documents = self.stored(Table::Documents).await?;
-        let rows = keys.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+        self.documents_among(self.stored(Table::Documents).await?, keys)
+    }
+
+    /// Those of `documents`, whose numbers are signed as in the files, with these keys. If there are few keys, only the key of other
+    /// rows is read.
+    pub(super) fn documents_among(
+        &self,
+        documents: DataFrame,
+        keys: impl Iterator<Item = u64>,
+    ) -> Result<DataFrame> {
+        // Signed, as they are stored: a condition on the column itself need not read the rows of other documents.
+        let keys: Vec<i64> = keys.map(u64::cast_signed).collect();
+        let rows = if keys.len() <= MOST_LISTED {
+            documents.filter(col("doc").in_list(keys.into_iter().map(lit).collect(), false))?
+        } else {
+            let keys: ArrayRef = Arc::new(Int64Array::from(keys));
+            let keys = self.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
+            keys.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?
+        };
         read::unsigned(rows, Table::Documents)
     }
 

@@ -1,8 +1,8 @@
 //! Finds the documents of a finished output that are most similar to one document.
 //!
 //! Candidates are the documents that share a bucket with it, as in a run. The table is read twice: the signatures of all
-//! documents, then the shingles of the best candidates. If the output keeps no shingles, the texts of these are read from
-//! the source.
+//! documents, then the shingles of the best candidates. Of an output with a table of buckets only the pages with candidates are
+//! read (`bucket_table`). If the output keeps no shingles, the texts of the best candidates are read from the source.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::reread::Reread;
 use super::similarity::Similarity;
 use super::sketch::{Sketch, lists, signatures};
-use super::{Finished, Id, id};
+use super::{Finished, Id, bucket_table, id};
 use crate::error::{Error, Result};
 use crate::job::Lsh;
 use crate::kernel::document_key::document_key;
@@ -125,7 +125,8 @@ pub struct Query<'a> {
 /// The documents most similar to the query's, among those that share a bucket with it.
 ///
 /// Shingles that the output does not keep are cut from the texts of `again`; without it, there are only estimates. Holds the
-/// keys and similarities of the best candidates, and one batch of rows.
+/// keys and similarities of the best candidates, one batch of rows, and of an output with a table of buckets the places of all
+/// candidates.
 ///
 /// # Errors
 /// When the table or the source cannot be read, or the output keeps no signatures or ones that do not fit its bands.
@@ -136,15 +137,22 @@ pub async fn neighbors(
 ) -> Result<Neighbors> {
     let lsh = &finished.job().lsh;
     finished.signed().await?;
-    let documents = finished.stored(Table::Documents).await?;
-    let documents = match query.id {
-        // By its key, which is read anyway.
-        Some(id) => documents.filter(col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed())))?,
-        None => documents,
+    let own = own_buckets(query.sketch, lsh)?;
+    let documents = match bucket_table::documents(finished, &own).await? {
+        Some(documents) => documents,
+        None => finished.stored(Table::Documents).await?,
     };
-    let best = candidates(read::unsigned(documents.clone(), Table::Documents)?, query, lsh).await?;
+    let others = match query.id {
+        // By its key, which is read anyway.
+        Some(id) => {
+            let is_other = col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed()));
+            documents.clone().filter(is_other)?
+        }
+        None => documents.clone(),
+    };
+    let best = candidates(read::unsigned(others, Table::Documents)?, query, &own, lsh).await?;
     let candidates = best.found;
-    let best = finished.documents_of(best.levels.into_values().flatten()).await?;
+    let best = finished.documents_among(documents, best.levels.into_values().flatten())?;
     let id = id::column(finished.manifest().source.id);
     let mut columns = vec![id.alias("id"), col("signature"), col("shingle_count")];
     let best = if finished.keeps_shingles() {
@@ -199,15 +207,21 @@ impl Best {
     }
 }
 
-/// The documents that share a bucket with the query's and can be among its nearest.
-async fn candidates(documents: DataFrame, query: Query<'_>, lsh: &Lsh) -> Result<Best> {
-    let of = query.sketch;
-    let buckets =
-        Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size };
-    let mut own = Vec::new();
-    lsh_bands(of.signature.signature(), buckets, &mut own).ok_or_else(|| misfit(lsh))?;
-    own.sort_unstable();
+fn buckets_of(lsh: &Lsh) -> Buckets {
+    Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size }
+}
 
+/// The buckets of the query's document, in ascending order.
+fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
+    let mut own = Vec::new();
+    lsh_bands(sketch.signature.signature(), buckets_of(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
+    own.sort_unstable();
+    Ok(own)
+}
+
+/// Those of `documents` that have one of the buckets `own` and can be among the nearest.
+async fn candidates(documents: DataFrame, query: Query<'_>, own: &[u64], lsh: &Lsh) -> Result<Best> {
+    let (of, buckets) = (query.sketch, buckets_of(lsh));
     let mut best = Best { levels: BTreeMap::new(), kept: 0, most: query.top.get(), found: 0 };
     let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
     let mut others = Vec::new();
@@ -216,7 +230,7 @@ async fn candidates(documents: DataFrame, query: Query<'_>, lsh: &Lsh) -> Result
         for (&doc, signature) in docs.iter().zip(signatures(batch.column(1))?) {
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
-            if meet(&own, &others) {
+            if meet(own, &others) {
                 let level = match query.by {
                     By::Estimate => of.signature.signature().agreement(signature),
                     // Signatures do not bound the exact similarity.

@@ -18,7 +18,8 @@
 //! - `store`, `local`, `upload`, `entries`: reads, puts, lists and removes files in a store or on this machine; `digest`:
 //!   checksums.
 //! - `attempt`, `claim`, `process`: the record of an attempt, its claim to write, and the identity of its process.
-//! - `write`: the node that writes tables; `read`: reads them.
+//! - `write`: the node that writes tables, and `pages`, how large their pages are; `read`: reads them, and `wanted_pages` some of
+//!   their pages.
 //! - `manifest`, `counts`: what stages and runs wrote; `published`: the manifests in an output; `delta`: the same as Delta tables.
 //! - `stored`: a finished output; `check`: compares its files with its manifest.
 //! - `ours`: which files may be removed; `garbage`: finds and removes them.
@@ -35,6 +36,7 @@ mod local;
 pub mod manifest;
 pub mod names;
 pub(crate) mod ours;
+mod pages;
 mod paths;
 pub(crate) mod process;
 mod published;
@@ -42,6 +44,7 @@ pub mod read;
 mod store;
 mod stored;
 pub(crate) mod upload;
+pub(crate) mod wanted_pages;
 pub mod write;
 
 pub(crate) use crate::source::APPLIED;

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::{self, Digest};
 use super::manifest::File;
 use super::names::Attempt;
+use super::pages::with_pages;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::unsigned_bits::reinterpret;
@@ -298,7 +299,7 @@ fn properties(target: &Target) -> ParquetResult<WriterProperties> {
                 .set_column_statistics_enabled(path, EnabledStatistics::None);
         }
     }
-    Ok(properties.build())
+    Ok(with_pages(properties, &target.table).build())
 }
 
 /// The writer of an object store with the digest of its bytes.

@@ -41,11 +41,13 @@ pub enum Table {
     Passages,
     /// The shingles that do not count, because too many documents have them.
     FrequentShingles,
+    /// The buckets of the compared documents, in their order.
+    Buckets,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 13] = [
+    pub const ALL: [Table; 14] = [
         Table::Pairs,
         Table::Clusters,
         Table::ClusterLevels,
@@ -59,6 +61,7 @@ impl Table {
         Table::Spans,
         Table::Passages,
         Table::FrequentShingles,
+        Table::Buckets,
     ];
 
     /// The tables that `job` writes.
@@ -72,6 +75,7 @@ impl Table {
             Table::Spared => job.clusters.contained.is_some(),
             Table::Spans | Table::Passages => job.passages.is_some(),
             Table::FrequentShingles => job.max_frequency.is_some(),
+            Table::Buckets => job.output.buckets,
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -90,6 +94,7 @@ impl Table {
                 | Table::Spans
                 | Table::Passages
                 | Table::FrequentShingles
+                | Table::Buckets
         )
     }
 
@@ -114,6 +119,7 @@ impl Table {
             Table::Spans => "spans",
             Table::Passages => "passages",
             Table::FrequentShingles => "frequent_shingles",
+            Table::Buckets => "buckets",
         }
     }
 }
@@ -278,6 +284,7 @@ pub fn contract(table: Table) -> &'static Contract {
             Table::FrequentShingles => {
                 Contract::read(table, include_str!("../../schemas/frequent_shingles.toml"))
             }
+            Table::Buckets => Contract::read(table, include_str!("../../schemas/buckets.toml")),
         })
     });
     // They are in the order of the variants, as `Table::ALL` is.

@@ -19,7 +19,7 @@ use against::{against_of, check_id};
 use clusters::{check_alarms, clusters_of};
 use engine::engine_of;
 use frequency::{check_frequency, frequency_of};
-use output::check_output;
+use output::{check_buckets, check_output};
 use passages::passages_of;
 use search::{check_candidates, check_lsh, check_score, lsh_of};
 use sketches::{bits_of, check_minhash, check_shingle, check_short, minhash_of, shingle_of};
@@ -119,6 +119,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let passages = passages.map(|passages| passages_of(&passages)).transpose()?;
     check_alarms(&alarms, &source)?;
     check_output(&output, &source)?;
+    check_buckets(&output, candidates.method)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());
     let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());

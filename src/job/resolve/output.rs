@@ -1,6 +1,6 @@
 //! `[output]`: where the tables go.
 
-use super::super::{Output, Source};
+use super::super::{Method, Output, Source};
 use super::wrong::{Checked, wrong};
 use crate::address;
 
@@ -26,6 +26,28 @@ pub(super) fn check_output(output: &Output, source: &Source) -> Checked<()> {
         return wrong(
             "output.max_pairs",
             "is 0: expected 1 or more: it is the largest number of pairs that a run may write",
+        );
+    }
+    Ok(())
+}
+
+/// Checks that a job whose output has the table `buckets` makes the signatures by which neighbors are found, and keeps them.
+pub(super) fn check_buckets(output: &Output, method: Method) -> Checked<()> {
+    if !output.buckets {
+        return Ok(());
+    }
+    if method == Method::None {
+        return wrong(
+            "output.buckets",
+            "is true with candidates.method = \"none\", and no document gets a signature then: leave the key out, or expected \
+             another method",
+        );
+    }
+    if !output.keep.signatures() {
+        return wrong(
+            "output.buckets",
+            "is true with output.keep = \"none\", and the documents of a bucket are compared by their signatures: leave the key \
+             out, or expected output.keep = \"signatures\" or \"shingles\"",
         );
     }
     Ok(())

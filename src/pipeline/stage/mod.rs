@@ -8,6 +8,7 @@
 
 pub(super) mod agreeing;
 pub(super) mod all_candidates;
+pub mod buckets;
 pub mod candidates;
 mod cluster_id_changes;
 pub mod cluster_levels;
@@ -57,7 +58,7 @@ mod word_runs;
 pub(crate) use self::interface::Stage;
 use crate::job::Job;
 
-/// The stages that find and score pairs, in their order.
+/// The stages that find and score pairs, in their order, and the one that sorts the buckets by which they are found.
 static SEARCH: &[&dyn Stage] = &[
     &left_out::LeftOutRows,
     &duplicates::Duplicates,
@@ -87,6 +88,7 @@ static SEARCH: &[&dyn Stage] = &[
     &members::Members,
     &texts::TextPositions,
     &texts::Texts,
+    &buckets::Buckets,
 ];
 
 /// The stages that write pairs.

@@ -1,0 +1,57 @@
+//! buckets: the buckets of all documents in order, each with the place of the document's row in the table of documents.
+
+use datafusion::functions_nested::expr_fn::array_distinct;
+use datafusion::logical_expr::{Expr, bitwise_xor};
+use datafusion::prelude::{DataFrame, col, lit};
+
+use super::interface::{AnyTable, BoxFuture, Job, OneTable, Result, Stage, StageContext, Table, frames};
+use crate::job::Lsh;
+
+/// The bit that is the sign where an unsigned number is read as a signed one.
+const SIGN: u64 = 1 << 63;
+
+/// (doc, source, position, signature, ..) of documents -> the columns of `schemas/buckets.toml`: a row for each bucket of each
+/// document, in one partition, in order of the bucket as a signed number and of the document.
+///
+/// The buckets are computed from the signatures that documents keep, as a look-up computes them: so there are some for every row of
+/// the table, wherever its signature came from, and nothing is joined.
+///
+/// # Errors
+/// When the frame lacks one of these columns.
+pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
+    let documents = frames::bands::bands(documents, lsh)?;
+    // Where all bands share one table, two of a document may have the same bucket.
+    let own = match lsh.table_size {
+        None => col("buckets"),
+        Some(_) => array_distinct(col("buckets")),
+    };
+    let mut columns = vec![own.alias("bucket")];
+    columns.extend(["doc", "source", "position"].map(col));
+    let rows = documents.select(columns)?.unnest_columns(&["bucket"])?;
+    // Files have the bits as signed numbers. In the order of unsigned ones, the bounds of the page with both signs would include
+    // every bucket.
+    let by = |key: Expr| key.sort(true, false);
+    Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
+}
+
+/// Sorts the buckets of all documents.
+pub(crate) struct Buckets;
+
+impl OneTable for Buckets {
+    const TABLE: AnyTable = AnyTable::Public(Table::Buckets);
+    const WHAT: &'static str = "sort the buckets of all documents";
+}
+
+impl Stage for Buckets {
+    fn is_in(&self, job: &Job) -> bool {
+        job.output.buckets
+    }
+
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
+            // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
+            cx.run(self, 0, vec![sorted]).await
+        })
+    }
+}

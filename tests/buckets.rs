@@ -1,0 +1,389 @@
+//! The table of buckets: its rows, compared with the signatures, and the neighbors that are found by it, compared with those that are
+//! found by all signatures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use object_store::local::LocalFileSystem;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use resemblance::error::Kind;
+use resemblance::job::{self, Engine};
+use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
+use resemblance::lookup::reread::{Need, Reread};
+use resemblance::lookup::sketch::{Sketch, of_document, of_text};
+use resemblance::lookup::{self, Finished, Id};
+use tempfile::{TempDir, tempdir};
+
+use crate::support::counting::Counting;
+use crate::support::rows::assert_rows;
+use crate::support::*;
+
+const TABLE: &str = "output.buckets=true";
+
+/// A folder with documents in several files.
+struct Scene {
+    folder: TempDir,
+    documents: Vec<Document>,
+}
+
+impl Scene {
+    /// Documents in three files of small row groups.
+    fn new(documents: Vec<Document>) -> Self {
+        let folder = tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        for (at, part) in documents.chunks(documents.len().div_ceil(3)).enumerate() {
+            write_parquet(&folder.path().join(format!("in/{at}.parquet")), part, 400);
+        }
+        Self { folder, documents }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, name: &str, sets: &[&str]) -> PathBuf {
+        let output = self.path(name);
+        run(&job(&self.path("in"), &output, sets)).unwrap();
+        output
+    }
+}
+
+/// A corpus with a bucket of very many documents: copies, and documents that differ from them in one word.
+fn with_hot_bucket(count: usize) -> Vec<Document> {
+    let mut documents = corpus(5, count, 30);
+    let shared: Vec<String> = (0..40).map(|word| format!("shared{word}")).collect();
+    for at in 0..count / 2 {
+        let mut words = shared.clone();
+        if at % 3 == 0 {
+            words[at % 40] = format!("own{at}");
+        }
+        documents.insert(2 * at, (format!("hot{at:05}"), words.join(" ")));
+    }
+    documents
+}
+
+fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
+    block_on(async {
+        let engine = Engine { threads: 2, ..Engine::local(1 << 30) };
+        let session = lookup::session(&engine).unwrap();
+        ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await
+    })
+}
+
+async fn ask(finished: &Finished, sketch: &Sketch, id: Option<&Id>, by: By, top: usize) -> Neighbors {
+    let again = match finished.keeps_shingles() {
+        true => None,
+        false => Some(Reread::open(finished, Need::Shingles).await.unwrap()),
+    };
+    let top = NonZeroUsize::new(top).unwrap();
+    neighbors(finished, again.as_ref(), Query { sketch, id, by, top }).await.unwrap()
+}
+
+/// The answers of an output about some of its documents, by their ids and as texts, and about a text that it does not have.
+fn answers(output: &Path, documents: &[Document]) -> Vec<Neighbors> {
+    with_output(output, async |finished| {
+        let mut answers = Vec::new();
+        for (at, (id, text)) in documents.iter().enumerate().step_by(documents.len() / 6) {
+            let id = finished.id(id).unwrap();
+            let stored = of_document(&finished, &id, None).await.unwrap().unwrap();
+            let (by, top) = if at % 2 == 0 { (By::Estimate, 3) } else { (By::Jaccard, 100_000) };
+            answers.push(ask(&finished, &stored, Some(&id), by, top).await);
+            let changed = format!("{text} and some other words");
+            let text = of_text(&finished, &changed).await.unwrap().unwrap();
+            let (by, top) = if at % 2 == 0 { (By::Jaccard, 5) } else { (By::Estimate, 100_000) };
+            answers.push(ask(&finished, &text, None, by, top).await);
+        }
+        let unknown = of_text(&finished, "no document has any of these words in it").await.unwrap().unwrap();
+        answers.push(ask(&finished, &unknown, None, By::Estimate, 10).await);
+        answers
+    })
+}
+
+/// Compares the answers of two outputs of the same documents.
+fn assert_same_answers(plain: &Path, by_table: &Path, documents: &[Document], what: &str) {
+    assert!(
+        !manifest(plain).tables.contains_key("buckets") && manifest(by_table).tables.contains_key("buckets")
+    );
+    let (expected, found) = (answers(plain, documents), answers(by_table, documents));
+    assert_eq!(found, expected, "{what}");
+    let candidates: u64 = expected.iter().map(|answer| answer.candidates).sum();
+    assert!(candidates > 10, "{what}: {candidates} candidates");
+}
+
+#[test]
+fn neighbors_are_those_that_all_signatures_give() {
+    let scene = Scene::new(corpus(21, 1_300, 30));
+    let cases: [(&str, &[&str]); 9] = [
+        ("defaults", &[]),
+        ("kept shingles", &["output.keep=shingles"]),
+        ("more bands than DataFusion compares with bounds", &["lsh.bands=40", "lsh.rows=3"]),
+        ("one band", &["lsh.bands=1", "lsh.rows=4"]),
+        ("one table of all bands", &["lsh.bucket_hash=crc32", "lsh.table_size=5000"]),
+        ("bands in the order of numbers", &["lsh.bucket_hash=crc32", "lsh.bands=30", "lsh.rows=4"]),
+        ("32 bits", &["minhash.bits=32"]),
+        ("one-permutation", &["minhash.family=one-permutation"]),
+        ("prefix", &["candidates.method=prefix"]),
+    ];
+    for (name, sets) in cases {
+        let plain = scene.run(&format!("{name}, plain"), sets);
+        let by_table = scene.run(name, &[sets, &[TABLE]].concat());
+        assert_same_answers(&plain, &by_table, &scene.documents, name);
+    }
+}
+
+#[test]
+fn a_bucket_may_have_most_documents() {
+    let scene = Scene::new(with_hot_bucket(1_600));
+    for hot in ["lsh.hot_bucket=20", "lsh.hot_bucket=1000000"] {
+        let sets = [hot, "output.expand=star"];
+        let plain = scene.run(&format!("{hot}, plain"), &sets);
+        let by_table = scene.run(hot, &[&sets[..], &[TABLE]].concat());
+        assert_same_answers(&plain, &by_table, &scene.documents, hot);
+        let most = answers(&by_table, &scene.documents).iter().map(|answer| answer.candidates).max();
+        assert!(most > Some(700), "{most:?}");
+    }
+}
+
+/// Each document is a file of its own, so that only the paths tell them apart.
+#[test]
+fn documents_are_found_by_their_files() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(23, 1_200, 20);
+    let long =
+        "a folder whose name is longer than the bounds that writers of Parquet keep of a text by default";
+    let source = folder.path().join("in").join(long);
+    std::fs::create_dir_all(&source).unwrap();
+    for (id, text) in &documents {
+        std::fs::write(source.join(id), text).unwrap();
+    }
+    let run_to = |name: &str, set: &str| {
+        let output = folder.path().join(name);
+        let sets = ["source.id=path".to_owned(), set.to_owned()];
+        let text = job_text_of("text", &source, &output);
+        run(&job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()).unwrap();
+        output
+    };
+    let (plain, by_table) = (run_to("plain", "output.buckets=false"), run_to("table", TABLE));
+    assert_same_answers(&plain, &by_table, &documents, "files");
+}
+
+/// The rows of the table in the order of its one file: (bucket, doc, source, position).
+fn in_order(output: &Path) -> Vec<(i64, i64, String, i64)> {
+    let table = &manifest(output).tables["buckets"];
+    let [file] = &table.files[..] else { panic!("one file: {:?}", table.files) };
+    let file = std::fs::File::open(output.join(&file.path)).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let signed = |batch: &RecordBatch, name: &str| {
+        batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().values().to_vec()
+    };
+    let mut rows = Vec::new();
+    for batch in reader.map(Result::unwrap) {
+        let (buckets, docs, positions) =
+            (signed(&batch, "bucket"), signed(&batch, "doc"), signed(&batch, "position"));
+        for (row, source) in strings(&batch, "source").into_iter().enumerate() {
+            rows.push((buckets[row], docs[row], source, positions[row]));
+        }
+    }
+    assert_eq!(rows.len() as u64, table.rows);
+    rows
+}
+
+/// Two documents share a bucket of a band exactly if all rows of the band are equal.
+#[test]
+fn every_document_has_a_row_for_each_band() {
+    let scene = Scene::new(corpus(24, 300, 30));
+    let output = scene.run("out", &[TABLE, "minhash.bits=32", "lsh.bands=25", "lsh.rows=5"]);
+    let rows = in_order(&output);
+    assert!(rows.is_sorted_by_key(|(bucket, doc, ..)| (*bucket, doc.cast_unsigned())), "not in order");
+    let documents = table(&output, "documents");
+    let docs = documents.column_by_name("doc").unwrap().as_primitive::<Int64Type>().values().to_vec();
+    let places = strings(&documents, "source").into_iter().zip(numbers(&documents, "position"));
+    let places: BTreeMap<i64, (String, u64)> = docs.iter().copied().zip(places).collect();
+    let mut own: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
+    for (bucket, doc, source, position) in &rows {
+        assert_eq!(places[doc], (source.clone(), *position as u64));
+        assert!(own.entry(*doc).or_default().insert(*bucket), "a row occurs twice");
+    }
+    let signatures = signature_values(documents.column_by_name("signature").unwrap());
+    let mut shared = 0;
+    for (a, first) in docs.iter().zip(&signatures) {
+        assert_eq!(own[a].len(), 25);
+        for (b, second) in docs.iter().zip(&signatures) {
+            let equal = first.chunks(5).zip(second.chunks(5)).take(25).filter(|(a, b)| a == b).count();
+            assert_eq!(own[a].intersection(&own[b]).count(), equal);
+            shared += equal;
+        }
+    }
+    assert!(shared > 2 * 25 * 300, "{shared}");
+}
+
+#[test]
+fn threads_memory_and_earlier_outputs_change_no_row() {
+    let scene = Scene::new(corpus(25, 3_000, 30));
+    let expected = in_order(&scene.run("out", &[TABLE]));
+    assert_eq!(expected.len() % 3_000, 0);
+    for (name, sets) in [
+        ("one thread", &["engine.threads=1"][..]),
+        ("four threads", &["engine.threads=4"]),
+        ("little memory", &["engine.memory=16MiB", "engine.threads=4"]),
+    ] {
+        assert_eq!(in_order(&scene.run(name, &[&[TABLE], sets].concat())), expected, "{name}");
+    }
+    // The sketches of an output without the table.
+    let first = scene.run("first", &[]);
+    let file = scene.path("again.toml");
+    let to = scene.path("again");
+    let text = format!(
+        "source = {{ format = \"output\", url = {first:?} }}\noutput = {{ url = {to:?}, buckets = true }}\n\
+         score.threshold = 0.5\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    resemblance().arg("run").arg(&file).assert().success();
+    assert_eq!(in_order(&to), expected);
+    assert_same_answers(&first, &to, &scene.documents, "sketches of an output");
+}
+
+/// The rows of a merged output are those of its parts.
+#[test]
+fn merged_outputs_have_the_table_too() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(26, 900, 30);
+    let path = |name: &str| folder.path().join(name);
+    let (mut plain, mut by_table) = (Vec::new(), Vec::new());
+    for (at, part) in documents.chunks(300).enumerate() {
+        let source = path(&format!("in{at}.parquet"));
+        write_parquet(&source, part, 100);
+        for (name, set, earlier) in
+            [("plain", "output.buckets=false", &mut plain), ("table", TABLE, &mut by_table)]
+        {
+            let output = path(&format!("{name}{at}"));
+            let against = format!("against.output={earlier:?}");
+            let sets = [set, AS_ONE_RUN, against.as_str()];
+            run(&job(&source, &output, &sets[..if at == 0 { 2 } else { 3 }])).unwrap();
+            earlier.push(output);
+        }
+        // The documents of earlier outputs are not neighbors, with the table or without it.
+        assert_same_answers(&plain[at], &by_table[at], part, "against earlier outputs");
+    }
+    let merge = |outputs: &[PathBuf], to: &str| {
+        let mut merge = resemblance();
+        merge.arg("merge").args(outputs).arg("--to").arg(path(to)).assert().success();
+    };
+    merge(&by_table, "merged");
+    let parts: BTreeSet<_> = by_table.iter().flat_map(|output| in_order(output)).collect();
+    assert_eq!(BTreeSet::from_iter(in_order(&path("merged"))), parts);
+    merge(&plain, "plain");
+    assert_same_answers(&path("plain"), &path("merged"), &documents, "merged");
+}
+
+#[test]
+fn a_job_without_signatures_has_no_buckets() {
+    let refused = |sets: &[&str]| {
+        let text = job_text("in.parquet", "out");
+        let sets: Vec<String> = sets.iter().chain(&[TABLE]).map(|set| set.to_string()).collect();
+        let error = job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Job);
+        error.to_string()
+    };
+    let said = refused(&["output.keep=none"]);
+    assert!(said.contains("`output.buckets`") && said.contains("output.keep = \"signatures\""), "{said}");
+    let said = refused(&["candidates.method=none", "passages.unit=line"]);
+    assert!(said.contains("`output.buckets`") && said.contains("candidates.method"), "{said}");
+}
+
+/// The table changes nothing else: with it, an output has the same rows in its other tables.
+#[test]
+fn the_other_tables_stay() {
+    let scene = Scene::new(corpus(27, 400, 30));
+    let plain = support_rows(&scene.run("plain", &[]));
+    let output = scene.run("table", &[TABLE, "output.tables=delta"]);
+    let mut expected = plain;
+    expected.insert("buckets".into(), table(&output, "buckets"));
+    assert!(output.join("buckets/_delta_log").is_dir());
+    std::fs::remove_dir_all(output.join("buckets/_delta_log")).unwrap();
+    let rows = support_rows(&output);
+    assert_eq!(rows, expected);
+    let finished = scene.path("table").display().to_string();
+    let count = "SELECT count(DISTINCT doc) AS documents FROM buckets";
+    let counted = resemblance().args(["sql", &finished, count, "--json"]).assert().success();
+    let counted = String::from_utf8_lossy(&counted.get_output().stdout).into_owned();
+    assert!(counted.contains("400"), "{counted}");
+    let empty =
+        Scene::new(vec![("a".into(), "short".into()), ("b".into(), String::new()), ("c".into(), "x".into())]);
+    let output = empty.run("out", &[TABLE]);
+    assert_rows(&output, &support_rows(&output), "no documents");
+    assert!(in_order(&output).is_empty());
+}
+
+fn support_rows(output: &Path) -> crate::support::rows::Rows {
+    crate::support::rows::rows(output)
+}
+
+/// What a query for the neighbors of a text reads of an output: the requests for files of the tables and the bytes of the answers.
+/// Parts of a file with at most `gap` bytes between them are one request.
+fn read_for_neighbors(folder: &Path, output: &str, text: &str, gap: u64) -> (usize, u64, Neighbors) {
+    block_on(async {
+        let store = Counting::over(LocalFileSystem::new_with_prefix(folder).unwrap(), gap);
+        let session = lookup::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
+        let url = url::Url::parse("s3://counted").unwrap();
+        session.register_object_store(&url, std::sync::Arc::clone(&store) as _);
+        let finished = Finished::open(&session, &format!("s3://counted/{output}")).await.unwrap();
+        let before = store.answered("/part-");
+        let sketch = of_text(&finished, text).await.unwrap().unwrap();
+        let top = NonZeroUsize::new(10).unwrap();
+        let query = Query { sketch: &sketch, id: None, by: By::Estimate, top };
+        let found = neighbors(&finished, None, query).await.unwrap();
+        let after = store.answered("/part-");
+        for table in ["/buckets/", "/documents/"] {
+            eprintln!("{output}: {table} requests and bytes {:?}", store.answered(table));
+        }
+        (after.0 - before.0, after.1 - before.1, found)
+    })
+}
+
+#[test]
+fn few_pages_are_read_for_one_document() {
+    // Each document has one that is like it.
+    let mut documents = Vec::new();
+    for at in 0..30_000 {
+        let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();
+        documents.push((format!("d{at:05}"), words.join(" ")));
+        documents.push((format!("e{at:05}"), format!("{} more", words.join(" "))));
+    }
+    let scene = Scene::new(documents);
+    let sets = ["lsh.bands=8", "lsh.rows=8"];
+    scene.run("plain", &sets);
+    scene.run("table", &[&sets[..], &[TABLE]].concat());
+    let text = &scene.documents[37_000].1;
+    let (plain_requests, plain_bytes, expected) = read_for_neighbors(scene.folder.path(), "plain", text, 0);
+    let (requests, bytes, found) = read_for_neighbors(scene.folder.path(), "table", text, 0);
+    eprintln!(
+        "without the table {plain_requests} requests of {plain_bytes} bytes, with it {requests} of {bytes}"
+    );
+    assert_eq!(found, expected);
+    assert_eq!(found.candidates, 2);
+    let of = |output: &str, table: &str| {
+        let table = &manifest(&scene.path(output)).tables[table];
+        table.files.iter().map(|file| file.bytes).sum::<u64>()
+    };
+    eprintln!("documents has {} bytes, buckets {}", of("table", "documents"), of("table", "buckets"));
+    assert!(plain_bytes > of("plain", "documents") / 2, "{plain_bytes}");
+    assert!(4 * bytes < plain_bytes, "{bytes} of {plain_bytes}");
+    assert!(requests < 100, "{requests}");
+}
+
+#[test]
+#[ignore = "measures an output that stands already: RESEMBLANCE_MEASURED names its folder, with outputs `plain` and `table`, and a text"]
+fn what_a_query_reads_of_a_large_output() {
+    let folder = PathBuf::from(std::env::var("RESEMBLANCE_MEASURED").unwrap());
+    let text = std::fs::read_to_string(folder.join("text.txt")).unwrap();
+    let (plain_requests, plain_bytes, expected) = read_for_neighbors(&folder, "plain", &text, 1 << 20);
+    let (requests, bytes, found) = read_for_neighbors(&folder, "table", &text, 1 << 20);
+    eprintln!(
+        "without the table {plain_requests} requests of {plain_bytes} bytes, with it {requests} of {bytes}"
+    );
+    assert_eq!(found, expected);
+}
