@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
@@ -322,26 +323,36 @@ fn support_rows(output: &Path) -> crate::support::rows::Rows {
     crate::support::rows::rows(output)
 }
 
-/// What a query for the neighbors of a text reads of an output: the requests for files of the tables and the bytes of the answers.
-/// Parts of a file with at most `gap` bytes between them are one request.
-fn read_for_neighbors(folder: &Path, output: &str, text: &str, gap: u64) -> (usize, u64, Neighbors) {
+/// What a query reads of an output: the requests for files of the tables, the bytes of the answers, and what it gives. Parts of a file
+/// with at most `gap` bytes between them are one request.
+fn read_for<T>(
+    folder: &Path,
+    output: &str,
+    gap: u64,
+    query: impl AsyncFnOnce(&Finished) -> T,
+) -> (usize, u64, T) {
     block_on(async {
         let store = Counting::over(LocalFileSystem::new_with_prefix(folder).unwrap(), gap);
         let session = lookup::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
         let url = url::Url::parse("s3://counted").unwrap();
-        session.register_object_store(&url, std::sync::Arc::clone(&store) as _);
+        session.register_object_store(&url, Arc::clone(&store) as _);
         let finished = Finished::open(&session, &format!("s3://counted/{output}")).await.unwrap();
         let before = store.answered("/part-");
-        let sketch = of_text(&finished, text).await.unwrap().unwrap();
-        let top = NonZeroUsize::new(10).unwrap();
-        let query = Query { sketch: &sketch, id: None, by: By::Estimate, top };
-        let found = neighbors(&finished, None, query).await.unwrap();
+        let found = query(&finished).await;
         let after = store.answered("/part-");
         for table in ["/buckets/", "/documents/"] {
-            eprintln!("{output}: {table} requests and bytes {:?}", store.answered(table));
+            let (requests, bytes) = store.answered(table);
+            eprintln!("{output}{table}: {requests} requests of {bytes} bytes");
         }
         (after.0 - before.0, after.1 - before.1, found)
     })
+}
+
+/// The neighbors of a text, by estimates alone.
+async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
+    let sketch = of_text(finished, text).await.unwrap().unwrap();
+    let query = Query { sketch: &sketch, id: None, by: By::Estimate, top: NonZeroUsize::new(10).unwrap() };
+    neighbors(finished, None, query).await.unwrap()
 }
 
 #[test]
@@ -350,16 +361,18 @@ fn few_pages_are_read_for_one_document() {
     let mut documents = Vec::new();
     for at in 0..30_000 {
         let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();
-        documents.push((format!("d{at:05}"), words.join(" ")));
-        documents.push((format!("e{at:05}"), format!("{} more", words.join(" "))));
+        documents.push((format!("{at:05}, one"), words.join(" ")));
+        documents.push((format!("{at:05}, the other"), format!("{} more", words.join(" "))));
     }
     let scene = Scene::new(documents);
     let sets = ["lsh.bands=8", "lsh.rows=8"];
     scene.run("plain", &sets);
     scene.run("table", &[&sets[..], &[TABLE]].concat());
-    let text = &scene.documents[37_000].1;
-    let (plain_requests, plain_bytes, expected) = read_for_neighbors(scene.folder.path(), "plain", text, 0);
-    let (requests, bytes, found) = read_for_neighbors(scene.folder.path(), "table", text, 0);
+    let (id, text) = &scene.documents[37_000];
+    let (plain_requests, plain_bytes, expected) =
+        read_for(scene.folder.path(), "plain", 0, async |finished| of_this_text(finished, text).await);
+    let (requests, bytes, found) =
+        read_for(scene.folder.path(), "table", 0, async |finished| of_this_text(finished, text).await);
     eprintln!(
         "without the table {plain_requests} requests of {plain_bytes} bytes, with it {requests} of {bytes}"
     );
@@ -373,6 +386,11 @@ fn few_pages_are_read_for_one_document() {
     assert!(plain_bytes > of("plain", "documents") / 2, "{plain_bytes}");
     assert!(4 * bytes < plain_bytes, "{bytes} of {plain_bytes}");
     assert!(requests < 100, "{requests}");
+    // Ids in the order of the source are found in few pages, too.
+    let id = Id::Text(id.clone());
+    let of_id = async |finished: &Finished| of_document(finished, &id, None).await.unwrap();
+    let (_, bytes, stored) = read_for(scene.folder.path(), "table", 0, of_id);
+    assert!(stored.is_some() && 10 * bytes < of("table", "documents"), "{bytes}");
 }
 
 #[test]
@@ -380,8 +398,10 @@ fn few_pages_are_read_for_one_document() {
 fn what_a_query_reads_of_a_large_output() {
     let folder = PathBuf::from(std::env::var("RESEMBLANCE_MEASURED").unwrap());
     let text = std::fs::read_to_string(folder.join("text.txt")).unwrap();
-    let (plain_requests, plain_bytes, expected) = read_for_neighbors(&folder, "plain", &text, 1 << 20);
-    let (requests, bytes, found) = read_for_neighbors(&folder, "table", &text, 1 << 20);
+    let (plain_requests, plain_bytes, expected) =
+        read_for(&folder, "plain", 1 << 20, async |finished| of_this_text(finished, &text).await);
+    let (requests, bytes, found) =
+        read_for(&folder, "table", 1 << 20, async |finished| of_this_text(finished, &text).await);
     eprintln!(
         "without the table {plain_requests} requests of {plain_bytes} bytes, with it {requests} of {bytes}"
     );
