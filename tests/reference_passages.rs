@@ -443,7 +443,7 @@ fn a_span_names_the_group_of_the_document_that_keeps_it() {
     let path = |name: &str| folder.path().join(name);
     let mut groups: BTreeMap<String, String> = BTreeMap::new();
     let write = |groups: &mut BTreeMap<String, String>, name: &str, documents: &[Document]| {
-        let site = |at: usize| (at % 4 > 0).then(|| format!("{name}{}", at % 4));
+        let site = |at: usize| (!at.is_multiple_of(4)).then(|| format!("{name}{}", at % 4));
         let sites: Vec<Option<String>> = (0..documents.len()).map(site).collect();
         for ((id, _), site) in documents.iter().zip(&sites) {
             groups.insert(id.clone(), site.clone().unwrap_or_else(|| "<null>".into()));
