@@ -114,7 +114,7 @@ impl<'a> RunTables<'a> {
         self.runner.run(Work { bytes, ..self.work(stage, &name) }, frames).await
     }
 
-    /// As [`Self::run`], with at most `rows` rows in a batch, for rows that may be long.
+    /// As [`Self::run`], with `rows` rows in a batch.
     pub(super) async fn run_in_batches(
         &self,
         stage: &dyn Writes,

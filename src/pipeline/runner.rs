@@ -50,7 +50,7 @@ pub(crate) struct Work<'w> {
     pub(crate) targets: Vec<Target>,
     /// Bytes that are shuffled between its partitions, which determine their number.
     pub(crate) bytes: u64,
-    /// The most rows of a batch, if rows may be long.
+    /// The rows of a batch, if the stage needs fewer or more than others.
     pub(crate) batch_rows: Option<usize>,
     /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published
     /// as a whole.
@@ -259,7 +259,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Written> {
         let (config, stage) = (engine.config(), work.name);
         let batch = config.batch_size().max(1);
-        let config = config.with_batch_size(work.batch_rows.map_or(batch, |rows| rows.clamp(1, batch)));
+        let config = config.with_batch_size(work.batch_rows.map_or(batch, |rows| rows.max(1)));
         let partitions = engine.partitions(work.bytes);
         let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;

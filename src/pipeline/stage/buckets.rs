@@ -34,6 +34,10 @@ pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
 }
 
+/// Rows of a batch, many more than elsewhere: for each batch that it makes, the engine's sort looks at all batches in memory, so its time
+/// grows with the square of their number.
+const ROWS_OF_BATCH: usize = 16_384;
+
 /// Sorts the buckets of all documents.
 pub(crate) struct Buckets;
 
@@ -51,7 +55,7 @@ impl Stage for Buckets {
         Box::pin(async move {
             let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
             // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
-            cx.run(self, 0, vec![sorted]).await
+            cx.run_in_batches(self, 0, ROWS_OF_BATCH, sorted).await
         })
     }
 }

@@ -54,6 +54,7 @@ impl Stage for Pairs {
             let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (of_all / cx.rows(WorkTable::TEXTS).max(1));
             let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
             let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
+            let rows = rows.min(cx.engine().config().batch_size());
             cx.run_in_batches(self, bytes, rows, frame).await
         })
     }
