@@ -66,6 +66,11 @@ impl Scarce {
 
 #[async_trait]
 impl Hook for Scarce {
+    /// As in a process that may open few files.
+    fn more_partitions(&self, engine: &dyn Engine, partitions: usize) -> Option<usize> {
+        engine.more_partitions(partitions).map(|more| more.min(512)).filter(|more| *more > partitions)
+    }
+
     fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
         self.partitions.unwrap_or_else(|| engine.partitions(bytes))
     }

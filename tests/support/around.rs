@@ -40,6 +40,10 @@ pub trait Hook: Send + Sync {
         engine.partitions(bytes)
     }
 
+    fn more_partitions(&self, engine: &dyn Engine, partitions: usize) -> Option<usize> {
+        engine.more_partitions(partitions)
+    }
+
     fn is_one_process(&self, engine: &dyn Engine) -> bool {
         engine.is_one_process()
     }
@@ -109,7 +113,7 @@ impl<H: Hook> Engine for Around<H> {
     }
 
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
-        self.engine.more_partitions(partitions)
+        self.hook.more_partitions(self.engine.as_ref(), partitions)
     }
 
     fn bucket_bytes(&self) -> u64 {
