@@ -51,7 +51,7 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let options = config.options_mut();
     // Hash joins hold one side, which stages make the small one; sorting both costs more.
     options.optimizer.prefer_hash_join = true;
-    config
+    with_sides_of_planner(config)
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
@@ -72,7 +72,11 @@ pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
     let mut config = planning.clone().set_str("ballista.job.name", name);
     // The rows of a file are numbered by counting, so the scheduler must not change scans.
     config.options_mut().optimizer.repartition_file_scans = false;
-    // The scheduler optimises joins again, and must not hold larger sides than the planner did.
+    with_sides_of_planner(config)
+}
+
+/// The scheduler optimises joins again, and must not hold larger sides than the planner did.
+fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =
         (optimizer.hash_join_single_partition_threshold, optimizer.hash_join_single_partition_threshold_rows);
