@@ -19,7 +19,7 @@ use resemblance::lookup::{self, Finished, Id};
 use tempfile::{TempDir, tempdir};
 
 use crate::support::counting::Counting;
-use crate::support::rows::assert_rows;
+use crate::support::rows::{assert_rows, rows};
 use crate::support::*;
 
 const TABLE: &str = "output.buckets=true";
@@ -299,14 +299,13 @@ fn a_job_without_signatures_has_no_buckets() {
 #[test]
 fn the_other_tables_stay() {
     let scene = Scene::new(corpus(27, 400, 30));
-    let plain = support_rows(&scene.run("plain", &[]));
+    let plain = rows(&scene.run("plain", &[]));
     let output = scene.run("table", &[TABLE, "output.tables=delta"]);
     let mut expected = plain;
     expected.insert("buckets".into(), table(&output, "buckets"));
     assert!(output.join("buckets/_delta_log").is_dir());
     std::fs::remove_dir_all(output.join("buckets/_delta_log")).unwrap();
-    let rows = support_rows(&output);
-    assert_eq!(rows, expected);
+    assert_eq!(rows(&output), expected);
     let finished = scene.path("table").display().to_string();
     let count = "SELECT count(DISTINCT doc) AS documents FROM buckets";
     let counted = resemblance().args(["sql", &finished, count, "--json"]).assert().success();
@@ -315,12 +314,8 @@ fn the_other_tables_stay() {
     let empty =
         Scene::new(vec![("a".into(), "short".into()), ("b".into(), String::new()), ("c".into(), "x".into())]);
     let output = empty.run("out", &[TABLE]);
-    assert_rows(&output, &support_rows(&output), "no documents");
+    assert_rows(&output, &rows(&output), "no documents");
     assert!(in_order(&output).is_empty());
-}
-
-fn support_rows(output: &Path) -> crate::support::rows::Rows {
-    crate::support::rows::rows(output)
 }
 
 /// What a query reads of an output: the requests for files of the tables, the bytes of the answers, and what it gives. Parts of a file

@@ -8,7 +8,8 @@
 //! - `stage`: one file per stage; `writes`: the names and tables of a stage; `tables`: all tables; `run_tables`: those of a run.
 //! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
 //! - `frames`: functions from frames to frames; `numbers`: small queries of the driver; `same_keys`: documents with one key.
-//! - `sketches`, `all_sketches`: where sketches come from; `read_again`: texts by their positions; `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
+//! - `sketches`, `all_sketches`: where sketches come from; `read_again`: texts by their positions.
+//! - `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
 //! - `by_group`: columns of pairs and clusters; `searched`: the documents in which passages are searched.
 //! - `publish`: names the tables and their counts in one manifest.
 //!

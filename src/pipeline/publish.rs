@@ -1,4 +1,4 @@
-//! The end of a run: the tables are checked against their contracts, counted, and named in one manifest.
+//! The end of a run: the tables are named in one manifest, if their contracts are kept, with what was counted of them.
 
 use super::context::StageContext;
 use super::difference::Reads;

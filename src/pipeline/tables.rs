@@ -24,13 +24,14 @@ pub(crate) struct WorkTable {
     columns: fn(&SourceTypes) -> Vec<Field>,
 }
 
-/// What a table has of what its name says.
+/// Which rows a table has.
 #[derive(Debug, Clone, Copy)]
 enum Content {
+    /// All that the stage of its name writes into it.
     All,
-    /// The rows of a round.
+    /// Those of a round.
     Round(u32),
-    /// The texts at the positions that the table of this name has.
+    /// The texts at the positions that the table of its name has.
     Texts,
 }
 

@@ -102,8 +102,8 @@ impl Cluster {
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let codec = if partitions::shuffles_texts(plan) { "lz4" } else { "none" };
-        let running = settings::with_codec(settings::running(config, &name), codec);
+        let compression = if partitions::shuffles_texts(plan) { "lz4" } else { "none" };
+        let running = settings::with_compression(settings::running(config, &name), compression);
         let running = with_endpoints(running, self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {

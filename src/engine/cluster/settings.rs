@@ -62,8 +62,8 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
         )
 }
 
-/// The configuration with which rows are shuffled by `codec`.
-pub(super) fn with_codec(config: SessionConfig, codec: &str) -> SessionConfig {
+/// The configuration with which shuffled rows are compressed by `codec`, or not at all by `none`.
+pub(super) fn with_compression(config: SessionConfig, codec: &str) -> SessionConfig {
     config.set_str("ballista.shuffle.compression.codec", codec)
 }
 
