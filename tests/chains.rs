@@ -71,6 +71,17 @@ impl Chains {
         Ok(())
     }
 
+    /// Runs the day `name` with the documents of the day `second` as its second source.
+    fn linked(&self, name: &str, documents: &[Document], second: &str, sets: &[&str]) -> Result<()> {
+        let source = self.path(&format!("in/{second}"));
+        let source = format!(
+            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
+            source.display()
+        );
+        let sets: Vec<&str> = sets.iter().copied().chain([source.as_str()]).collect();
+        self.day(name, documents, &[], &sets)
+    }
+
     /// Merges these outputs into the one of the name `to`.
     fn merge(&self, outputs: &[&str], to: &str) -> Result<()> {
         let last = outputs.last().unwrap();
@@ -216,6 +227,98 @@ fn outputs_that_have_not_seen_each_other_are_refused_by_name() {
     std::fs::remove_dir_all(chains.path("a")).unwrap();
     run(&job).unwrap();
     chains.refused(&["a", "b"], ["a", "b"], "holds another result now");
+}
+
+/// An output with a second source is made against that source: with an output of it, both are days of one chain.
+#[test]
+fn an_output_with_a_second_source_follows_an_output_of_that_source() {
+    let settings =
+        [&[][..], &["candidates.method=prefix", "output.keep=shingles"], &["source.columns=['text']"]];
+    for (seed, sets) in (30..).zip(settings) {
+        let [releases, a, b, c] = days(seed);
+        // The texts of the last day replace some of the first two.
+        let b: Vec<Document> = b.into_iter().take(30).collect();
+        let chains = Chains::new(sets);
+        chains.day("releases", &releases, &[], &[]).unwrap();
+        chains.linked("a", &a, "releases", &[]).unwrap();
+        assert!(chains.merged_is_one_run(&["releases", "a"], "merged") > 10);
+        chains.day("b", &b, &["releases", "a"], &[]).unwrap();
+        chains.day("b-merged", &b, &["merged"], &[]).unwrap();
+        assert_eq!(table(&chains.path("b"), "pairs"), table(&chains.path("b-merged"), "pairs"));
+        assert!(chains.merged_is_one_run(&["releases", "a", "b"], "all") > 20);
+        chains.merged_is_one_run(&["merged", "b"], "all-2");
+        chains.day("c", &c, &["releases", "a", "b"], REPLACE).unwrap();
+        assert_eq!(manifest(&chains.path("c")).counts.replaced_documents.unwrap(), 6);
+        chains.merged_is_one_run(&["releases", "a", "b", "c"], "replaced");
+        // The same day against an output, and not against the source that it was made from.
+        chains.day("a-against", &a, &["releases"], &[]).unwrap();
+        chains.day("b-against", &b, &["releases", "a-against"], &[]).unwrap();
+        for name in ["pairs", "clusters"] {
+            assert_eq!(
+                table(&chains.path("b"), name),
+                table(&chains.path("b-against"), name),
+                "{name} {sets:?}"
+            );
+        }
+    }
+}
+
+/// An output of the second source by other rules for pairs holds the same documents, so a later day can name it; a merge cannot.
+#[test]
+fn an_output_of_a_second_source_may_have_other_rules_for_pairs() {
+    let [releases, a, b, _] = days(34);
+    let chains = Chains::new(&[]);
+    let others = ["score.threshold=0.95", "source.columns=['text']", "lsh.bands=9", "lsh.rows=3"];
+    chains.day("releases", &releases, &[], &others).unwrap();
+    chains.linked("a", &a, "releases", &["against.pairs=new-old"]).unwrap();
+    chains.day("b", &b, &["releases", "a"], REPLACE).unwrap();
+    let all: Vec<Document> = [releases.clone(), a.clone()].concat();
+    chains.day("both", &all, &[], &[]).unwrap();
+    chains.day("b-both", &b, &["both"], REPLACE).unwrap();
+    assert_eq!(table(&chains.path("b"), "pairs"), table(&chains.path("b-both"), "pairs"));
+    chains.linked("a-2", &a, "releases", &[]).unwrap();
+    let error = chains.merge(&["releases", "a-2"], "merged").unwrap_err();
+    assert!(
+        error.kind() == Kind::Job && error.to_string().contains("was made with another `score`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_output_with_a_second_source_is_refused_without_an_output_of_that_source() {
+    let [releases, a, b, c] = days(35);
+    let chains = Chains::new(&[]);
+    chains.day("releases", &releases, &[], &[]).unwrap();
+    chains.linked("a", &a, "releases", &[]).unwrap();
+    chains.linked("new-old", &a, "releases", &["against.pairs=new-old"]).unwrap();
+    // Some of its ids are those of the second source.
+    chains.linked("c", &c, "releases", &[]).unwrap();
+    chains.day("other", &b, &[], &[]).unwrap();
+    let missing = "names no output of that source";
+    chains.refused(&["a"], ["a", "in/releases"], missing);
+    chains.refused(&["a", "releases"], ["a", "in/releases"], missing);
+    chains.refused(&["other", "a"], ["a", "in/releases"], missing);
+    chains.refused(
+        &["releases", "other", "a"],
+        ["releases", "other"],
+        "was not made against all documents of",
+    );
+    chains.refused(&["releases", "new-old"], ["new-old", "in/releases"], "against.pairs = \"new-old\"");
+    let error = chains.merge(&["releases", "c"], "shared-ids").unwrap_err().to_string();
+    assert!(error.contains("give the documents of one of them other ids"), "{error}");
+    let error = chains.day("next", &b, &["a"], REPLACE).unwrap_err();
+    assert!(error.kind() == Kind::Job && error.to_string().contains(missing), "{error}");
+    let error = chains.day("next", &b, &["releases", "c"], REPLACE).unwrap_err();
+    assert!(
+        error.kind() == Kind::Input && error.to_string().contains("have a document with the id"),
+        "{error}"
+    );
+
+    // The source has changed since `a` was made.
+    let job = chains.job("releases", &releases[1..], &[], &[]);
+    std::fs::remove_dir_all(chains.path("releases")).unwrap();
+    run(&job).unwrap();
+    chains.refused(&["releases", "a"], ["a", "in/releases"], "if the files have changed since");
 }
 
 /// Older manifests do not say what a known output was merged of. A run that names it as it was made is merged all the same.

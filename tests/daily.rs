@@ -1,6 +1,7 @@
 //! The daily recipe: what each day removes, what stays of all days together, and the warning where an earlier day has to change.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -115,6 +116,42 @@ impl Lake {
     }
 }
 
+/// The days of [`Lake`] after a second source: its output, then `first` with it as the second source, then `next`.
+#[test]
+fn days_after_a_second_source_leave_no_pair() {
+    for method in ["components", "representative"] {
+        let mut lake = Lake::new(&[
+            &format!("clusters.method={method}"),
+            "candidates.method=prefix",
+            "output.keep=shingles",
+        ]);
+        let documents = corpus(7, 240, 25);
+        let [releases, first, next] = [0, 80, 160].map(|from| documents[from..from + 80].to_vec());
+        lake.day("releases", &releases, &[]);
+        let source = format!(
+            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
+            lake.path("in/releases")
+        );
+        lake.sets.push(source);
+        lake.day("first", &first, &[]);
+        lake.sets.pop();
+        lake.day("next", &next, &["releases", "first"]);
+        let days = ["releases", "first", "next"];
+        let mut superseded = 0;
+        for day in days {
+            let (applied, _) = lake.apply(day, &[]);
+            assert!(applied["removed"].as_u64().unwrap() > 0, "{method} {day}: {applied}");
+            superseded += manifest(&lake.path(day)).counts.superseded_reference_documents.unwrap_or(0);
+        }
+        // Pairs of documents that days before had kept stay, as the runs say.
+        let pairs = lake.pairs_of_kept(&days);
+        match method {
+            "representative" => assert_eq!(pairs, 0),
+            _ => assert!(pairs <= superseded, "{pairs} {superseded}"),
+        }
+    }
+}
+
 /// Two hundred documents; the next day half of them with five words more, and fifty others.
 fn two_days() -> [Vec<Document>; 2] {
     let first: Vec<Document> = (0..200).map(|n| document(format!("a{n:03}"), words(n, 30))).collect();
@@ -134,6 +171,17 @@ fn block(page: &str, heading: &str, language: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
+/// Runs commands of a page in `folder` by a shell.
+fn shell(script: &str, folder: &Path) {
+    let program = assert_cmd::cargo::cargo_bin("resemblance");
+    let paths = std::env::var_os("PATH").unwrap();
+    let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", script]).current_dir(folder).env("PATH", std::env::join_paths(paths).unwrap());
+    let ended = shell.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
 /// The commands of the page as they stand there, run by a shell.
 #[test]
 fn the_daily_recipe_leaves_no_pair() {
@@ -147,16 +195,7 @@ fn the_daily_recipe_leaves_no_pair() {
     const HEADING: &str = "A clean dataset every day";
     std::fs::write(path("reviews.toml"), block("docs/daily.md", HEADING, "toml")).unwrap();
     let script = block("docs/daily.md", HEADING, "sh");
-    let program = assert_cmd::cargo::cargo_bin("resemblance");
-    let paths = std::env::var_os("PATH").unwrap();
-    let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
-    let mut shell = Command::new("sh");
-    shell
-        .args(["-e", "-c", &script])
-        .current_dir(folder.path())
-        .env("PATH", std::env::join_paths(paths).unwrap());
-    let ended = shell.output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    shell(&script, folder.path());
     let kept = |day: &str| ids(&path(&format!("clean/day={day}")));
     assert_eq!((kept("2026-11-20").len(), kept("2026-11-21").len()), (200, 50));
     let sets = [
@@ -165,6 +204,32 @@ fn the_daily_recipe_leaves_no_pair() {
     ];
     let union = run(&Job::load(path("reviews.toml"), &sets).unwrap()).unwrap();
     assert_eq!((union.manifest.counts.documents, union.manifest.counts.pairs), (250, 0));
+}
+
+/// The commands of the page about a second source as they stand there.
+#[test]
+fn the_recipe_of_a_second_source_continues_it() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let page = std::fs::read_to_string(repository("docs/link.md")).unwrap();
+    let articles = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    std::fs::write(path("articles.toml"), articles).unwrap();
+    const HEADING: &str = "New articles the next day";
+    std::fs::write(path("releases.toml"), block("docs/link.md", HEADING, "toml")).unwrap();
+    let [first, second] = two_days();
+    for (name, documents) in [("articles", &second[..60]), ("articles-2", &second[60..])] {
+        std::fs::create_dir_all(path(name)).unwrap();
+        write_parquet(&path(name).join("part-0.parquet"), documents, 50);
+    }
+    let lines = first.iter().map(|(id, text)| serde_json::json!({"id": id, "body": text}).to_string() + "\n");
+    let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    zipped.write_all(lines.collect::<String>().as_bytes()).unwrap();
+    std::fs::write(path("releases.jsonl.gz"), zipped.finish().unwrap()).unwrap();
+    let script = format!("resemblance run articles.toml\n{}", block("docs/link.md", HEADING, "sh"));
+    shell(&script, folder.path());
+    let counts = |name: &str| manifest(&path(name)).counts;
+    assert_eq!((counts("out/linked").pairs, counts("out/linked-2").pairs), (60, 40));
+    assert_eq!(counts("out/linked-2").reference_documents, Some(260));
 }
 
 /// By either method a document that is kept stays, however long the new ones are; the job can say otherwise.

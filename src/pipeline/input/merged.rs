@@ -17,6 +17,7 @@ use crate::schema::Table;
 pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;
+    chain.check_ids().await?;
     let types = chain.types();
     for stored in chain.outputs() {
         let (made, shown) = (stored.job(), stored.layout().shown());

@@ -22,6 +22,8 @@ pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 /// One finished output or more, in the order in which they were made.
 pub(crate) struct Chain {
     outputs: Vec<Stored>,
+    /// The outputs that each was made against: see [`lineage::made_against`].
+    against: Vec<Vec<ReferenceOutput>>,
     /// The cluster method of each.
     methods: Vec<ClusterMethod>,
 }
@@ -42,10 +44,11 @@ impl Chain {
     ) -> Result<Self> {
         let opened = stream::iter(urls).map(|url| opened(session, url, job).boxed());
         let outputs: Vec<Stored> = opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
-        lineage::check_order(&outputs, named_by)?;
+        let against = lineage::made_against(&outputs)?;
+        lineage::check_order(&outputs, &against, named_by)?;
         same_frequent(outputs.iter()).await?;
         let methods = outputs.iter().map(|stored| stored.job().clusters.method).collect();
-        Ok(Self { outputs, methods })
+        Ok(Self { outputs, against, methods })
     }
 
     /// Checks that every two of their documents were compared.
@@ -53,7 +56,7 @@ impl Chain {
     /// # Errors
     /// As [`lineage::check_compared`].
     pub(crate) fn check_compared(&self) -> Result<()> {
-        lineage::check_compared(&self.outputs)
+        lineage::check_compared(&self.outputs, &self.against)
     }
 
     /// Refuses an output that overlaps with one of these or with a source of theirs. `setting` names the output's URL in messages.
@@ -153,14 +156,17 @@ impl Chain {
         }
     }
 
-    /// Checks that an id is in two outputs only if the later run replaced its document. Runs that compared their
-    /// documents have checked this already.
+    /// Checks that an id is in two outputs only if the later run replaced its document. Runs against outputs have checked this
+    /// already; the ids of a second source may be those of new documents.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
     pub(crate) async fn check_ids(&self) -> Result<()> {
-        let seen: Vec<Seen<'_>> = self.outputs.iter().map(|stored| Seen::by(stored.manifest())).collect();
-        let has_seen = |later: usize, before: usize| seen[later].has(self.outputs[before].manifest());
+        let seen: Vec<Seen<'_>> = self.against.iter().map(|against| Seen::of(against)).collect();
+        let by_source = |later: usize| self.outputs[later].job().second_source().is_some();
+        let has_seen = |later: usize, before: usize| {
+            !by_source(later) && seen[later].has(self.outputs[before].manifest())
+        };
         if (0..self.outputs.len()).all(|later| (0..later).all(|before| has_seen(later, before))) {
             return Ok(());
         }
@@ -170,14 +176,22 @@ impl Chain {
             let (before, later, ids) = (run(0)?, run(1)?, as_string_array(batch.column(2))?);
             for ((&before, &later), id) in before.iter().zip(later).zip(ids.iter().flatten()) {
                 let (before, later) = (before as usize, later as usize);
-                if !has_seen(later, before) {
-                    return Err(Error::input(format!(
-                        "{} and {} both have a document with the id `{id}`, and neither was made by a run against the other: make \
-                         one of them again with [against]",
-                        self.outputs[before].layout().shown(),
-                        self.outputs[later].layout().shown()
-                    )));
+                if has_seen(later, before) {
+                    continue;
                 }
+                let [before, after] = [before, later].map(|at| self.outputs[at].layout().shown());
+                let what_to_do = match by_source(later) {
+                    true => {
+                        "which an output and its against.source may have, but two outputs may not: give the documents of one of \
+                             them other ids, and make both again"
+                    }
+                    false => {
+                        "and neither was made by a run against the other: make one of them again with [against]"
+                    }
+                };
+                return Err(Error::input(format!(
+                    "{before} and {after} both have a document with the id `{id}`, {what_to_do}"
+                )));
             }
         }
         Ok(())
@@ -231,13 +245,16 @@ impl Chain {
 
     /// The founders: documents (id) whose id is that of their cluster.
     pub(crate) fn founders(&self) -> Result<DataFrame> {
-        reference::founders(self.clusters()?)
+        reference::founders(union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let clusters = own_clusters(stored)?;
+            Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("cluster_id")])?)
+        }))?)
     }
 
     /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
         let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
-            let clusters = stored.table(Table::Clusters)?;
+            let clusters = own_clusters(stored)?;
             let clusters = match stored.job().clusters.contained {
                 None => clusters,
                 Some(_) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
@@ -281,12 +298,6 @@ impl Chain {
 async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored> {
     let stored = Stored::open(session, url).await?;
     let made = stored.job();
-    if made.second_source().is_some() {
-        return Err(Error::job(format!(
-            "{url} was made with against.source, whose documents it does not hold, so later documents cannot be compared with them: \
-             give this job the same against.source instead, or run a job over that source and name its output in against.output"
-        )));
-    }
     if let Some(key) = other_key(made, job) {
         return Err(Error::job(format!(
             "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the job the same \
@@ -320,6 +331,16 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// The table clusters without documents of a second source: the output of that source says which cluster they are in, and whether they
+/// stay.
+fn own_clusters(stored: &Stored) -> Result<DataFrame> {
+    let clusters = stored.table(Table::Clusters)?;
+    match stored.job().second_source() {
+        None => Ok(clusters),
+        Some(_) => Ok(clusters.filter(!col("reference"))?),
+    }
 }
 
 /// Whether the run of an output replaced documents of earlier ones. A merged output has only the remaining documents.

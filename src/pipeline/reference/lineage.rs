@@ -6,28 +6,74 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
-use crate::job::{Job, Method, NewPairs};
+use crate::job::{InputFile, Job, Method, NewPairs, ReadFile, Source, fingerprint};
 use crate::output::Stored;
-use crate::output::manifest::{ReferenceOutput, Run};
+use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
-/// Checks that every output comes after those that it was made against, since its clusters have documents of those, and
+/// The outputs that each of `outputs` was made against. Instead of a second source, it is an output of that source, where one of
+/// `outputs` is.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if a job in a manifest cannot be read.
+pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput>>> {
+    let of_one = |stored: &Stored| {
+        let mut against = stored.manifest().reference_outputs.clone();
+        if let (Some(second), Some(record)) = (stored.job().second_source(), against.first_mut()) {
+            for other in outputs {
+                if is_of(other, stored.job(), second, &record.fingerprint)? {
+                    record.fingerprint.clone_from(&other.manifest().fingerprint);
+                    break;
+                }
+            }
+        }
+        Ok(against)
+    };
+    outputs.iter().map(of_one).collect()
+}
+
+/// Whether `output` has the documents of the source `second` of the job `made`, which recorded the fingerprint `recorded` of that
+/// source. Its job may carry columns and name groups, which that of a second source does not.
+fn is_of(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
+    if !output.manifest().merged.is_empty() {
+        return Ok(false);
+    }
+    let origin = output.origin();
+    let job = read_job(&origin.job, &output.manifest().resemblance)?;
+    if job.against.is_some() {
+        return Ok(false);
+    }
+    let source = Source { columns: second.columns.clone(), group: second.group.clone(), ..job.source };
+    let files: Vec<InputFile> = origin.inputs.iter().filter_map(ReadFile::input).collect();
+    Ok(fingerprint(&made.of_second_source(&source), &files) == recorded)
+}
+
+/// Checks that every output comes after those that it was made `against`, since its clusters have documents of those, and
 /// that no run's documents are repeated. `named_by` is the setting that names the outputs.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
-pub(crate) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
+pub(crate) fn check_order(
+    outputs: &[Stored],
+    against: &[Vec<ReferenceOutput>],
+    named_by: &str,
+) -> Result<()> {
     // The URLs of outputs, by the fingerprints of their runs and of the runs that they were merged from.
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
-    for stored in outputs {
+    for (stored, against) in outputs.iter().zip(against) {
         let (manifest, shown) = (stored.manifest(), stored.layout().shown());
         let is_named = |output: &&ReferenceOutput| {
             let merged = &output.merged;
             named.contains_key(output.fingerprint.as_str())
                 || (!merged.is_empty() && merged.iter().all(|run| named.contains_key(run.as_str())))
         };
-        if let Some(ReferenceOutput { output, .. }) =
-            manifest.reference_outputs.iter().find(|output| !is_named(output))
-        {
+        if let Some(ReferenceOutput { output, .. }) = against.iter().find(|output| !is_named(output)) {
+            if stored.job().second_source().is_some() {
+                return Err(Error::job(format!(
+                    "{shown} was made with against.source, and {named_by} names no output of that source ({output}) before it: run a \
+                     job with {output} as its source and with the other settings of {shown}, and name its output before {shown}; if \
+                     the files have changed since, run the job of {shown} again first"
+                )));
+            }
             return Err(Error::job(match named.values().any(|name| name == output) {
                 true => format!(
                     "{shown} was made by a run against {output}, which holds another result now: run the job of {shown} again"
@@ -63,12 +109,12 @@ pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     ])
 }
 
-/// Checks that every two documents of the outputs were compared.
+/// Checks that every two documents of the outputs, which were made `against` these, were compared.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.
-pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
-    for (at, later) in outputs.iter().enumerate() {
+pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>]) -> Result<()> {
+    for (at, (later, seen)) in outputs.iter().zip(against).enumerate() {
         let shown = later.layout().shown();
         if let Some([why, what_to_do]) = own_pairs_missing(later.job()) {
             let against: Vec<&str> =
@@ -81,7 +127,7 @@ pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
                 "{shown} was made{against} with {why}, and their pairs are missing: {what_to_do}"
             )));
         }
-        let seen = Seen::by(later.manifest());
+        let seen = Seen::of(seen);
         if let Some(unseen) = outputs.iter().take(at).find(|earlier| !seen.has(earlier.manifest())) {
             let unseen = unseen.layout().shown();
             return Err(Error::job(format!(
@@ -97,9 +143,10 @@ pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
 pub(crate) struct Seen<'a>(BTreeSet<&'a str>);
 
 impl<'a> Seen<'a> {
-    pub(crate) fn by(run: &'a Run) -> Self {
+    /// Those that it was made `against`: see [`made_against`].
+    pub(crate) fn of(against: &'a [ReferenceOutput]) -> Self {
         let of_one = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);
-        Self(run.reference_outputs.iter().flat_map(of_one).map(String::as_str).collect())
+        Self(against.iter().flat_map(of_one).map(String::as_str).collect())
     }
 
     /// Whether the run was made against `other`, or against all that `other` was merged from.
