@@ -280,6 +280,50 @@ fn merged_outputs_have_the_table_too() {
     assert_same_answers(&path("plain"), &path("merged"), &documents, "merged");
 }
 
+/// Documents that a later output replaced are in no bucket of what is merged.
+#[test]
+fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = corpus(28, 400, 30);
+    let (first, others) = documents.split_at(250);
+    // Every third document of the first day comes again, with a text of the second.
+    let replaced = first.iter().step_by(3).zip(others.iter().rev());
+    let replaced: Vec<Document> = replaced.map(|((id, _), (_, text))| (id.clone(), text.clone())).collect();
+    let second: Vec<Document> = replaced.iter().chain(others).cloned().collect();
+    write_parquet(&path("first.parquet"), first, 60);
+    write_parquet(&path("second.parquet"), &second, 60);
+    let sets = [TABLE, AS_ONE_RUN];
+    run(&job(&path("first.parquet"), &path("first"), &sets)).unwrap();
+    let against = format!("against.output={:?}", path("first"));
+    let sets = [&sets[..], &["against.same_id=replace", &against]].concat();
+    run(&job(&path("second.parquet"), &path("second"), &sets)).unwrap();
+    assert_eq!(manifest(&path("second")).counts.replaced_documents, Some(replaced.len() as u64));
+    let mut merge = resemblance();
+    merge
+        .arg("merge")
+        .args([path("first"), path("second")])
+        .arg("--to")
+        .arg(path("merged"))
+        .assert()
+        .success();
+
+    let ids: BTreeSet<&String> = second.iter().map(|(id, _)| id).collect();
+    let stay = first.iter().filter(|(id, _)| !ids.contains(id));
+    let all: Vec<Document> = stay.chain(&second).cloned().collect();
+    write_parquet(&path("all.parquet"), &all, 60);
+    run(&job(&path("all.parquet"), &path("all"), &[TABLE])).unwrap();
+    let places = |output: &str| -> BTreeSet<(i64, i64)> {
+        let rows = table(&path(output), "buckets");
+        let column =
+            |name: &str| rows.column_by_name(name).unwrap().as_primitive::<Int64Type>().values().to_vec();
+        column("bucket").into_iter().zip(column("doc")).collect()
+    };
+    assert_eq!(places("merged"), places("all"));
+    run(&job(&path("all.parquet"), &path("plain"), &[])).unwrap();
+    assert_same_answers(&path("plain"), &path("merged"), &all, "replaced");
+}
+
 #[test]
 fn a_job_without_signatures_has_no_buckets() {
     let refused = |sets: &[&str]| {

@@ -227,6 +227,26 @@ fn the_known_side_is_told_apart_and_refused_where_it_cannot_be_used() {
     assert!(error.kind() == Kind::Job && error.to_string().contains("lies in"), "{error}");
 }
 
+/// The key of a reference document is the complement of the hash of its id. The ids were found by inverting XXH3 for eight bytes.
+#[test]
+fn keys_that_are_equal_by_chance_are_refused() {
+    let (own, reference) = ("BFlD8K6m", "2uxTGyJU");
+    assert_eq!(xxhash_rust::xxh3::xxh3_64(own.as_bytes()), !xxhash_rust::xxh3::xxh3_64(reference.as_bytes()));
+    let mut two = Two::new(31);
+    let job = two.job("out", &[]);
+    for (file, documents, id) in
+        [("own.parquet", &mut two.own, own), ("reference.parquet", &mut two.known, reference)]
+    {
+        documents[20].0 = id.into();
+        write_parquet(&two.folder.path().join(file), documents, 30);
+    }
+    let error = run(&job).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    let said = error.to_string();
+    assert!(said.contains("by chance: `2uxTGyJU`: give one of them another id"), "{said}");
+    assert!(!two.path("out").join("manifest.json").exists());
+}
+
 #[test]
 fn a_linking_run_that_stopped_at_any_stage_is_taken_up() {
     let two = Two::new(40);

@@ -107,6 +107,46 @@ fn all_stages_read_the_same_texts() {
     assert!(all.map(|name| format!("{name}_texts")).all(|name| stages.contains(&name)), "{stages:?}");
 }
 
+/// The run's own texts, where there are reference documents, and where documents without a shingle that counts carry columns.
+#[test]
+fn texts_of_new_documents_are_read_by_several_plans() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut documents = corpus(74, 600, 60);
+    for (number, (_, text)) in documents.iter_mut().enumerate() {
+        match number % 10 {
+            0 => *text = "this page was left blank by its author".into(),
+            _ => text.insert_str(0, "this page was left blank by its author "),
+        }
+    }
+    let (reference, new) = documents.split_at(200);
+    write_parquet(&path("reference.parquet"), reference, 50);
+    write_parquet(&path("new.parquet"), new, 50);
+    const FREQUENT: &str = "shingle.max_frequency=0.5";
+    for (at, more) in [&[][..], &[FREQUENT, "source.columns=['text']"]].into_iter().enumerate() {
+        let output = path(&format!("reference {at}"));
+        run(&job(&path("reference.parquet"), &output, more)).unwrap();
+        let outputs = format!("against.output={output:?}");
+        let source = format!(
+            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
+            path("reference.parquet")
+        );
+        for (name, against) in [("outputs", &outputs), ("source", &source)] {
+            let name = format!("{name} {at}");
+            let sets = [more, &[against.as_str()]].concat();
+            let (stages, plans) =
+                runs(folder.path(), &name, |output| job(&path("new.parquet"), output, &sets));
+            assert!(stages.contains("positions_texts"), "{name}: {stages:?}");
+            assert!(plans > stages.len(), "{name}: {plans} plans for {stages:?}");
+            if at > 0 {
+                let rejected = table(&path(&format!("{name} small")), "rejects");
+                let templates = strings(&rejected, "reason").into_iter().filter(|why| why == "only_template");
+                assert_eq!(templates.count(), 40, "{name}");
+            }
+        }
+    }
+}
+
 /// The texts that a run wrote before it was stopped are not read again.
 #[test]
 fn a_run_that_was_stopped_takes_the_texts_up() {
