@@ -214,12 +214,10 @@ impl<'a> Pages<'a> {
     /// The least and the greatest text of the pages that have some of these rows of the row group.
     fn texts(&self, rows: &Range<usize>) -> Option<(&'a [u8], &'a [u8])> {
         let ColumnIndexMetaData::BYTE_ARRAY(bounds) = self.bounds else { return None };
-        let pages = (0..self.pages.len()).filter(|page| {
-            let own = self.rows_of(*page);
-            own.start < rows.end && rows.start < own.end
-        });
+        let before = self.pages.partition_point(|page| page.first_row_index <= rows.start as i64);
+        let pages = (before.saturating_sub(1)..self.pages.len()).map(|page| (page, self.rows_of(page)));
         let mut all: Option<(&[u8], &[u8])> = None;
-        for page in pages {
+        for (page, _) in pages.take_while(|(_, own)| own.start < rows.end) {
             if page >= bounds.num_pages() as usize {
                 return None;
             }

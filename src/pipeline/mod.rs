@@ -39,6 +39,7 @@ mod sketch_join;
 mod sketches;
 pub mod stage;
 pub(crate) mod tables;
+mod totals;
 mod verify;
 mod walk;
 mod writes;

@@ -16,7 +16,7 @@ use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
 use crate::pipeline::stage;
-use crate::pipeline::stage::totals::{Total, Totals};
+use crate::pipeline::totals::{Total, Totals};
 use crate::schema;
 
 /// The inputs of a result.

@@ -146,22 +146,36 @@ impl StageContext<'_> {
     ) -> Result<DataFrame> {
         let texts = table.texts(columns);
         if !self.is_taken(&texts) {
-            let mut wanted = Selection::of_rows(own).await?;
-            let of_source = listed.take(&mut wanted);
-            wanted.all_taken()?;
-            let mut plans = Vec::new();
-            for part in of_source.parts(self.engine().selection_bytes()) {
-                let request = Request { wanted: Some(part), shingle: cut };
-                let read = source::read(self.session(), &self.job.source, listed, request).await?;
-                let documents = frames::documents::documents(read.frame)?;
-                plans.push(match documents.schema().has_column_with_unqualified_name(CUT) {
-                    true => documents,
-                    false => documents.with_column(CUT, lit(ScalarValue::try_from(&cuts())?))?,
-                });
-            }
+            let plans = match self.is_done(&texts).await? {
+                true => Vec::new(),
+                false => self.plans_of(own, listed, cut).await?,
+            };
             self.run_further(&texts, 0, plans).await?;
         }
         self.table(texts)
+    }
+
+    /// The documents at the positions `own` in the files of the source, in plans that each select a part of them.
+    async fn plans_of(
+        &self,
+        own: DataFrame,
+        listed: &Listed,
+        cut: Option<&job::Shingle>,
+    ) -> Result<Vec<DataFrame>> {
+        let mut wanted = Selection::of_rows(own).await?;
+        let of_source = listed.take(&mut wanted);
+        wanted.all_taken()?;
+        let mut plans = Vec::new();
+        for part in of_source.parts(self.engine().selection_bytes()) {
+            let request = Request { wanted: Some(part), shingle: cut };
+            let read = source::read(self.session(), &self.job.source, listed, request).await?;
+            let documents = frames::documents::documents(read.frame)?;
+            plans.push(match documents.schema().has_column_with_unqualified_name(CUT) {
+                true => documents,
+                false => documents.with_column(CUT, lit(ScalarValue::try_from(&cuts())?))?,
+            });
+        }
+        Ok(plans)
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) mod spared;
 pub mod stars;
 mod supposed;
 mod texts;
-pub(in crate::pipeline) mod totals;
+mod totals;
 mod union_find;
 mod units;
 mod word_runs;

@@ -1,10 +1,6 @@
 //! totals: what the manifest says of the tables, and whether their rows keep the contracts.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::cast::{as_list_array, as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::functions_nested::expr_fn::make_array;
@@ -18,18 +14,18 @@ use super::interface::{
 use super::losses;
 use crate::job::{Compare, Method, Short};
 use crate::pipeline::frames::copies::Rules;
-use crate::pipeline::numbers::utf8;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::same_ids;
 use crate::pipeline::tables::list_column;
-use crate::schema::{self, Depth};
+use crate::pipeline::totals::{DEPTH, Total};
+use crate::schema;
 
 /// Counts what the manifest says of the tables.
 pub(crate) struct CountTotals;
 
 impl WorkTable {
     /// The numbers of each total.
-    const TOTALS: Self = Self::new("totals", columns);
+    pub(in crate::pipeline) const TOTALS: Self = Self::new("totals", columns);
 }
 
 fn columns(_source: &SourceTypes) -> Vec<Field> {
@@ -49,53 +45,7 @@ impl OneTable for CountTotals {
 /// Tables of at most this many rows in all are read in this process, which takes less time than to submit a plan.
 const ROWS_OF_DRIVER: u64 = 1_000_000;
 
-/// The columns that the check of each run reads.
-const DEPTH: Depth = Depth::WithoutLists;
-
-/// One number or more for the manifest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pipeline) enum Total {
-    /// The rows of a table, and how many of them break each promise of its contract.
-    Contract(Table),
-    /// Pairs within groups of copies that are written as stars.
-    PairsLeftOut,
-    /// Documents whose shingle set an earlier one has.
-    RepeatedSets,
-    /// Documents that represent a cluster.
-    Representatives,
-    /// Documents that `apply` removes.
-    Removed,
-    /// Documents whose removal loses much, and the shingles that are lost; nothing if they were not counted.
-    Lost,
-    /// Documents with a single shingle.
-    SingleShingle,
-    /// Components of documents, where the cluster method divides them.
-    Components,
-    /// Rejects, by their reason.
-    Reasons,
-    /// Reference documents that were replaced.
-    Replaced,
-    /// Reference documents that the reference outputs kept, and that are removed now.
-    Superseded,
-}
-
 impl Total {
-    fn name(self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
-            Self::Contract(table) => return format!("contract of {}", table.name()).into(),
-            Self::PairsLeftOut => "pairs_left_out",
-            Self::RepeatedSets => "repeated_sets",
-            Self::Representatives => "representatives",
-            Self::Removed => "removed",
-            Self::Lost => "lost",
-            Self::SingleShingle => "single_shingle",
-            Self::Components => "components",
-            Self::Reasons => "reasons",
-            Self::Replaced => "replaced",
-            Self::Superseded => "superseded",
-        })
-    }
-
     /// The total of the one row of `numbers`, which are 0 if they are null.
     fn of_row(self, numbers: DataFrame) -> Result<DataFrame> {
         let columns = numbers.schema().columns().into_iter().map(Expr::Column);
@@ -202,82 +152,3 @@ impl Stage for CountTotals {
 
 /// Bytes of a row (the two halves of a set's hash, the number of its documents).
 const BYTES_OF_SET: u64 = 24;
-
-/// The totals of a run.
-pub(in crate::pipeline) struct Totals(Vec<TotalRow>);
-
-/// A row of the table.
-struct TotalRow {
-    total: String,
-    key: String,
-    numbers: Vec<u64>,
-}
-
-impl Totals {
-    /// Those that the stage counted.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
-    pub(in crate::pipeline) async fn read(cx: &StageContext<'_>) -> Result<Self> {
-        let mut rows = Vec::new();
-        let columns = vec![utf8("total"), utf8("key"), col("numbers")];
-        for batch in cx.table(WorkTable::TOTALS)?.select(columns)?.collect().await? {
-            let (totals, keys) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
-            let numbers = as_list_array(batch.column(2))?;
-            for ((total, key), numbers) in totals.iter().zip(keys).zip(numbers.iter()) {
-                let numbers = numbers.as_ref().map(|numbers| as_uint64_array(numbers)).transpose()?;
-                rows.push(TotalRow {
-                    total: total.unwrap_or_default().to_owned(),
-                    key: key.unwrap_or_default().to_owned(),
-                    numbers: numbers.map(|numbers| numbers.values().to_vec()).unwrap_or_default(),
-                });
-            }
-        }
-        Ok(Self(rows))
-    }
-
-    fn rows(&self, total: Total) -> impl Iterator<Item = &TotalRow> {
-        let name = total.name();
-        self.0.iter().filter(move |row| row.total == name)
-    }
-
-    /// The numbers of a total that has one row; `None` if the stage did not count it.
-    pub(in crate::pipeline) fn numbers(&self, total: Total) -> Option<&[u64]> {
-        self.rows(total).next().map(|row| row.numbers.as_slice())
-    }
-
-    /// The number of a total that has one.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count it.
-    pub(in crate::pipeline) fn number(&self, total: Total) -> Result<u64> {
-        self.numbers(total).and_then(|numbers| numbers.first()).copied().ok_or_else(|| not_counted(total))
-    }
-
-    /// The number of each key of a total.
-    pub(in crate::pipeline) fn by_key(&self, total: Total) -> BTreeMap<String, u64> {
-        self.rows(total).map(|row| (row.key.clone(), row.numbers.iter().sum())).collect()
-    }
-
-    /// Checks that `table`, which was written with `written` rows, has these and that they keep its contract.
-    ///
-    /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) if not.
-    pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
-        let contract = schema::contract(table).over(&cx.types, cx.job.columns());
-        let (written, total) = (cx.rows(table), Total::Contract(table));
-        let counted = self.numbers(total).and_then(|numbers| numbers.split_first());
-        let (&rows, broken) = counted.ok_or_else(|| not_counted(total))?;
-        if rows != written {
-            return Err(Error::bug(format!(
-                "{} was written with {written} rows and reads back with {rows}",
-                contract.table
-            )));
-        }
-        contract.verdict(broken, DEPTH)
-    }
-}
-
-fn not_counted(total: Total) -> Error {
-    Error::bug(format!("the total {} was not counted", total.name()))
-}
