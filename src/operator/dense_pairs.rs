@@ -115,6 +115,17 @@ fn may_reach(one: &Member, other: &Member, threshold: f64) -> bool {
     least_shared(one.size.into(), other.size.into(), threshold).is_some_and(|least| u64::from(most) >= least)
 }
 
+/// The places in `members`, which are in the order of their sizes, that have all those which may reach `threshold` with `x`.
+fn of_sizes_near(x: &Member, members: &[Member], threshold: f64) -> Range<usize> {
+    let least = |other: &Member| least_shared(x.size.into(), other.size.into(), threshold);
+    let is_too_small = |other: &Member| other.size < x.size && least(other).is_none();
+    let most = u64::from(x.size - x.position);
+    let start = members.partition_point(is_too_small);
+    // The larger the other one is, the more of x has to be in it.
+    let fit = |other: &Member| is_too_small(other) || least(other).is_some_and(|least| least <= most);
+    start..members.partition_point(fit).max(start)
+}
+
 /// The bucket that is being read, and the place of its next pair.
 #[derive(Debug)]
 struct DenseBucket {
@@ -122,16 +133,29 @@ struct DenseBucket {
     members: Vec<Member>,
     /// The places of the members that are compared with others.
     firsts: Vec<usize>,
-    /// The next of `firsts` and of `seconds`; `None` before the row of the first member is written.
+    /// The next of `firsts`, and the places of the members that it still has to be compared with; `None` before any was.
     first: usize,
-    second: Option<usize>,
-    /// The places of the members that they are compared with.
-    seconds: Range<usize>,
+    seconds: Option<[Range<usize>; 2]>,
+    /// The number of members, the first ones, that leaders are compared with, or that wait for a leader.
+    part: usize,
 }
 
 impl DenseBucket {
     fn new(pass: Pass) -> Self {
-        Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, second: None, seconds: 0..0 }
+        Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, seconds: None, part: 0 }
+    }
+
+    /// The places of the members that `x`, the member at the place `first`, is compared with.
+    fn seconds_of(&self, first: usize, x: &Member) -> [Range<usize>; 2] {
+        match self.pass.pairs {
+            DensePairs::OfLeaders { .. } => [0..self.part, 0..0],
+            // Of two waiting documents, the earlier one writes the pair.
+            DensePairs::OfTheRest => [first + 1..self.part, self.part..self.members.len()].map(|places| {
+                let members = self.members.get(places.clone()).unwrap_or_default();
+                let near = of_sizes_near(x, members, self.pass.threshold);
+                places.start + near.start..places.start + near.end
+            }),
+        }
     }
 }
 
@@ -146,7 +170,7 @@ impl Bucket for DenseBucket {
     }
 
     fn close(&mut self) {
-        (self.first, self.second) = (0, None);
+        (self.first, self.seconds) = (0, None);
         self.firsts.clear();
         if self.members.len() as u64 <= self.pass.dense {
             return;
@@ -169,13 +193,13 @@ impl Bucket for DenseBucket {
                 let places = (0..leaders).map(|nth| nth * untried.len() / leaders);
                 self.firsts.extend(places.filter_map(|place| untried.get(place)));
                 let linking = round <= LINKING_ROUNDS;
-                self.seconds = 0..if linking { self.members.len() } else { open };
+                self.part = if linking { self.members.len() } else { open };
             }
             DensePairs::OfTheRest => {
                 // Waiting documents come first, so that each pair is written once.
-                self.members.sort_by_key(|member| !waits(&member));
+                self.members.sort_by_key(|member| (!waits(&member), member.size));
                 self.firsts.extend(0..waiting);
-                self.seconds = 0..self.members.len();
+                self.part = waiting;
             }
         }
     }
@@ -188,34 +212,64 @@ impl Bucket for DenseBucket {
         let mut left = PAIRS_AT_ONCE;
         while let Some(&first) = self.firsts.get(self.first) {
             let Some(x) = self.members.get(first) else { return };
-            let of_rest = self.pass.pairs == DensePairs::OfTheRest;
-            let mut second = match self.second {
-                Some(second) => second,
-                None if pairs.is_full() => return,
-                // The earlier of two waiting documents has written the pair.
-                None if of_rest => first + 1,
-                None => {
+            if self.seconds.is_none() && pairs.is_full() {
+                return;
+            }
+            let mut seconds = self.seconds.take().unwrap_or_else(|| {
+                if matches!(self.pass.pairs, DensePairs::OfLeaders { .. }) {
                     pairs.push_alone(x.doc);
-                    self.seconds.start
                 }
-            };
-            while let Some(y) = self.members.get(second).filter(|_| second < self.seconds.end) {
+                self.seconds_of(first, x)
+            });
+            loop {
                 if pairs.is_full() || left == 0 {
-                    self.second = Some(second);
+                    self.seconds = Some(seconds);
                     return;
                 }
+                let Some(second) = seconds.iter_mut().find_map(Iterator::next) else { break };
                 left -= 1;
-                if second != first && may_reach(x, y, self.pass.threshold) {
+                if let Some(y) = self.members.get(second).filter(|_| second != first)
+                    && may_reach(x, y, self.pass.threshold)
+                {
                     pairs.push(x.doc, y.doc);
                 }
-                second += 1;
             }
             self.first += 1;
-            self.second = None;
         }
     }
 
     fn memory(&self) -> usize {
         self.members.capacity() * size_of::<Member>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every two members of these sizes and positions, by a plain comparison and by the order of the sizes.
+    #[test]
+    fn sizes_leave_out_only_pairs_that_cannot_reach_the_threshold() {
+        let mut members = Vec::new();
+        for size in 1..40 {
+            for position in (0..size).step_by(3) {
+                members.push(Member { doc: 0, size, position, state: OPEN, is_reference: false });
+            }
+        }
+        for threshold in [0.1, 0.5, 0.8, 1.0 / 3.0, 1.0] {
+            let mut left_out = 0;
+            for x in &members {
+                let near = of_sizes_near(x, &members, threshold);
+                for (at, y) in members.iter().enumerate().filter(|(at, _)| !near.contains(at)) {
+                    assert!(!may_reach(x, y, threshold), "{threshold}: {x:?} and {y:?}, at {at}");
+                    left_out += 1;
+                }
+                let sizes = members.get(near).unwrap_or_default().iter().map(|y| y.size);
+                let most = |size: u32| least_shared(x.size.into(), size.into(), threshold);
+                let fit = |size| most(size).is_some_and(|least| least <= u64::from(x.size - x.position));
+                assert!(sizes.into_iter().all(fit), "{threshold}: {x:?}");
+            }
+            assert!(left_out > 0, "{threshold}");
+        }
     }
 }
