@@ -67,7 +67,7 @@ pub use self::recipes::prime::is_prime;
 #[cfg(test)]
 pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
 pub use self::resolve::resolve;
-pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS};
+pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE};
 pub use self::rows::{Condition, Limit, LimitSize};
 use self::search::ROWS_OF_16_BITS;
 pub use self::search::{BucketHash, Candidates, Choice, Compare, Lsh, Measure, Method, Score, ScoreBy};
