@@ -12,9 +12,9 @@
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
 //! | `machine` | the memory that this process may use |
+//! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
-//! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`clusters`] | clusters of pairs: connected components, strongest paths, representatives |
 //! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | the node of every operator, and the store of rows that spill |
