@@ -23,6 +23,7 @@
 //! | `inspect` | data before there is a job for them: format, encoding, columns, and the first texts |
 //! | [`operator`] | physical operators that DataFusion lacks |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
+//! | `origins` | the sources of finished outputs, listed again |
 //! | `rewrite` | rewrites the files of a source without some of their rows |
 //! | [`engine`] | sessions, object stores, and the engines that run plans |
 //! | [`pipeline`] | runs a job, stage by stage |
@@ -76,6 +77,7 @@ mod lineage;
 pub mod lookup;
 mod machine;
 pub mod operator;
+mod origins;
 pub mod output;
 mod page;
 pub mod pipeline;

@@ -5,7 +5,6 @@
 //!
 //! - `overlap`, `previous_result`, `difference`: checks of the output before a run; `outcome`: how a run ends.
 //! - `input`: texts, a finished output, or outputs to merge; `reference`: the reference documents; `read_files`: their checksums.
-//! - `origins`: the sources of finished outputs, which are read again.
 //! - `stage`: one file per stage; `writes`: the names and tables of a stage; `tables`: all tables; `run_tables`: those of a run.
 //! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
 //! - `frames`: functions from frames to frames; `numbers`: small queries of the driver; `same_keys`: documents with one key.
@@ -24,7 +23,6 @@ mod difference;
 pub mod frames;
 mod input;
 pub(crate) mod numbers;
-mod origins;
 mod outcome;
 pub(crate) mod overlap;
 mod parts;
@@ -57,7 +55,6 @@ use crate::output::{Layout, attempt, delta};
 use context::StageContext;
 use difference::Reads;
 use input::{Input, Read};
-pub(crate) use origins::Moved;
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;

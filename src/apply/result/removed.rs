@@ -16,8 +16,8 @@ use crate::job::Job;
 use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{First, Member, Pair, Texts, similarity};
+use crate::origins::Moved;
 use crate::output::Stored;
-use crate::pipeline::Moved;
 use crate::source::{self, Request, Selection};
 
 /// Removed documents with their texts.
