@@ -23,6 +23,7 @@
 //! | `inspect` | data before there is a job for them: format, encoding, columns, and the first texts |
 //! | [`operator`] | physical operators that DataFusion lacks |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
+//! | [`frames`] | functions from frames to frames: what stages, look-ups and measurements compute of tables |
 //! | `origins` | the sources of finished outputs, listed again |
 //! | `rewrite` | rewrites the files of a source without some of their rows |
 //! | [`engine`] | sessions, object stores, and the engines that run plans |
@@ -69,6 +70,7 @@ mod environment;
 pub mod error;
 pub mod evaluate;
 pub mod forecast;
+pub mod frames;
 mod inspect;
 pub mod job;
 pub mod kernel;

@@ -11,7 +11,7 @@
 //! The sections of a job:
 //!
 //! - `source`, with `rows` (`where` and `limit`) and `encoding`; `against`: the reference documents.
-//! - `normalize`: the steps of `[shingle]`, which is a section of [`kernel`](crate::kernel::shingle); `minhash`; `passages`.
+//! - `normalize`: the steps of `[shingle]`, whose settings are in [`crate::kernel::shingle`]; `minhash`; `passages`.
 //! - `search`: `[lsh]`, `[candidates]` and `[score]`; `curve`: the S-curve of bands and rows.
 //! - `clusters`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
 //!
