@@ -12,9 +12,9 @@
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
 //! | `machine` | the memory that this process may use |
+//! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
-//! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`clusters`] | clusters of pairs: connected components, strongest paths, representatives |
 //! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | the node of every operator, and the store of rows that spill |
@@ -23,6 +23,8 @@
 //! | `inspect` | data before there is a job for them: format, encoding, columns, and the first texts |
 //! | [`operator`] | physical operators that DataFusion lacks |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
+//! | [`frames`] | functions from frames to frames: what stages, look-ups and measurements compute of tables |
+//! | `origins` | the sources of finished outputs, listed again |
 //! | `rewrite` | rewrites the files of a source without some of their rows |
 //! | [`engine`] | sessions, object stores, and the engines that run plans |
 //! | [`pipeline`] | runs a job, stage by stage |
@@ -30,7 +32,7 @@
 //! | [`apply`] | writes a copy of the source without its duplicates |
 //! | [`evaluate`](mod@evaluate) | what a finished output missed, measured on a sample |
 //! | [`forecast`](mod@forecast) | what a run will take, by a sample of its documents |
-//! | `page` | charts as SVG, and pages of charts and tables |
+//! | `page` | charts as SVG, texts side by side, and pages of charts and tables |
 //! | [`audit`](mod@audit) | pairs of a finished output to be judged, and what the judgements say |
 //! | [`report`](mod@report) | one page about a finished output |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
@@ -68,6 +70,7 @@ mod environment;
 pub mod error;
 pub mod evaluate;
 pub mod forecast;
+pub mod frames;
 mod inspect;
 pub mod job;
 pub mod kernel;
@@ -76,6 +79,7 @@ mod lineage;
 pub mod lookup;
 mod machine;
 pub mod operator;
+mod origins;
 pub mod output;
 mod page;
 pub mod pipeline;

@@ -9,8 +9,8 @@ use arrow::datatypes::Float64Type;
 use datafusion::prelude::{DataFrame, SessionContext, lit};
 use predicates::prelude::*;
 use resemblance::engine::session;
+use resemblance::frames::cluster_id::ClusterId;
 use resemblance::job::{ClusterMethod, Clusters, Engine, Job};
-use resemblance::pipeline::frames::cluster_id::ClusterId;
 use resemblance::pipeline::stage;
 use tempfile::tempdir;
 

@@ -9,11 +9,11 @@ use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::prelude::{cast, col};
 use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
+use resemblance::frames::leaders;
 use resemblance::job::{Engine, Job};
 use resemblance::operator::dense_pairs::DensePairs;
 use resemblance::output::counts::Counts;
 use resemblance::pipeline::OnExisting;
-use resemblance::pipeline::frames::leaders;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::{STOPPED, run_until_on};

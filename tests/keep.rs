@@ -266,7 +266,7 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
     let context = session_of(3);
     let listed = source::list(&context, &job.source).await.unwrap();
     let all = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
-    let documents = resemblance::pipeline::frames::documents::documents(all.frame).unwrap();
+    let documents = resemblance::frames::documents::documents(all.frame).unwrap();
     let known = documents.clone().cache().await.unwrap();
     let needed = known
         .clone()
@@ -274,8 +274,8 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
     let needed = needed.unwrap().select(vec![col("doc").alias("needed")]).unwrap().cache().await.unwrap();
     let no_origin = datafusion::prelude::lit(datafusion::scalar::ScalarValue::UInt64(None));
     let known = known.with_column("origin", no_origin).unwrap();
-    let positions = resemblance::pipeline::frames::sketches::positions(known, needed).unwrap();
-    let joined = resemblance::pipeline::frames::sketches::at(documents, positions.clone()).unwrap();
+    let positions = resemblance::frames::sketches::positions(known, needed).unwrap();
+    let joined = resemblance::frames::sketches::at(documents, positions.clone()).unwrap();
     let positions = positions.collect().await.unwrap();
     let mut wanted = Selection::default();
     for batch in &positions {
@@ -286,10 +286,10 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
         }
     }
     let read = source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
-    let selected = resemblance::pipeline::frames::documents::documents(read.frame).unwrap();
+    let selected = resemblance::frames::documents::documents(read.frame).unwrap();
     let mut found = Vec::new();
     for documents in [joined, selected] {
-        let sketches = resemblance::pipeline::frames::sketches::sketches(documents, &job, None).unwrap();
+        let sketches = resemblance::frames::sketches::sketches(documents, &job, None).unwrap();
         let sorted = sketches.sort(vec![col("doc").sort(true, false)]).unwrap().collect().await.unwrap();
         let schema = sorted[0].schema();
         found.push(arrow::compute::concat_batches(&schema, &sorted).unwrap());

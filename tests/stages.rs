@@ -10,10 +10,11 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use proptest::prelude::*;
 use resemblance::engine::session;
+use resemblance::frames;
 use resemblance::job::{Bits, BucketHash, Engine, Score, curve};
 use resemblance::kernel::signature::Values;
 use resemblance::kernel::{lsh_bands, minhash};
-use resemblance::pipeline::{frames, stage};
+use resemblance::pipeline::stage;
 
 use crate::support::{Random, block_on, job};
 

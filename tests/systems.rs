@@ -334,7 +334,9 @@ fn amazon_books_stands_in_for_reviews() {
     let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
     let token = regex::Regex::new(r"\b\w+\b").unwrap();
     let stop: BTreeSet<&str> =
-        include_str!("../src/job/stop_words/scikit_learn_en.txt").split_whitespace().collect();
+        include_str!("../src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt")
+            .split_whitespace()
+            .collect();
     let mut sets = BTreeMap::new();
     let mut reader = CsvRows::new(std::fs::read_to_string(&data).unwrap());
     let column = reader.next().unwrap().iter().position(|name| name == "review/text").unwrap();

@@ -8,6 +8,10 @@ use url::Url;
 use crate::error::{Error, Result};
 pub(crate) use secrets::masked;
 
+/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
+/// with `_`.
+pub(crate) const APPLIED: &str = "_resemblance";
+
 /// Scheme and rest of a URL; `None` for a path.
 pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = address.split_once("://")?;

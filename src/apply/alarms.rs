@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::decisions::removed_ids;
 use crate::error::{Error, Result};
+use crate::frames::by_group;
 use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
-use crate::pipeline::frames::by_group;
 use crate::schema::Table;
 
 /// A bound of `[alarms]`, and what an output has.

@@ -17,8 +17,8 @@ use futures::TryStreamExt;
 
 use super::spared;
 use crate::error::Result;
+use crate::frames::by_group;
 use crate::output::Stored;
-use crate::pipeline::frames::by_group;
 use crate::rewrite::Counts;
 use crate::schema::{IdType, Table};
 

@@ -15,8 +15,8 @@ use super::decisions::{clustered, removed_ids};
 use super::losses;
 use super::settings::Settings;
 use crate::error::{Error, Result};
+use crate::frames::by_group;
 use crate::output::Stored;
-use crate::pipeline::frames::by_group;
 use crate::rewrite::{group_sizes_schema, sizes_schema};
 use crate::schema::Table;
 

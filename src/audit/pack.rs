@@ -17,12 +17,12 @@ use super::population::{Candidate, Population, Scores};
 use super::settings::Settings;
 use crate::address::masked;
 use crate::error::{Error, Result};
+use crate::frames::utf8;
 use crate::job::Shingle;
 use crate::kernel::document_key::document_key;
 use crate::lookup::rows::{Csv, Field, csv_of};
 use crate::lookup::show::{Member, Texts, similarity};
 use crate::lookup::{Finished, Id};
-use crate::pipeline::numbers::utf8;
 
 /// Pairs to judge.
 #[derive(Debug, Clone)]

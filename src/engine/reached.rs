@@ -6,9 +6,9 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::control::{Reached, Unit};
-use crate::plan::OperatorExec;
+use crate::plan::{OperatorExec, file_scan};
 use crate::rewrite::Rewrite;
-use crate::source::{NumberRows, ParseFiles, READ_BYTES, file_scan};
+use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 
 /// What `plan` has read of its files; `None` if the amount is not known. Of a plan that reads files by bytes, tables do not count.
 pub(super) fn reached(plan: &Arc<dyn ExecutionPlan>) -> Option<Reached> {

@@ -42,14 +42,6 @@ const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
     None => NonZeroUsize::MIN,
 };
 
-/// The threads of `engine`, with 0 resolved to the number of cores.
-pub(crate) fn threads(engine: &job::Engine) -> usize {
-    match engine.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from).min(job::MAX_THREADS),
-        given => given,
-    }
-}
-
 /// Bytes that all operators together may reserve of a budget of `memory` bytes.
 pub(crate) fn pool_bytes(memory: u64) -> usize {
     (memory as f64 * POOL_SHARE) as usize
@@ -60,7 +52,7 @@ pub(crate) fn pool_bytes(memory: u64) -> usize {
 /// # Errors
 /// When the folder for spills cannot be made.
 pub fn session(engine: &job::Engine) -> Result<SessionContext> {
-    let config = config(SessionConfig::new(), threads(engine), pool_bytes(engine.memory));
+    let config = config(SessionConfig::new(), engine.thread_count(), pool_bytes(engine.memory));
     Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
 }
 

@@ -12,10 +12,9 @@ use hashbrown::hash_table::Entry;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Result};
+use crate::frames::{by_group, merged, utf8};
 use crate::job::Compare;
 use crate::output::Stored;
-use crate::pipeline::frames::{by_group, merged};
-use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 

@@ -12,8 +12,8 @@ use futures::TryStreamExt;
 use super::partners::Partners;
 use super::sets::{Sets, clusters, keys};
 use crate::error::Result;
+use crate::frames::keep;
 use crate::output::Stored;
-use crate::pipeline::frames::keep;
 use crate::schema::Table;
 
 /// The places of the documents of sets that stay, by the numbers of the sets.

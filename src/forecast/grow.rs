@@ -182,7 +182,7 @@ pub(super) fn forecast(runs: &Runs<'_>) -> Forecast {
 
 /// The seconds on a cluster of so many tasks.
 pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluster {
-    let threads = session::threads(&job.engine) as f64;
+    let threads = job.engine.thread_count() as f64;
     let stages = CLUSTER_STAGE * forecast.stages.len() as f64;
     let of = |seconds: f64, factor: f64| seconds * threads * factor / tasks as f64 + stages;
     let Seconds { value, low, high } = forecast.seconds;

@@ -2,7 +2,6 @@
 
 use super::sample::{Sample, is_remote};
 use super::view::{Amount, Forecast, Requests};
-use crate::engine::session;
 use crate::job::{Format, Job};
 
 /// Files in one page of a listing.
@@ -39,7 +38,7 @@ pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast) -> Option<Requ
         reads += sample.files.iter().map(of_file).sum::<u64>();
     }
     if output {
-        let files = session::threads(&job.engine) as u64;
+        let files = job.engine.thread_count() as u64;
         for stage in &forecast.stages {
             let bytes = stage.written_bytes.value;
             let parts = bytes.div_ceil(PART);

@@ -19,10 +19,10 @@ use super::sample_file::SampleFile;
 use super::view::Amount;
 use crate::address;
 use crate::error::{Error, Result};
+use crate::frames::utf8;
 use crate::inspect::{self, Contents, Rows};
 use crate::job::{self, Format, Id, Job, LimitSize, Source};
 use crate::kernel::random::SplitMix64;
-use crate::pipeline::numbers::utf8;
 use crate::schema::{IdType, SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, Request, Selection, SourceFile};
 

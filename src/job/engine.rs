@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The most threads. Each stage makes that many partitions, and a shuffle a queue for every two of them.
+pub(super) const MAX_THREADS: usize = 1_024;
+
 /// `[engine]`: what runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
@@ -20,6 +23,14 @@ impl Engine {
     /// This process, with `memory` bytes and a thread for each core.
     pub fn local(memory: u64) -> Self {
         Self { memory, threads: 0, spill: None, cluster: None }
+    }
+
+    /// Its threads, with 0 resolved to the number of cores.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            given => given,
+        }
     }
 }
 

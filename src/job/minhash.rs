@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::recipes::coefficients::Coefficients;
 use super::recipes::prime::next_prime;
 use crate::error::{Error, Result};
+use crate::kernel::signature::Bits;
 
 /// `[minhash]`: how a set of shingles becomes a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,38 +56,6 @@ impl Minhash {
             )));
         }
         Ok(Some((modulus, shingles)))
-    }
-}
-
-/// The bits that are kept of each value of a signature.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u32", into = "u32")]
-pub enum Bits {
-    /// See [`crate::kernel::signature`].
-    #[default]
-    Of16,
-    /// All.
-    Of32,
-}
-
-impl TryFrom<u32> for Bits {
-    type Error = String;
-
-    fn try_from(bits: u32) -> std::result::Result<Self, String> {
-        match bits {
-            16 => Ok(Self::Of16),
-            32 => Ok(Self::Of32),
-            _ => Err(format!("is {bits}: expected 16 or 32")),
-        }
-    }
-}
-
-impl From<Bits> for u32 {
-    fn from(bits: Bits) -> Self {
-        match bits {
-            Bits::Of16 => 16,
-            Bits::Of32 => 32,
-        }
     }
 }
 

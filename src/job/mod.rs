@@ -11,7 +11,7 @@
 //! The sections of a job:
 //!
 //! - `source`, with `rows` (`where` and `limit`) and `encoding`; `against`: the reference documents.
-//! - `shingle`, with `normalize` and `stop_words`; `minhash`; `passages`.
+//! - `normalize`: the steps of `[shingle]`, whose settings are in [`crate::kernel::shingle`]; `minhash`; `passages`.
 //! - `search`: `[lsh]`, `[candidates]` and `[score]`; `curve`: the S-curve of bands and rows.
 //! - `clusters`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
 //!
@@ -42,10 +42,8 @@ mod resolve;
 mod rows;
 mod search;
 mod setting_file;
-mod shingle;
 mod size;
 mod source;
-pub(crate) mod stop_words;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,23 +55,27 @@ pub use self::engine::{Cluster, Engine};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::input::{Input, Reuse};
 pub(crate) use self::keys::keys;
-pub use self::minhash::{Bits, Family, Minhash, Modulus};
+pub use self::minhash::{Family, Minhash, Modulus};
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
-pub use self::passages::{Passages, TextUnit};
+pub use self::passages::Passages;
 pub use self::preference::{Prefer, Preference};
 pub use self::read_file::{InputFile, ReadFile, ReadRanges};
 pub use self::recipes::coefficients::Coefficients;
 pub use self::recipes::prime::is_prime;
 #[cfg(test)]
 pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
+pub(crate) use self::resolve::MAX_SHINGLE_SIZE;
 pub use self::resolve::resolve;
-pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS};
 pub use self::rows::{Condition, Limit, LimitSize};
 use self::search::ROWS_OF_16_BITS;
-pub use self::search::{BucketHash, Candidates, Choice, Compare, Lsh, Measure, Method, Score, ScoreBy};
-pub use self::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
+pub use self::search::{Candidates, Choice, Compare, Lsh, Method, Score, ScoreBy};
 pub(crate) use self::size::parse_size;
 pub use self::source::{Csv, DuplicateIds, Format, Id, OnError, References, Source};
+pub use crate::kernel::lsh_bands::BucketHash;
+pub use crate::kernel::measure::Measure;
+pub use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
+pub use crate::kernel::signature::Bits;
+pub use crate::kernel::text::units::TextUnit;
 
 /// A resolved job: every default filled in, every rule checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,163 +1,52 @@
-//! The names of the normalisation steps in a job file.
+//! The normalisation steps of a job file, which may name a file of stop words.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-use super::Normalize;
-use super::stop_words::{self, FILE, LIST, STEP as STOP_WORDS};
-use crate::error::spelling::nearest;
+use super::{Normalize, setting_file};
 use crate::error::{Error, Result};
+use crate::kernel::text::normalize::stop_word_lists::{FILE, STEP, list};
 
-/// The steps without parameters.
-const PLAIN: [Normalize; 11] = [
-    Normalize::Lowercase,
-    Normalize::LettersOnly,
-    Normalize::RemoveNonLetters,
-    Normalize::RemoveNewlines,
-    Normalize::CollapseWhitespace,
-    Normalize::CollapseWhitespaceKeepEnds,
-    Normalize::CollapseSpaces,
-    Normalize::DigitsOut,
-    Normalize::SpacesToUnderscores,
-    Normalize::OnlySpacesToUnderscores,
-    Normalize::Nfkc,
-];
-
-/// The steps with words, in messages.
-const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
+/// The most bytes of a list, since it is sent with every task of a run.
+const MAX_BYTES: u64 = 1 << 20;
 
 impl Normalize {
-    /// The step's name, without its words.
-    fn name(&self) -> &'static str {
-        match self {
-            Normalize::Lowercase => "lowercase",
-            Normalize::LettersOnly => "letters-only",
-            Normalize::RemoveNonLetters => "remove-non-letters",
-            Normalize::RemoveNewlines => "remove-newlines",
-            Normalize::CollapseWhitespace => "collapse-whitespace",
-            Normalize::CollapseWhitespaceKeepEnds => "collapse-whitespace:keep-ends",
-            Normalize::CollapseSpaces => "collapse-whitespace:spaces-only",
-            Normalize::DigitsOut => "digits-out",
-            Normalize::StopWords(_) | Normalize::StopWordList(_) => "stop-words",
-            Normalize::SpacesToUnderscores => "spaces-to-underscores",
-            Normalize::OnlySpacesToUnderscores => "spaces-to-underscores:spaces-only",
-            Normalize::Nfkc => "nfkc",
-        }
-    }
-
     /// Parses a step of a job file: its name, or the path of a file of stop words, which is read.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step, and for a file that cannot be read or is not a list
     /// of words: the text after the key's name.
     pub(super) fn read(name: &str) -> Result<Self> {
-        match name.strip_prefix(STOP_WORDS).and_then(|list| list.strip_prefix(FILE)) {
-            Some(path) => stop_words::read(path).map(Normalize::StopWordList),
+        match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
+            Some(path) => read(path).map(Normalize::StopWordList),
             None => name.parse().map_err(|e| Error::job(format!("has a wrong step: {e}"))),
         }
     }
-
-    /// Whether the step removes words.
-    pub(crate) fn takes_words(&self) -> bool {
-        self.takes_stop_words() || *self == Normalize::DigitsOut
-    }
-
-    /// Whether the step removes stop words.
-    pub(crate) fn takes_stop_words(&self) -> bool {
-        matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
-    }
-
-    /// Whether the step replaces or removes white space between words, which become one.
-    pub(crate) fn joins_words(&self) -> bool {
-        matches!(
-            self,
-            Normalize::SpacesToUnderscores | Normalize::OnlySpacesToUnderscores | Normalize::RemoveNewlines
-        )
-    }
 }
 
-/// Reads a step's name, as in `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
+/// The list in a file of this machine: UTF-8, one word a line; empty lines are ignored.
 ///
-/// A language is an ISO 639-1 code for which the `stop-words` crate has a list, or `scikit-learn-en`. Files are not read
-/// here, since a step may be parsed on another machine than that of the file.
-impl FromStr for Normalize {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        if let Some(step) = PLAIN.iter().find(|step| step.name() == name) {
-            return Ok(step.clone());
-        }
-        let Some(language) = name.strip_prefix(STOP_WORDS) else {
-            let plain = || PLAIN.iter().map(Normalize::name);
-            let near = nearest(name, plain()).map(|near| format!("; did you mean {near:?}?"));
-            let all: Vec<_> = plain().chain(WITH_WORDS).collect();
-            return Err(Error::job(format!(
-                "unknown step {name:?}, expected one of {}{}",
-                all.join(", "),
-                near.unwrap_or_default()
-            )));
-        };
-        if let Some(words) = language.strip_prefix(LIST) {
-            let list = stop_words::list(words.split_whitespace());
-            return list.map(Normalize::StopWordList).map_err(|e| {
-                Error::job(format!("{STOP_WORDS}{LIST} {e}: expected words with spaces between them"))
-            });
-        }
-        if language.starts_with(FILE) {
-            return Err(Error::job(format!(
-                "{name:?} names a file, which only works in `shingle.normalize` of a job file: expected \
-                 {STOP_WORDS}{LIST} and the words"
-            )));
-        }
-        if stop_words::names().any(|name| name == language) {
-            return Ok(Normalize::StopWords(language.to_owned()));
-        }
-        Err(Error::job(format!(
-            "no stop words for the language {language:?}, expected one of {}, or {LIST} and words with spaces between \
-             them, or {FILE} and the path of a file with one word per line",
-            stop_words::names().collect::<Vec<_>>().join(", ")
-        )))
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not such a list: the text after the key's name.
+fn read(path: &str) -> Result<String> {
+    const WHAT: &str = "a file of stop words that";
+    let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));
+    if path.is_empty() {
+        return Err(Error::job(format!("names no file: expected a path behind {STEP}{FILE}")));
     }
-}
-
-impl fmt::Display for Normalize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Normalize::StopWords(language) => write!(f, "{STOP_WORDS}{language}"),
-            Normalize::StopWordList(words) => write!(f, "{STOP_WORDS}{LIST}{words}"),
-            plain => f.write_str(plain.name()),
+    let text = setting_file::read(path, WHAT, MAX_BYTES, "convert it")?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut words = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut of_line = line.split_whitespace();
+        words.extend(of_line.next());
+        if of_line.next().is_some() {
+            return Err(wrong(&format!("has several words in line {number}: expected one per line")));
         }
     }
-}
-
-impl Serialize for Normalize {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Normalize {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
+    list(words.into_iter()).map_err(|e| wrong(&e.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_go_both_ways() {
-        let all = PLAIN.iter().map(|step| step.name().to_owned());
-        let lists = stop_words::names().map(|code| format!("stop-words:{code}"));
-        for name in all.chain(lists).chain(["stop-words:list=a the".to_owned()]) {
-            assert_eq!(name.parse::<Normalize>().unwrap().to_string(), name);
-        }
-        let list = "stop-words:list= The a  the".parse::<Normalize>().unwrap();
-        assert_eq!(list.to_string(), "stop-words:list=a the");
-    }
 
     /// A step may be parsed on another machine than the one that has the file.
     #[test]
@@ -171,23 +60,25 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_refused_with_what_is_allowed() {
-        for (name, hint) in [
-            ("lower-case", "did you mean \"lowercase\""),
-            ("", "stop-words:LANGUAGE"),
-            ("stop-words", "stop-words:LANGUAGE"),
-            ("stop-words:xx", "de, "),
-            ("stop-words:xx", "scikit-learn-en"),
-            ("collapse-whitespace:keep-end", "did you mean \"collapse-whitespace:keep-ends\""),
-            ("stop-words:EN", "en"),
-            ("stop-words:", "en"),
+    fn a_file_has_one_word_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        assert_eq!(read(&file("good", b"\xEF\xBB\xBFthe\r\n\n An \nthe\n")).unwrap(), "an the");
+        for (path, fault) in [
+            (file("empty", b"\n \n"), "holds no words"),
+            (file("latin", b"caf\xE9\n"), "is not UTF-8"),
+            (file("two", b"the\nof the\n"), "line 2"),
+            (file("comma", b"the\na,b\n"), "comma"),
+            (file("large", &vec![b'a'; 1 + MAX_BYTES as usize]), "larger than"),
+            (folder.path().join("missing").to_string_lossy().into_owned(), "cannot be read"),
         ] {
-            let error = name.parse::<Normalize>().unwrap_err().to_string();
-            assert!(error.contains(hint) && error.contains("expected one of"), "{name}: {error}");
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(&format!("{path:?}")) && error.contains(fault), "{error}");
         }
-        for name in ["stop-words:list=", "stop-words:list=a,b"] {
-            let error = name.parse::<Normalize>().unwrap_err().to_string();
-            assert!(error.contains("expected words with spaces between them"), "{error}");
-        }
+        assert!(read("").unwrap_err().to_string().contains("stop-words:file="));
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::text::units::TextUnit;
+
 /// `[passages]`: what counts as a passage that repeats inside documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -20,27 +22,4 @@ pub enum Passages {
         /// The most other words between two runs that are joined.
         gap: usize,
     },
-}
-
-/// A part of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TextUnit {
-    /// A line, up to the newline.
-    Line,
-    /// A sentence by Unicode's rules (UAX #29), which the end of a line ends too.
-    Sentence,
-    /// Lines up to a blank one.
-    Paragraph,
-}
-
-impl TextUnit {
-    /// Its name in a job file.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            TextUnit::Line => "line",
-            TextUnit::Sentence => "sentence",
-            TextUnit::Paragraph => "paragraph",
-        }
-    }
 }

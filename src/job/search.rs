@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::lsh_bands::BucketHash;
+use crate::kernel::measure::Measure;
+
 /// `[lsh]`: how a signature becomes buckets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lsh {
@@ -39,17 +42,6 @@ impl Lsh {
     pub(crate) fn needs_32_bits(&self) -> bool {
         self.has_few_rows() || self.bucket_hash != BucketHash::Xxh3 || self.table_size.is_some()
     }
-}
-
-/// What turns a band's values into a bucket.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BucketHash {
-    /// XXH3, 64 bits, seeded by the band's number.
-    #[default]
-    Xxh3,
-    /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
-    Crc32,
 }
 
 /// The origin of b and r.
@@ -147,50 +139,6 @@ impl Default for Score {
             prefilter: false,
             min_shared: 0,
         }
-    }
-}
-
-/// How two shingle sets are measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Measure {
-    /// By what they share of all shingles of both: the Jaccard similarity.
-    #[default]
-    Jaccard,
-    /// By the share of the smaller set that the larger one holds: 1 for a passage and the document that it is from.
-    Containment,
-}
-
-impl Measure {
-    /// The Jaccard similarity that two sets have at least if their similarity reaches `threshold`; `None` if it can be any, so that
-    /// neither bands nor sizes bound it.
-    pub(crate) fn least_jaccard(self, threshold: f64) -> Option<f64> {
-        match self {
-            Measure::Jaccard => Some(threshold),
-            Measure::Containment => None,
-        }
-    }
-
-    /// Whether a small set may be similar to a much larger one.
-    pub(crate) fn takes_any_size(self) -> bool {
-        self.least_jaccard(1.0).is_none()
-    }
-
-    /// The noun for what is measured, in messages.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Measure::Jaccard => "similarity",
-            Measure::Containment => "containment",
-        }
-    }
-}
-
-impl std::fmt::Display for Measure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Measure::Jaccard => "jaccard",
-            Measure::Containment => "containment",
-        })
     }
 }
 

@@ -17,9 +17,10 @@
 
 use std::io::Write;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::job::BucketHash;
 use crate::kernel::signature::Signature;
 
 /// The settings for buckets.
@@ -33,6 +34,17 @@ pub struct Buckets {
     pub hash: BucketHash,
     /// Buckets of the one table that all bands share; `None` if each band has its own.
     pub table_size: Option<u64>,
+}
+
+/// What turns a band's values into a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BucketHash {
+    /// XXH3, 64 bits, seeded by the band's number.
+    #[default]
+    Xxh3,
+    /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
+    Crc32,
 }
 
 /// Appends the buckets of `signature` to `out`, one for each band, in the order of the bands.
@@ -98,7 +110,7 @@ fn crc32_of(band: impl Iterator<Item = u32>, bytes: &mut Vec<u8>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Bits;
+    use crate::kernel::signature::Bits;
     use crate::kernel::signature::Values;
 
     const SIGNATURE: [u32; 6] = [1, 2, 3, 4, 5, u32::MAX];

@@ -1,10 +1,47 @@
-//! The measures of similarity. A new one gets a variant in [`Measure`](crate::job::Measure), and how it is computed here.
+//! The measures of similarity: their names, and how they are computed.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::containment::{self, containment_of};
 use super::jaccard::{self, jaccard_of, least_contained, least_shared};
-use crate::job::Measure;
+
+/// How two shingle sets are measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// By what they share of all shingles of both: the Jaccard similarity.
+    #[default]
+    Jaccard,
+    /// By the share of the smaller set that the larger one holds: 1 for a passage and the document that it is from.
+    Containment,
+}
 
 impl Measure {
+    /// The Jaccard similarity that two sets have at least if their similarity reaches `threshold`; `None` if it can be any, so that
+    /// neither bands nor sizes bound it.
+    pub(crate) fn least_jaccard(self, threshold: f64) -> Option<f64> {
+        match self {
+            Measure::Jaccard => Some(threshold),
+            Measure::Containment => None,
+        }
+    }
+
+    /// Whether a small set may be similar to a much larger one.
+    pub(crate) fn takes_any_size(self) -> bool {
+        self.least_jaccard(1.0).is_none()
+    }
+
+    /// The noun for what is measured, in messages.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Measure::Jaccard => "similarity",
+            Measure::Containment => "containment",
+        }
+    }
+
     /// Elements in both sets, each sorted and without repeats, if their similarity reaches `threshold`.
     pub(crate) fn shared_at_least(self, a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
         match self {
@@ -46,5 +83,14 @@ impl Measure {
                 sizes.first().map(|&smallest| least_contained(smallest.min(size), threshold))
             }
         }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::Jaccard => "jaccard",
+            Measure::Containment => "containment",
+        })
     }
 }

@@ -27,7 +27,6 @@
 
 use std::ops::RangeInclusive;
 
-use crate::job::MAX_PERMUTATIONS;
 use crate::kernel::random::SplitMix64;
 use crate::kernel::vector::{self, Kernel};
 
@@ -108,6 +107,9 @@ fn padded(values: &[u32]) -> [u32; LANES] {
     block[..values.len()].copy_from_slice(values);
     block
 }
+
+/// The most permutations: the column `shared_bands` counts up to this many bands.
+pub(crate) const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 
 /// The permutations that SQL allows, as many as a job file. With the most of them the error of the estimate is far
 /// smaller than any use needs, and a mistyped number gives an error instead of using all memory.

@@ -12,8 +12,41 @@
 //! shingles with the same lower half would coincide under every permutation. This never changes, since stored signatures are
 //! compared with later ones.
 
-use crate::job::Bits;
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::vector::{self, Kernel};
+
+/// The bits that are kept of each value of a signature.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub enum Bits {
+    /// The upper half of a product: see the module.
+    #[default]
+    Of16,
+    /// All.
+    Of32,
+}
+
+impl TryFrom<u32> for Bits {
+    type Error = String;
+
+    fn try_from(bits: u32) -> std::result::Result<Self, String> {
+        match bits {
+            16 => Ok(Self::Of16),
+            32 => Ok(Self::Of32),
+            _ => Err(format!("is {bits}: expected 16 or 32")),
+        }
+    }
+}
+
+impl From<Bits> for u32 {
+    fn from(bits: Bits) -> Self {
+        match bits {
+            Bits::Of16 => 16,
+            Bits::Of32 => 32,
+        }
+    }
+}
 
 /// The values of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,16 +157,16 @@ pub fn shorten(minima: &[u32], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + 2 * minima.len(), 0);
     let (out, _) = out[start..].as_chunks_mut();
-    vector::widest(Short { minima, out });
+    vector::widest(Shorten { minima, out });
 }
 
 /// Writes 16 bits of each minimum to `out`.
-struct Short<'a> {
+struct Shorten<'a> {
     minima: &'a [u32],
     out: &'a mut [[u8; 2]],
 }
 
-impl Kernel for Short<'_> {
+impl Kernel for Shorten<'_> {
     #[inline(always)]
     fn run(self) {
         self.out.iter_mut().zip(self.minima).for_each(|(out, &minimum)| *out = short(minimum));
@@ -229,7 +262,7 @@ mod tests {
             prop_assert_eq!(Signature::Of32(&a).agreement(Signature::Of32(b)), equal);
             for run in 0..3 {
                 let mut out = vec![[0; 2]; a.len()];
-                let kernel = Short { minima: &a, out: &mut out };
+                let kernel = Shorten { minima: &a, out: &mut out };
                 match run {
                     0 => kernel.run(),
                     1 => vector::narrower(kernel),

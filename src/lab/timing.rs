@@ -12,11 +12,12 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use super::sample::compared::Compared;
 use crate::engine::RunControl;
 use crate::error::{Error, Kind, Result};
+use crate::frames;
+use crate::frames::scores::{Block, SketchJoin};
 use crate::job::{Job, Method, ShingleHash};
-use crate::pipeline::frames::scores::{Block, SketchJoin};
 use crate::pipeline::numbers::one_number;
+use crate::pipeline::stage;
 use crate::pipeline::tables;
-use crate::pipeline::{frames, stage};
 use crate::schema::SourceTypes;
 
 /// The stages that read one document at a time.

@@ -9,8 +9,8 @@ use futures::TryStreamExt;
 
 use super::Finished;
 use crate::error::Result;
+use crate::frames::utf8;
 use crate::output::wanted_pages::{Wanted, WantedPages};
-use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 
 /// Rows of the table of documents, with its numbers signed as in the files: all documents that have one of `buckets`, and others

@@ -12,7 +12,6 @@ mod reference_places;
 pub mod reread;
 pub mod rows;
 pub mod show;
-pub mod side_by_side;
 mod similarity;
 pub mod sketch;
 

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use super::Finished;
 use crate::error::spelling::near;
 use crate::error::{Error, Result};
-use crate::pipeline::numbers::utf8;
+use crate::frames::utf8;
 use crate::schema::Table;
 
 /// The most ids that an error suggests.

@@ -14,10 +14,10 @@ use super::places::Places;
 use super::reread::{self, Need, Reread};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
+use crate::frames::utf8;
 use crate::job::{Job, Passages, TextUnit};
 use crate::kernel::text::units::units;
 use crate::kernel::text::written_words::WrittenWords;
-use crate::pipeline::numbers::utf8;
 use crate::schema::{IdType, Table};
 
 /// Finds a passage in texts.

@@ -9,9 +9,8 @@ use futures::TryStreamExt;
 
 use super::{Finished, Id, id};
 use crate::error::{Context, Error, Result};
+use crate::frames::{self, utf8};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
-use crate::pipeline::frames;
-use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 use crate::source::{self, AsRead, Listed, Request, Selection};
 

@@ -47,9 +47,8 @@ pub(crate) mod upload;
 pub(crate) mod wanted_pages;
 pub mod write;
 
-pub(crate) use crate::source::APPLIED;
+pub(crate) use crate::address::APPLIED;
 pub(crate) use local::partial_file;
 pub(crate) use paths::BEGUN;
 pub use paths::Layout;
-pub(crate) use stored::Places;
 pub use stored::Stored;

@@ -32,7 +32,7 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
 
 use super::read::ManifestTable;
-use crate::source::file_scan;
+use crate::plan::file_scan;
 
 /// Files whose bounds are read at the same time.
 const CONCURRENT_FILES: usize = 16;

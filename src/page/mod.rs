@@ -1,4 +1,5 @@
-//! Charts as SVG, texts side by side, and pages of charts and tables as one HTML file that needs nothing else.
+//! Charts as SVG, texts side by side on a page or a terminal, and pages of charts and tables as one HTML file that needs nothing
+//! else.
 //!
 //! Drawn by plotters, because its SVG backend needs neither fonts nor C libraries and leaves ticks, markers and the place
 //! of every label to us. Colours follow the reader's light or dark setting: a chart is drawn in the light palette, and
@@ -10,6 +11,7 @@ mod chart;
 mod html;
 pub(crate) mod palette;
 pub(crate) mod settings;
+pub(crate) mod side_by_side;
 mod sides;
 pub(crate) mod text;
 

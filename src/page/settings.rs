@@ -2,7 +2,6 @@
 
 use super::text::{count, decimal};
 use super::{Section, Table};
-use crate::engine::session;
 use crate::job::{Family, Job, Method, Modulus, ScoreBy, Unit};
 
 /// The settings that determine times and pairs.
@@ -29,7 +28,7 @@ pub(crate) fn section(job: &Job) -> Section {
         ("candidates", candidates),
         ("score", score.to_owned()),
         ("threshold", job.score.threshold.to_string()),
-        ("threads", session::threads(&job.engine).to_string()),
+        ("threads", job.engine.thread_count().to_string()),
         ("resemblance", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     let table = Table {

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::side_by_side::common;
 use super::text::count;
 use crate::error::visible::acts;
 use crate::job::Shingle;
-use crate::lookup::side_by_side::common;
 
 /// Characters of a text that are shown. Longer texts are cut.
 const MOST_CHARACTERS: usize = 4_000;

@@ -6,8 +6,8 @@ use datafusion::prelude::{DataFrame, col};
 use super::run_tables::RunTables;
 use super::tables::WorkTable;
 use crate::error::Result;
+use crate::frames;
 use crate::job::{Compare, Job};
-use crate::pipeline::frames;
 use crate::schema::Table;
 
 /// The columns of a document in pairs and clusters.

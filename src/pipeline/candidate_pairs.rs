@@ -4,9 +4,9 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::by_group;
 use super::context::StageContext;
-use super::frames::{self, copies::without_copies};
 use super::tables::WorkTable;
 use crate::error::Result;
+use crate::frames::{self, copies::without_copies};
 use crate::job::Compare;
 
 /// Pairs of documents that may be similar.

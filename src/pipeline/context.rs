@@ -5,7 +5,6 @@ use std::ops::Deref;
 use datafusion::prelude::{DataFrame, col};
 use tokio::sync::OnceCell;
 
-use super::frames::prefix::Join;
 use super::input::Input;
 use super::parts;
 use super::reference::ReferenceDocuments;
@@ -14,6 +13,7 @@ use super::reference::outputs::ReferenceOutputs;
 use super::run_tables::RunTables;
 use super::tables::WorkTable;
 use crate::error::Result;
+use crate::frames::prefix::Join;
 
 /// The context of the stages of a run: its tables, its input and its reference documents.
 pub(crate) struct StageContext<'a> {

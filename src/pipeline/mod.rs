@@ -5,9 +5,10 @@
 //!
 //! - `overlap`, `previous_result`, `difference`: checks of the output before a run; `outcome`: how a run ends.
 //! - `input`: texts, a finished output, or outputs to merge; `reference`: the reference documents; `read_files`: their checksums.
-//! - `stage`: one file per stage; `writes`: the names and tables of a stage; `tables`: all tables; `run_tables`: those of a run.
+//! - `stage`: one file per stage, most of whose frames are made in [`crate::frames`]; `writes`: the names and tables of a stage;
+//!   `tables`: all tables; `run_tables`: those of a run.
 //! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
-//! - `frames`: functions from frames to frames; `numbers`: small queries of the driver; `same_keys`: documents with one key.
+//! - `numbers`: small queries of the driver; `same_keys`: documents with one key.
 //! - `sketches`, `all_sketches`: where sketches come from; `read_again`: texts by their positions.
 //! - `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
 //! - `by_group`: columns of pairs and clusters; `searched`: the documents in which passages are searched.
@@ -20,7 +21,6 @@ mod by_group;
 mod candidate_pairs;
 pub(crate) mod context;
 mod difference;
-pub mod frames;
 mod input;
 pub(crate) mod numbers;
 mod outcome;

@@ -1,9 +1,10 @@
 //! Small queries whose results the driver needs.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, cast, col};
+use datafusion::prelude::{DataFrame, col};
 
 use crate::error::Result;
+use crate::frames::utf8;
 
 /// The numbers in the first column.
 pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
@@ -26,11 +27,6 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
         number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();
     }
     Ok(number)
-}
-
-/// A column as plain strings, whatever string type the engine uses.
-pub(crate) fn utf8(column: &str) -> datafusion::prelude::Expr {
-    cast(col(column), arrow::datatypes::DataType::Utf8).alias(column)
 }
 
 /// The `most` smallest ids of a frame (id, ..), in quotes.

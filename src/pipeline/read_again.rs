@@ -14,8 +14,8 @@ use super::reference::ReferenceDocuments;
 use super::tables::{WorkTable, id_column};
 use crate::engine::SHARE_OF_SELECTION;
 use crate::error::{Error, Result};
+use crate::frames;
 use crate::job;
-use crate::pipeline::frames;
 use crate::schema::{self, SourceTypes, Table};
 use crate::source::{self, CUT, Listed, Request, Selection};
 

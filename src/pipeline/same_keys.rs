@@ -4,12 +4,12 @@ use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::context::StageContext;
-use super::frames::duplicates::{named, repeated};
-use super::frames::{self, reference};
 use super::numbers::{first_ids, keys_of};
 use super::reference::ReferenceDocuments;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
+use crate::frames::duplicates::{named, repeated};
+use crate::frames::{self, reference};
 use crate::job::{Id, SameId};
 use crate::schema::Table;
 

@@ -6,8 +6,6 @@ use datafusion::scalar::ScalarValue;
 
 use super::by_group;
 use super::context::StageContext;
-use super::frames;
-use super::frames::repeats::Rows;
 use super::reference::ReferenceDocuments;
 use super::reference::outputs::ReferenceOutputs;
 use super::reference::same_ids::replaces;
@@ -16,6 +14,8 @@ use super::stage::spared::Spared;
 use super::tables::WorkTable;
 use super::writes::Writes;
 use crate::error::{Error, Result};
+use crate::frames;
+use crate::frames::repeats::Rows;
 use crate::schema::Table;
 use crate::source::{self, Request};
 

@@ -1,7 +1,7 @@
 //! The join of sketches and candidates. The one that moves the fewest bytes is chosen, by numbers that are known before.
 
 use crate::engine::Engine;
-use crate::pipeline::frames::scores::{SketchJoin, homes, segments};
+use crate::frames::scores::{SketchJoin, homes, segments};
 
 /// The share of a task's memory that sketches may take if they are held whole.
 const HELD_SHARE: f64 = 0.4;

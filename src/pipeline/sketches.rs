@@ -11,13 +11,13 @@ use datafusion::scalar::ScalarValue;
 use super::all_sketches::AllSketches;
 use super::candidate_pairs::CandidatePairs;
 use super::context::StageContext;
-use super::frames::prefix::Join;
 use super::numbers::one_number;
 use super::tables::WorkTable;
 use super::writes::Writes;
 use crate::error::{Error, Result};
+use crate::frames;
+use crate::frames::prefix::Join;
 use crate::job::Method;
-use crate::pipeline::frames;
 use crate::schema::Table;
 
 /// Bytes of a row (document, file, position); the file takes little.

@@ -7,9 +7,9 @@ use datafusion::common::cast::{as_list_array, as_string_array, as_uint64_array};
 use datafusion::prelude::col;
 
 use super::context::StageContext;
-use super::numbers::utf8;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
+use crate::frames::utf8;
 use crate::schema::{self, Depth, Table};
 
 /// The columns that the check of each run reads.

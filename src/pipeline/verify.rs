@@ -11,9 +11,9 @@ use super::sketches::Sketched;
 use super::tables::{self, WorkTable};
 use super::writes::Writes;
 use crate::error::{Error, Result};
+use crate::frames;
+use crate::frames::scores::{Block, SketchJoin};
 use crate::job::{Job, NewPairs, ScoreBy};
-use crate::pipeline::frames;
-use crate::pipeline::frames::scores::{Block, SketchJoin};
 
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;

@@ -68,15 +68,12 @@ pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::head::Head;
-pub(crate) use self::listing::APPLIED;
 pub(crate) use self::listing::{reach, without_pattern};
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
 pub(crate) use self::parquet::{Chunk, pinned_scan};
-pub(crate) use self::parquet::{
-    NumberRows, ParquetFile, decoded_arrow_schema, file_scan, is_string, named_fields,
-};
+pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields};
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::parts::parts;

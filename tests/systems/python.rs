@@ -12,7 +12,7 @@ use tempfile::tempdir;
 use super::{DICTIONARY, load, signatures_of};
 use crate::support::{needs, *};
 
-const STOP_WORDS: &str = "src/job/stop_words/scikit_learn_en.txt";
+const STOP_WORDS: &str = "src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt";
 
 /// The output of a program; none without a Python to run it.
 fn printed(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {

@@ -16,7 +16,8 @@ use crate::job::Job;
 use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{First, Member, Pair, Texts, similarity};
-use crate::output::{Places, Stored};
+use crate::origins::Moved;
+use crate::output::Stored;
 use crate::source::{self, Request, Selection};
 
 /// Removed documents with their texts.
@@ -171,7 +172,7 @@ impl Applied {
             wanted.insert(source, *position);
         }
         let (mut job_of_texts, mut texts) = (None, BTreeMap::new());
-        let places = Places { of: self.target.shown(), places: &self.places };
+        let places = Moved { of: self.target.shown(), places: &self.places };
         let (origins, version) = (&self.manifest.origins, &self.manifest.resemblance);
         let why = ("a result of apply has no removed texts", "");
         for (job, listed) in Stored::sources_of(&self.session, origins, version, places, why).await? {

@@ -18,9 +18,9 @@ use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print, record};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
+use crate::frames::given_pairs;
 use crate::job::{self, ClusterMethod};
 use crate::output::partial_file;
-use crate::pipeline::frames::given_pairs;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\

@@ -11,9 +11,9 @@ use crate::cli::support::{arguments, left_out, print, side_by_side, temporary};
 use crate::error::Result;
 use crate::job;
 use crate::lookup::show::{self, First, Pair, Texts};
-use crate::lookup::side_by_side::Extent;
 use crate::lookup::{self, Finished, rows};
 use crate::output::counts::Counts;
+use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
 /// Examples of the command.

@@ -14,8 +14,8 @@ use crate::job::{Job, Unit};
 use crate::lookup::neighbors::{self, By, Neighbor, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
-use crate::lookup::side_by_side::Extent;
 use crate::lookup::{Finished, not_found, sketch};
+use crate::page::side_by_side::Extent;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\

@@ -15,8 +15,8 @@ use crate::job::Job;
 use crate::lookup::passage;
 use crate::lookup::rows::{self, Csv, Field};
 use crate::lookup::show::{self, First, Pair, Texts};
-use crate::lookup::side_by_side::{Common, Extent, common};
 use crate::lookup::{Finished, Id, not_found};
+use crate::page::side_by_side::{Common, Extent, common};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\

@@ -6,7 +6,7 @@ use crate::cli::support::print;
 use crate::error::Result;
 use crate::job::Shingle;
 use crate::lookup::show::{Pair, Texts};
-use crate::lookup::side_by_side::{Extent, Mark, View, side_by_side};
+use crate::page::side_by_side::{Extent, Mark, View, side_by_side};
 
 /// The most lines of two texts, unless they are wanted whole.
 const MAX_LINES: usize = 200;

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::support::allocator;
 use crate::cli::support::panics::Panics;
+use crate::engine::spills;
 use crate::engine::stores::uploads;
-use crate::engine::{session, spills};
 use crate::error::{Error, Kind, Result};
 use crate::{job, lookup, machine};
 
@@ -50,7 +50,7 @@ impl Work {
     /// # Errors
     /// [`Kind::Engine`] when the system refuses to start as many threads.
     pub(in crate::cli) fn begin(engine: &job::Engine) -> Result<Self> {
-        let threads = session::threads(engine);
+        let threads = engine.thread_count();
         check_threads(threads)?;
         if let Some(warning) = above_machine(engine) {
             tracing::warn!("{warning}");

@@ -32,7 +32,7 @@ use crate::engine::session;
 use crate::error::{Error, Kind, Result};
 use crate::job;
 use crate::output::manifest::File;
-use crate::source::file_scan;
+use crate::plan::file_scan;
 
 /// How often a running job, or a scheduler that does not answer yet, is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -22,9 +22,9 @@ use super::rerun_guard;
 use crate::operator::Operator;
 use crate::output::names::Attempt;
 use crate::output::write::{Rows, Target, Write};
-use crate::plan::{Description, OperatorExec, only_input};
+use crate::plan::{Description, OperatorExec, file_scan, only_input};
 use crate::rewrite::Rewrite;
-use crate::source::{Chunk, NumberRows, ParseFiles, file_scan, pinned_scan};
+use crate::source::{Chunk, NumberRows, ParseFiles, pinned_scan};
 
 /// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have other first bytes.
 const MAGIC: &[u8] = b"resemblance\x02";

@@ -1,10 +1,9 @@
 //! `[engine]`: what runs the job.
 
+use super::super::engine::MAX_THREADS;
 use super::super::{Cluster, Engine, file, parse_size};
 use super::wrong::{Checked, wrong};
 
-/// The most threads. Each stage makes that many partitions, and a shuffle a queue for every two of them.
-pub(crate) const MAX_THREADS: usize = 1_024;
 /// The longest timeout: a year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 

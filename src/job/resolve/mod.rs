@@ -25,8 +25,7 @@ use search::{check_candidates, check_lsh, check_score, lsh_of};
 use sketches::{bits_of, check_minhash, check_shingle, check_short, minhash_of, shingle_of};
 use source::{reuse_of, reused_source, source_of};
 
-pub(crate) use engine::MAX_THREADS;
-pub(crate) use sketches::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE};
+pub(crate) use sketches::MAX_SHINGLE_SIZE;
 #[cfg(test)]
 pub(crate) use source::DOCUMENTS_COLUMNS;
 pub(super) use source::reuse;

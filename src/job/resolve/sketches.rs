@@ -6,9 +6,8 @@ use super::super::{
     Short, Unit, file, is_prime,
 };
 use super::wrong::{Checked, wrong};
+use crate::kernel::minhash::MAX_PERMUTATIONS;
 
-/// The most permutations: the column `shared_bands` counts up to this many bands.
-pub(crate) const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 /// The most words or characters in a shingle: a text with fewer has no shingle at all.
 pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
 

@@ -1,8 +1,8 @@
 //! The shingles of the beginning of a text: enough of them to say that the whole text cannot be similar to others.
 
 use crate::error::Result;
-use crate::job::Shingle;
 use crate::kernel::distinct::{self, sort_distinct};
+use crate::kernel::shingle::Shingle;
 use crate::kernel::text::cut::{CutScratch, Cutting, in_pieces};
 use crate::kernel::text::shingles::{Distinct, Hashed, hash_of};
 use crate::kernel::text::words::next_cut;
@@ -65,8 +65,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::ShingleHash;
-    use crate::job::{Short, Unit, Words};
+    use crate::kernel::shingle::ShingleHash;
+    use crate::kernel::shingle::{Short, Unit, Words};
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
     use crate::kernel::text::shingles::{Scratch, shingles};
 

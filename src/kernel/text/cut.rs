@@ -7,7 +7,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Result;
-use crate::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
+use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 

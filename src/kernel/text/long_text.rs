@@ -1,8 +1,8 @@
 //! A text that is cut into shingles while it arrives, so that it is never held whole.
 
 use crate::error::Result;
-use crate::job::{Shingle, ShingleHash};
 use crate::kernel::distinct::{self, sort_distinct};
+use crate::kernel::shingle::{Shingle, ShingleHash};
 use crate::kernel::text::cut::{self, Cutting, in_pieces, is_blank};
 use crate::kernel::text::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_of};
 use crate::kernel::text::words::next_cut;
@@ -128,7 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{Short, Unit, Words};
+    use crate::kernel::shingle::{Short, Unit, Words};
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
     use crate::kernel::text::shingles::{Scratch, shingles};
 
@@ -209,7 +209,7 @@ mod tests {
     /// space.
     #[test]
     fn a_text_that_begins_with_white_space_is_not_blank() {
-        let normalize = vec![crate::job::Normalize::SpacesToUnderscores];
+        let normalize = vec![crate::kernel::shingle::Normalize::SpacesToUnderscores];
         let cut = by_pieces("  the", &Shingle { normalize, unit: Unit::Char, ..three_words() }, 1, &[1]);
         assert!(!is_blank(&cut.sample), "{cut:?}");
     }
@@ -217,7 +217,7 @@ mod tests {
     /// A vertical tab is white space that is not blank as it stands, and is blank when it has become a space.
     #[test]
     fn a_text_that_begins_with_a_vertical_tab_is_not_blank_when_it_is_normalised() {
-        let normalize = vec![crate::job::Normalize::CollapseWhitespace];
+        let normalize = vec![crate::kernel::shingle::Normalize::CollapseWhitespace];
         let cut = by_pieces("\u{b}the", &Shingle { normalize, size: 1, ..three_words() }, 1, &[1]);
         assert_eq!(cut.sample, "\u{b}the");
     }

@@ -9,7 +9,7 @@ pub(crate) mod passage;
 pub(crate) mod runs;
 pub(crate) mod shingle_texts;
 pub mod shingles;
-pub(crate) mod units;
+pub mod units;
 pub(crate) mod winnow;
 pub(crate) mod without_spans;
 pub mod words;

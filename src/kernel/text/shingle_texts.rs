@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::error::Result;
-use crate::job::{Shingle, ShingleHash};
+use crate::kernel::shingle::{Shingle, ShingleHash};
 use crate::kernel::text::cut::{CutScratch, Sink, cut};
 use crate::kernel::text::shingles::hash_of;
 
@@ -102,7 +102,7 @@ impl Sink for Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{ShingleHash, Short, Unit, Words};
+    use crate::kernel::shingle::{ShingleHash, Short, Unit, Words};
 
     fn texts(text: &str, unit: Unit, size: usize, min_words: usize) -> Vec<String> {
         let by = Shingle {
@@ -137,7 +137,7 @@ mod tests {
                 (Unit::Word, Short::Whole, "the fox"),
             ] {
                 let by = Shingle {
-                    normalize: vec![crate::job::Normalize::Lowercase],
+                    normalize: vec![crate::kernel::shingle::Normalize::Lowercase],
                     unit,
                     words: Words::Unicode,
                     size: 3,

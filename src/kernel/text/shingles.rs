@@ -17,8 +17,8 @@ use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
-use crate::job::{Shingle, ShingleHash};
 use crate::kernel::distinct::{self, sort_distinct};
+use crate::kernel::shingle::{Shingle, ShingleHash};
 use crate::kernel::text::cut::{self, Sink, cut};
 
 /// The most distinct shingles of a text: Parquet stores a list whole in a page of less than 2 GiB.
@@ -35,8 +35,7 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 /// A text of more than `MAX_SHINGLES` gives `MAX_SHINGLES + 1` numbers, which marks it as too long in bounded memory.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::job::Short::Whole) makes one shingle of it. The size of `out` follows the number of
+/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it. The size of `out` follows the number of
 /// *distinct* shingles and not the text's length. The other memory is that of a piece of text. Texts in which no space
 /// precedes an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are
 /// removed are normalised whole, into two buffers.
@@ -144,7 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{Normalize, Short, Unit, Words};
+    use crate::kernel::shingle::{Normalize, Short, Unit, Words};
     use crate::kernel::text::cut::{BLOCK, PIECE};
     use crate::kernel::text::normalize::definition::{
         any_steps, any_text, any_words, by_definition, words_by_definition,

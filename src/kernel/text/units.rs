@@ -2,10 +2,33 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::job::TextUnit;
 use crate::kernel::text::written_words::WrittenWords;
+
+/// A part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TextUnit {
+    /// A line, up to the newline.
+    Line,
+    /// A sentence by Unicode's rules (UAX #29), which the end of a line ends too.
+    Sentence,
+    /// Lines up to a blank one.
+    Paragraph,
+}
+
+impl TextUnit {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TextUnit::Line => "line",
+            TextUnit::Sentence => "sentence",
+            TextUnit::Paragraph => "paragraph",
+        }
+    }
+}
 
 /// A line, sentence or paragraph of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::Words;
+    use crate::kernel::shingle::Words;
 
     fn cut(text: &str, unit: TextUnit) -> Vec<&str> {
         let mut all = Vec::new();

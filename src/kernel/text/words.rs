@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::job::Words;
+use crate::kernel::shingle::Words;
 use crate::kernel::text::dictionary_words::dictionary_words;
 
 /// Calls `found` with the byte range of each word of `text`, in order.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::error::Result;
-use crate::job::{Normalize, Words};
+use crate::kernel::shingle::{Normalize, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::each_word;
 

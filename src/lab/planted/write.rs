@@ -12,10 +12,10 @@ use parquet::arrow::ArrowWriter;
 
 use super::planter::{Planted, Planter, Settings};
 use crate::error::{Context, Error, Result};
+use crate::frames::utf8;
 use crate::job::Source;
 use crate::lab::corpus::write::{Partial, check_free, properties};
 use crate::pipeline::OnExisting;
-use crate::pipeline::numbers::utf8;
 use crate::source;
 
 /// What was written.

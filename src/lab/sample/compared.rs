@@ -7,8 +7,8 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::error::Result;
+use crate::frames;
 use crate::job::{Compare, Job, NewPairs};
-use crate::pipeline::frames;
 
 /// The reference documents and groups of a sample.
 #[derive(Clone)]

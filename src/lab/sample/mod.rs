@@ -14,9 +14,9 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use self::compared::Compared;
 use crate::error::{Error, Result};
+use crate::frames;
 use crate::job::{DuplicateIds, Job, Measure, Method, SameId, Shingle};
 use crate::lab::timing::{self, Phase};
-use crate::pipeline::frames;
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
 

@@ -4,8 +4,8 @@ use datafusion::prelude::SessionContext;
 
 use super::read::{Read, as_input};
 use crate::error::{Error, Result};
+use crate::frames;
 use crate::job::Job;
-use crate::pipeline::frames;
 use crate::pipeline::reference::chain::{Chain, first_other, union};
 use crate::schema::Table;
 

@@ -12,13 +12,14 @@ pub(crate) use self::read::Read;
 use self::read::as_input;
 use self::reused::Reused;
 use crate::error::Result;
+use crate::frames;
 use crate::job::{self, InputFile, Job, Limit, LimitSize, Source, fingerprint};
 use crate::output::manifest::{Origin, Run as Manifest};
 use crate::output::{Layout, Stored};
+use crate::pipeline::overlap;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::reference::same_frequent::same_frequent;
-use crate::pipeline::{frames, overlap};
 use crate::schema::Table;
 use crate::source::{self, AsRead, Listed, Request};
 

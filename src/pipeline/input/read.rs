@@ -10,8 +10,8 @@ use crate::schema::SourceTypes;
 
 /// The input of the first stage.
 pub(crate) struct Read {
-    /// The documents in the columns of [`documents`](crate::pipeline::frames::documents), or of
-    /// [`reused`](crate::pipeline::frames::reused) if an output is read.
+    /// The documents in the columns of [`documents`](crate::frames::documents), or of
+    /// [`reused`](crate::frames::reused) if an output is read.
     pub(crate) documents: DataFrame,
     /// The types that the source gives to the tables' columns.
     pub(crate) types: SourceTypes,

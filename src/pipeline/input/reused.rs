@@ -4,11 +4,11 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::read::{Read, as_input};
 use crate::error::{Error, Result};
+use crate::frames;
 use crate::job::{Job, Reuse, ShingleHash, Source};
 use crate::output::Stored;
 use crate::output::manifest::Origin;
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::frames;
 use crate::schema::Table;
 use crate::source::Listed;
 

@@ -7,12 +7,11 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::lineage::{self, Seen};
 use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
+use crate::frames::{self, merged, reference, utf8};
 use crate::job::{ClusterMethod, Job};
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::{Layout, Stored};
-use crate::pipeline::frames::{self, merged, reference};
-use crate::pipeline::numbers::utf8;
 use crate::pipeline::overlap;
 use crate::schema::{SourceTypes, Table};
 

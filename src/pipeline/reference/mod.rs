@@ -11,12 +11,12 @@ pub(super) mod texts;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, lit};
 
 use crate::error::Result;
+use crate::frames;
+use crate::frames::cluster_id::ClusterId;
+use crate::frames::keep::BEFORE;
 use crate::job::{InputFile, Job, Reference};
 use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
-use crate::pipeline::frames;
-use crate::pipeline::frames::cluster_id::ClusterId;
-use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;

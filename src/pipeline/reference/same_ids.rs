@@ -3,8 +3,8 @@
 use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
+use crate::frames;
 use crate::job::{Job, SameId};
-use crate::pipeline::frames;
 use crate::pipeline::numbers::{first_ids, rows_of};
 use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::tables::WorkTable;

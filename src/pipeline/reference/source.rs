@@ -5,10 +5,10 @@
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::{Context, Error, Result};
+use crate::frames;
 use crate::job::{self, InputFile, Job, fingerprint};
 use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
-use crate::pipeline::frames;
 use crate::pipeline::overlap;
 use crate::schema::SourceTypes;
 use crate::source::{self, AsRead, Listed, Request};

@@ -9,8 +9,8 @@ use super::ReferenceDocuments;
 use super::chain::union;
 use super::outputs::ReferenceOutputs;
 use crate::error::Result;
+use crate::frames;
 use crate::job::{Job, Source};
-use crate::pipeline::frames;
 use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Request};
 

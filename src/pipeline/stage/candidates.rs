@@ -14,13 +14,13 @@ use super::interface::{
 };
 use super::pair_limit;
 use super::prefix_join;
+use crate::frames::copies::without_copies;
+use crate::frames::mark::mark;
 use crate::job::Method;
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::{Operator, apply};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
-use crate::pipeline::frames::copies::without_copies;
-use crate::pipeline::frames::mark::mark;
 use crate::pipeline::tables::{pair_columns, single_columns};
 use crate::pipeline::verify::signatures_first;
 
@@ -29,7 +29,7 @@ use crate::pipeline::verify::signatures_first;
 ///
 /// Only one document of each group of copies is paired, its representative. Only keys of 8 bytes are sorted and joined,
 /// and a bucket of one document is dropped before any pair is made. The pairs of hot buckets, whose number is
-/// quadratic, are not made: the similar ones are found by [`crate::pipeline::frames::prefix`].
+/// quadratic, are not made: the similar ones are found by [`crate::frames::prefix`].
 ///
 /// Two of the reference documents `reference` (doc, ..) are never a pair.
 ///

@@ -15,8 +15,8 @@ use super::interface::{
 use super::ranks;
 use super::represented::{copies_are_pairs, edges, found, scores_of_components};
 use crate::clusters::Division;
+use crate::frames::cluster_id::ClusterId;
 use crate::job::{Clusters, Measure};
-use crate::pipeline::frames::cluster_id::ClusterId;
 
 /// (id, set, root, rank, reference) of documents, (a, b, shared, shingles_a, shingles_b) -> (threshold: Float64, id, cluster_id,
 /// size, representative, reference): the clusters of the pairs whose similarity by `measure` is at least `threshold`, one row for

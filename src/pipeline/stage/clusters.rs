@@ -15,8 +15,8 @@ use super::interface::{
 };
 use super::ranks::clustered;
 use super::represented::copies_are_pairs;
+use crate::frames::cluster_id::ClusterId;
 use crate::job::ClusterMethod;
-use crate::pipeline::frames::cluster_id::ClusterId;
 
 /// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies ->
 /// (id, cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).

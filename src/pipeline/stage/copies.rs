@@ -11,9 +11,9 @@ use super::interface::{
     null,
 };
 use super::pair_limit;
+use crate::frames::copies::copies;
 use crate::job::Method;
 use crate::pipeline::by_group;
-use crate::pipeline::frames::copies::copies;
 use crate::pipeline::same_keys;
 use crate::pipeline::tables::numbers;
 

@@ -7,12 +7,12 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::interface::{Job, Result, StageContext, Tables, WorkTable, Writes, frames, not_null, null};
 use super::pair_limit::{self, Population};
+use crate::frames::leaders;
+use crate::frames::prefix::Join;
 use crate::job::Method;
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes;
 use crate::pipeline::candidate_pairs::CandidatePairs;
-use crate::pipeline::frames::leaders;
-use crate::pipeline::frames::prefix::Join;
 use crate::pipeline::numbers::rows_of;
 use crate::pipeline::tables::{columns_of, named, pair_columns, score_columns, single_columns};
 use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};

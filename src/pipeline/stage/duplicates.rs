@@ -6,8 +6,8 @@ use datafusion::prelude::DataFrame;
 use super::interface::{
     AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
 };
+use crate::frames::duplicates::{both, duplicates, of_reference, reject};
 use crate::job::{DuplicateIds, SameId};
-use crate::pipeline::frames::duplicates::{both, duplicates, of_reference, reject};
 
 /// The documents without those whose id an earlier or a reference document has, if the job rejects those.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {

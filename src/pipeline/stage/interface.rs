@@ -3,10 +3,10 @@
 pub(super) use futures::future::BoxFuture;
 
 pub(super) use crate::error::{Error, Result};
+pub(super) use crate::frames;
 pub(super) use crate::job::Job;
 use crate::output::write::Rows;
 pub(super) use crate::pipeline::context::StageContext;
-pub(super) use crate::pipeline::frames;
 pub(super) use crate::pipeline::tables::{AnyTable, WorkTable};
 pub(super) use crate::pipeline::writes::{OneTable, Tables, Writes};
 pub(super) use crate::schema::{SourceTypes, Table};

@@ -9,9 +9,9 @@ use super::interface::{
     AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext,
     Table, WorkTable, frames,
 };
+use crate::frames::copies::{Rules, in_pairs};
+use crate::frames::scores::needed;
 use crate::pipeline::by_group::{NAMES, own};
-use crate::pipeline::frames::copies::{Rules, in_pairs};
-use crate::pipeline::frames::scores::needed;
 use crate::pipeline::tables::{id_column, numbers};
 
 /// (id, doc, shingle_count, reference, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) ->

@@ -4,10 +4,10 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use super::sample;
 use crate::error::{Error, Result};
+use crate::frames;
+use crate::frames::copies::{Paired, Rules};
 use crate::job::{Job, Method};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::frames::copies::{Paired, Rules};
 use crate::pipeline::numbers::{one_number, rows_of};
 use crate::pipeline::tables::WorkTable;
 use crate::schema::Table;

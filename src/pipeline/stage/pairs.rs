@@ -6,8 +6,8 @@ use super::interface::{
     BYTES_OF_MEMBER, BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
     frames,
 };
-use crate::pipeline::frames::copies::Rules;
-use crate::pipeline::frames::pairs::pairs;
+use crate::frames::copies::Rules;
+use crate::frames::pairs::pairs;
 use crate::pipeline::numbers::one_number;
 
 /// A batch of pairs with their texts may have one part in this many of the bytes of a partition's rows: several of them

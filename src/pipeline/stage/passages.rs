@@ -6,10 +6,11 @@ use futures::future::BoxFuture;
 use super::interface::{OneTable, Stage};
 use super::spans::Spans;
 use crate::error::Result;
+use crate::frames;
 use crate::job::Job;
+use crate::pipeline::by_group;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
-use crate::pipeline::{by_group, frames};
 use crate::schema::Table;
 
 /// Finds the texts that have the samples.

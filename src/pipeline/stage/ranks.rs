@@ -12,10 +12,10 @@ use super::interface::{
     AnyTable, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext, Table,
     WorkTable, frames,
 };
+use crate::frames::keep::BEFORE;
+use crate::frames::{keep, merged};
 use crate::job::{Compare, Preference};
 use crate::pipeline::by_group;
-use crate::pipeline::frames::keep::BEFORE;
-use crate::pipeline::frames::{keep, merged};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::tables::{id_column, numbers};

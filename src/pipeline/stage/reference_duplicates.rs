@@ -2,8 +2,8 @@
 
 use super::duplicates;
 use super::interface::{AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, WorkTable};
+use crate::frames::duplicates::duplicates;
 use crate::job::DuplicateIds;
-use crate::pipeline::frames::duplicates::duplicates;
 use crate::pipeline::reference::ReferenceDocuments;
 
 /// Finds documents of a second source whose id an earlier one has.

@@ -8,9 +8,9 @@ use super::interface::{OneTable, Stage};
 use super::units::{self, Units, unit};
 use super::word_runs::{self, Fingerprints, length_of};
 use crate::error::{Error, Result};
+use crate::frames::{self, may_match};
 use crate::job::Job;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::frames::{self, may_match};
 use crate::pipeline::tables::{AnyTable, WorkTable};
 
 /// Cuts the texts of reference documents into lines, sentences or paragraphs.

@@ -14,10 +14,10 @@ use super::interface::{
 };
 use super::ranks;
 use crate::clusters::Division;
+use crate::frames::copies::{Paired, Rules};
 use crate::job::{ClusterMethod, Compare, Reference};
 use crate::operator::represent::Represent;
 use crate::operator::{self, Operator};
-use crate::pipeline::frames::copies::{Paired, Rules};
 use crate::pipeline::tables::numbers;
 
 /// (set, root, rank, reference, ..) of documents, (a, b, shared, shingles_a, shingles_b, ..) -> (set: UInt64, root: UInt64, rank:

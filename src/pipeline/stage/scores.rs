@@ -8,12 +8,12 @@ use super::interface::{
     BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all, frames,
 };
 use super::pair_limit;
+use crate::frames::copies::without_copies;
 use crate::job::Method;
 use crate::operator::score;
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
 use crate::pipeline::candidate_pairs::{CandidatePairs, of_sides};
-use crate::pipeline::frames::copies::without_copies;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::tables::score_columns;
 use crate::pipeline::verify::{every_two, verify};

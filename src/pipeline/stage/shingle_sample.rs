@@ -8,8 +8,8 @@ use super::interface::{
     AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, WorkTable, frames,
 };
 use super::supposed::is_sampled;
+use crate::frames::supposed::SHARE;
 use crate::operator::tally;
-use crate::pipeline::frames::supposed::SHARE;
 
 /// Counts shingles in a sample of the documents.
 pub(crate) struct ShingleSample;

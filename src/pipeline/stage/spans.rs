@@ -6,9 +6,9 @@ use super::interface::{OneTable, Stage};
 use super::units::BYTES_OF_UNIT;
 use super::word_runs;
 use crate::error::Result;
+use crate::frames;
 use crate::job::{Job, Passages};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::tables::{AnyTable, WorkTable};
 use crate::schema::Table;
 

@@ -23,7 +23,7 @@ use datafusion::functions_aggregate::expr_fn::{min, sum};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::interface::{Result, StageContext, WorkTable};
-use crate::pipeline::frames::joined_by_sorting;
+use crate::frames::joined_by_sorting;
 use crate::pipeline::tables::numbers;
 
 /// (a, b, ..) -> (high, low): an edge for each pair of two nodes.

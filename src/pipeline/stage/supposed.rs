@@ -5,10 +5,10 @@ use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::DataFrame;
 
 use crate::error::{Error, Result};
+use crate::frames;
+use crate::frames::supposed::{Shown, Supposition};
 use crate::job::{Job, Reference};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::frames::supposed::{Shown, Supposition};
 use crate::pipeline::numbers::rows_of;
 use crate::pipeline::tables::{WorkTable, position_columns};
 use crate::schema::SourceTypes;

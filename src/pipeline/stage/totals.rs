@@ -12,8 +12,8 @@ use super::interface::{
     AnyTable, BoxFuture, Error, OneTable, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
 };
 use super::losses;
+use crate::frames::copies::Rules;
 use crate::job::{Compare, Method, Short};
-use crate::pipeline::frames::copies::Rules;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::same_ids;
 use crate::pipeline::tables::list_column;

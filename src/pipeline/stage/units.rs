@@ -7,9 +7,9 @@ use futures::future::BoxFuture;
 
 use super::interface::{Stage, Tables, Writes, all};
 use crate::error::{Error, Result};
+use crate::frames;
 use crate::job::{Job, Passages, TextUnit};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
 use crate::pipeline::tables::{WorkTable, numbers};
 use crate::schema::SourceTypes;
 

@@ -8,10 +8,10 @@ use futures::future::BoxFuture;
 use super::interface::{OneTable, Stage};
 use super::units::BYTES_OF_UNIT;
 use crate::error::{Error, Result};
+use crate::frames;
+use crate::frames::repeats::Rows;
 use crate::job::{Job, Passages};
 use crate::pipeline::context::StageContext;
-use crate::pipeline::frames;
-use crate::pipeline::frames::repeats::Rows;
 use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
 use crate::schema::SourceTypes;
 

@@ -22,12 +22,9 @@ use self::walk::{Entry, What};
 use super::bytes::LOCAL;
 use super::file::SourceFile;
 use super::format::{Reading, SourceFormat};
+use crate::address::APPLIED;
 use crate::error::{Context, Error, Result};
 use crate::job;
-
-/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
-/// with `_`.
-pub(crate) const APPLIED: &str = "_resemblance";
 
 /// The files that the URLs of a source name.
 #[derive(Debug, Default)]

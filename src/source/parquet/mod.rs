@@ -40,7 +40,6 @@ pub(super) use self::number_rows::rows_read;
 pub(crate) use self::numbering::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
 pub(crate) use self::numbering::Chunk;
-pub(crate) use self::numbering::file_scan;
 #[cfg(feature = "cluster")]
 pub(crate) use self::scan::pinned_scan;
 pub(crate) use self::types::is_string;

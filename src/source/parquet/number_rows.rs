@@ -14,10 +14,10 @@ use datafusion::physical_plan::metrics::Time;
 use futures::stream::{self, StreamExt};
 use object_store::ObjectStore;
 
-use super::numbering::{CHUNK_COLUMN, Chunk, Numbering, chunk_of, file_scan};
+use super::numbering::{CHUNK_COLUMN, Chunk, Numbering, chunk_of};
 use crate::error::Error;
 use crate::error::guard::guarded_async;
-use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, only_input};
 use crate::source::columns::numbered_schema;
 use crate::source::pin::Pins;
 

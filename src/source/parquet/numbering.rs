@@ -10,10 +10,7 @@ use arrow::array::{
 use arrow::compute::filter;
 use arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result as DfResult};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 
@@ -77,11 +74,6 @@ pub(super) fn chunk_of(file: &PartitionedFile) -> Option<u32> {
         Some(ScalarValue::UInt32(chunk)) => *chunk,
         _ => None,
     }
-}
-
-/// The file scan of a node; `None` if the node is another one.
-pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
-    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 
 /// Counts the rows of one partition.

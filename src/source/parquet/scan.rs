@@ -25,8 +25,8 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use super::footer::{FilesToCheck, INT96_UNIT, Readers};
 use super::number_rows::NumberRows;
-use super::numbering::{CHUNK_COLUMN, Chunk, WantedRows, chunk_of, file_scan};
-use crate::plan::OperatorExec;
+use super::numbering::{CHUNK_COLUMN, Chunk, WantedRows, chunk_of};
+use crate::plan::{OperatorExec, file_scan};
 use crate::source::checksums::Checksums;
 use crate::source::columns::numbered_schema;
 use crate::source::pin::Pins;

@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::words_of_list;
-use crate::job::{Normalize, Words};
+use crate::kernel::shingle::{Normalize, Words};
 
 /// Each step by its definition, one after the other over the whole text.
 pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {

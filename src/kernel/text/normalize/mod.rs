@@ -4,11 +4,13 @@ mod characters;
 #[cfg(test)]
 pub(crate) mod definition;
 mod fused;
+mod names;
+pub(crate) mod stop_word_lists;
 mod stop_words;
 mod whitespace;
 
 use crate::error::{Error, Result};
-use crate::job::{self, Normalize, Words};
+use crate::kernel::shingle::{Normalize, Words};
 use crate::kernel::text::words::{each_word, is_white};
 use characters::{keep, lowercase, nfkc, underscores};
 use fused::Fused;
@@ -29,7 +31,7 @@ pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
 /// The stop words of the list `name`.
 fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
     // The list was checked when the step was made.
-    job::stop_words::named(name).ok_or_else(|| Error::job(format!("no stop words for the language {name:?}")))
+    stop_word_lists::named(name).ok_or_else(|| Error::job(format!("no stop words for the language {name:?}")))
 }
 
 /// Applies steps to texts, reusing its buffers.

@@ -23,7 +23,7 @@ const BETWEEN: &str = " | ";
 
 /// The mark of a common passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+pub(crate) enum Mark {
     /// `[` before it and `]` behind it.
     Brackets,
     /// Bold green, by the escape sequences of terminals.
@@ -32,7 +32,7 @@ pub enum Mark {
 
 /// How much of two texts is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub(crate) enum Extent {
     /// The tokens that are compared.
     Compared,
     /// Both texts whole. Passages are found among the tokens that are compared.
@@ -41,7 +41,7 @@ pub enum Extent {
 
 /// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     /// The width of the whole, in columns.
     pub width: usize,
     /// The mark of a common passage.
@@ -54,7 +54,7 @@ pub struct View<'a> {
 
 /// Two texts side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// The lines, without their newlines.
     pub lines: Vec<String>,
     /// Whether they hold both texts whole; very long ones are cut.
@@ -62,7 +62,7 @@ pub struct Layout {
 }
 
 /// The two `texts` in two columns, each under its name.
-pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
+pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
     let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(MIN_WIDTH);
     let most = match view.extent {
         Extent::Compared => MAX_TOKENS,
@@ -93,7 +93,7 @@ pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layou
 /// A passage that two texts have in common: its place in each, in characters (Unicode code points) from 0, without its
 /// end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Common {
+pub(crate) struct Common {
     /// Its place in the first text.
     pub a: Range<usize>,
     /// Its place in the second one.
@@ -101,7 +101,7 @@ pub struct Common {
 }
 
 /// The passages that [`side_by_side`] marks, in their order, and whether both texts were compared whole.
-pub fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
+pub(crate) fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
     let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
     let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
     let passages = passages(&a, &b, shingle).into_iter();

@@ -1,5 +1,5 @@
-//! Functions from frames to frames that stages share: lazy, without I/O and without a session. If a function here does
-//! not say more, it fails only where a frame lacks its columns.
+//! Functions from frames to frames that stages, look-ups and measurements share: lazy, without I/O and without a session. If a
+//! function here does not say more, it fails only where a frame lacks its columns.
 
 pub(crate) mod bands;
 pub(crate) mod by_group;
@@ -8,7 +8,7 @@ pub mod copies;
 pub(crate) mod dictionary;
 pub mod documents;
 pub mod duplicates;
-pub(super) mod empty_text;
+pub(crate) mod empty_text;
 pub(crate) mod frequent;
 pub(crate) mod given_pairs;
 pub(crate) mod keep;
@@ -32,10 +32,11 @@ pub(crate) mod word_runs;
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::{LogicalPlan, Union, ident};
-use datafusion::prelude::{DataFrame, Expr, col, when};
+use datafusion::prelude::{DataFrame, Expr, cast, col, when};
 
 use crate::error::Result;
 use crate::job::Shingle;
@@ -80,6 +81,11 @@ pub(crate) fn with_columns(frame: DataFrame, of_docs: DataFrame) -> Result<DataF
     columns.extend(others.iter().cloned());
     let of_docs = of_docs.select([vec![col("doc").alias("of_doc")], others].concat())?;
     Ok(of_docs.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
+}
+
+/// A column as plain strings, whatever string type the engine uses.
+pub(crate) fn utf8(column: &str) -> Expr {
+    cast(col(column), DataType::Utf8).alias(column)
 }
 
 /// The rows of all frames, which have the same columns; `None` if there is no frame.
