@@ -163,9 +163,8 @@ impl Chain {
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<Seen<'_>> = self.against.iter().map(|against| Seen::of(against)).collect();
         let by_source = |later: usize| self.outputs[later].job().second_source().is_some();
-        let has_seen = |later: usize, before: usize| {
-            !by_source(later) && seen[later].has(self.outputs[before].manifest())
-        };
+        let is_seen = |later: usize, before: usize| seen[later].has(self.outputs[before].manifest());
+        let has_seen = |later: usize, before: usize| is_seen(later, before) && !by_source(later);
         if (0..self.outputs.len()).all(|later| (0..later).all(|before| has_seen(later, before))) {
             return Ok(());
         }
@@ -178,8 +177,7 @@ impl Chain {
                 if has_seen(later, before) {
                     continue;
                 }
-                let [before, after] = [before, later].map(|at| self.outputs[at].layout().shown());
-                let what_to_do = match by_source(later) {
+                let what_to_do = match is_seen(later, before) {
                     true => {
                         "which an output and its against.source may have, but two outputs may not: give the documents of one of \
                              them other ids, and make both again"
@@ -188,8 +186,9 @@ impl Chain {
                         "and neither was made by a run against the other: make one of them again with [against]"
                     }
                 };
+                let [before, later] = [before, later].map(|at| self.outputs[at].layout().shown());
                 return Err(Error::input(format!(
-                    "{before} and {after} both have a document with the id `{id}`, {what_to_do}"
+                    "{before} and {later} both have a document with the id `{id}`, {what_to_do}"
                 )));
             }
         }
