@@ -73,11 +73,7 @@ impl Chains {
 
     /// Runs the day `name` with the documents of the day `second` as its second source.
     fn linked(&self, name: &str, documents: &[Document], second: &str, sets: &[&str]) -> Result<()> {
-        let source = self.path(&format!("in/{second}"));
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            source.display()
-        );
+        let source = second_source(self.path(&format!("in/{second}")), "");
         let sets: Vec<&str> = sets.iter().copied().chain([source.as_str()]).collect();
         self.day(name, documents, &[], &sets)
     }

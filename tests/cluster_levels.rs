@@ -162,10 +162,7 @@ fn the_first_level_has_the_clusters_of_the_job() {
     write_parquet(&path("second.parquet"), &documents[90..], 50);
     let (first, second) = (path("first.parquet"), path("second.parquet"));
     let known = format!("against.output={}", path("first").display());
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        first.display().to_string()
-    );
+    let source = second_source(&first, "");
     for method in ["components", "representative"] {
         let method = format!("clusters.method={method}");
         run(&job_of(&first, &path("first"), &[&method])).unwrap();

@@ -128,10 +128,7 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
     write_grouped(&path("same.parquet"), &same_ids);
     run(&job(&path("reference.parquet"), &path("reference"), &["source.group=shop", "minhash.bits=32"]))
         .unwrap();
-    let second = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', group = 'shop' }}",
-        path("same.parquet").display()
-    );
+    let second = second_source(path("same.parquet"), ", group = 'shop'");
     let output = format!("against.output={:?}", path("reference").display());
     let lsh = ["source.group=shop", "lsh.bands=128", "lsh.rows=1"];
     for (against, compare, pairs) in [

@@ -177,10 +177,7 @@ impl Scene {
 
     /// What the job is run against.
     fn against(&self, case: &Case) -> Vec<String> {
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            self.path("reference.parquet").display()
-        );
+        let source = second_source(self.path("reference.parquet"), "");
         match case.mode {
             Mode::Second => vec![source],
             Mode::SecondAlone => vec![source, "against.pairs=new-old".into()],

@@ -119,10 +119,7 @@ impl Case {
         }
         self.write("in", &texts);
         self.write("second", &known);
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', group = 'shop' }}",
-            self.path("second.parquet").display()
-        );
+        let source = second_source(self.path("second.parquet"), ", group = 'shop'");
         let mut sets = vec![source.as_str()];
         if self.settings.new_old {
             sets.push("against.pairs=new-old");

@@ -70,10 +70,7 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     scene.write("two.parquet", |row| row >= 140);
     scene.run("one.parquet", "one", &["output.keep=shingles"]);
     let known = format!("against.output={:?}", scene.path("one").display().to_string());
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        scene.path("one.parquet").display().to_string()
-    );
+    let source = second_source(scene.path("one.parquet"), "");
     scene.run("all.parquet", "groups", &["source.group=site"]);
     scene.run("all.parquet", "where", &["source.where='number % 4 <> 1'"]);
     scene.run("all.parquet", "contained", &["clusters.contained=0.9"]);

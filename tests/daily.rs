@@ -128,10 +128,7 @@ fn days_after_a_second_source_leave_no_pair() {
         let documents = corpus(7, 240, 25);
         let [releases, first, next] = [0, 80, 160].map(|from| documents[from..from + 80].to_vec());
         lake.day("releases", &releases, &[]);
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            lake.path("in/releases")
-        );
+        let source = second_source(lake.path("in/releases"), "");
         lake.sets.push(source);
         lake.day("first", &first, &[]);
         lake.sets.pop();

@@ -322,10 +322,7 @@ fn what_builds_on_an_output_leaves_the_same_shingles_out() {
     let found = String::from_utf8(ask(&own).stdout).unwrap();
     assert!(found.contains(id), "{found}");
 
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        shown("in.parquet")
-    );
+    let source = second_source(shown("in.parquet"), "");
     run(&job(
         &path("in.parquet"),
         &path("against"),

@@ -50,10 +50,7 @@ impl Two {
 
     /// The job that links them.
     fn job(&self, output: &str, sets: &[&str]) -> Job {
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            self.path("reference.parquet").display()
-        );
+        let source = second_source(self.path("reference.parquet"), "");
         let sets: Vec<&str> = sets.iter().copied().chain([source.as_str()]).collect();
         job(&self.path("own.parquet"), &self.path(output), &sets)
     }
@@ -295,10 +292,7 @@ fn linked_pairs_are_shown_and_applied() {
     };
     write("own.parquet", &own);
     write("reference.parquet", &known);
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        path("reference.parquet").display()
-    );
+    let source = second_source(path("reference.parquet"), "");
     run(&job(&path("own.parquet"), &path("out"), &[&source, "shingle.size=3", "score.threshold=0.5"]))
         .unwrap();
     let output = path("out").display().to_string();
@@ -346,10 +340,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     let rejected = [document("2", "short".into()), document("1", words(700, 20))];
     write_parquet(&path("own.parquet"), &own, 30);
     write_parquet(&path("reference.parquet"), &[&rejected[..1], &known, &rejected[1..]].concat(), 30);
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', duplicate_ids = 'reject' }}",
-        path("reference.parquet").display()
-    );
+    let source = second_source(path("reference.parquet"), ", duplicate_ids = 'reject'");
     run(&job(&path("own.parquet"), &path("out"), &[&source, "shingle.size=3", "score.threshold=0.5"]))
         .unwrap();
     assert_eq!(table(&path("out"), "reference_rejects").num_rows(), 2);

@@ -81,10 +81,7 @@ fn every_pair_has_the_longest_passage_of_its_texts() {
         run(&job(&path("own.parquet"), &path("against"), &against)).unwrap();
         let count = check(&path("against"), &own, &known);
         assert!(count > 40, "{count}");
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            path("reference.parquet").display()
-        );
+        let source = second_source(path("reference.parquet"), "");
         let linked = [&sets[..], &[&source]].concat();
         run(&job(&path("own.parquet"), &path("linked"), &linked)).unwrap();
         assert_eq!(check(&path("linked"), &own, &known), count);

@@ -100,11 +100,7 @@ fn passages_of_reference_documents_are_found_and_none_are_compared() {
     let plain: Vec<&str> =
         sets.into_iter().filter(|set| !set.starts_with("passages") && *set != NONE).collect();
     run(&job(&path("old.parquet"), &path("earlier"), &plain)).unwrap();
-    let url = path("old.parquet");
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        url.display().to_string()
-    );
+    let source = second_source(path("old.parquet"), "");
     let output = format!("against.output={:?}", path("earlier").display().to_string());
     let (mut old, mut kept_there) = (old.to_vec(), 0);
     old.sort();

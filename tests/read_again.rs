@@ -127,10 +127,7 @@ fn texts_of_new_documents_are_read_by_several_plans() {
         let output = path(&format!("reference {at}"));
         run(&job(&path("reference.parquet"), &output, more)).unwrap();
         let outputs = format!("against.output={output:?}");
-        let source = format!(
-            "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            path("reference.parquet")
-        );
+        let source = second_source(path("reference.parquet"), "");
         for (name, against) in [("outputs", &outputs), ("source", &source)] {
             let name = format!("{name} {at}");
             let sets = [more, &[against.as_str()]].concat();

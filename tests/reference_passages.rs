@@ -79,7 +79,7 @@ impl Case {
 
     /// The job over the new documents, with the reference documents as a second source.
     fn with_source(&self, output: &str, sets: &[&str]) -> Job {
-        let source = second_source(&self.path("known.parquet"), "");
+        let source = second_source(self.path("known.parquet"), "");
         self.job("new.parquet", output, &[sets, &[&source]].concat())
     }
 
@@ -89,13 +89,6 @@ impl Case {
             unit => units::expected_against(documents, self.new_old, unit, self.words),
         }
     }
-}
-
-fn second_source(path: &Path, more: &str) -> String {
-    format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text'{more} }}",
-        path.display()
-    )
 }
 
 fn marked(documents: Vec<Document>, reference: bool) -> Searched {
@@ -246,7 +239,7 @@ fn a_run_that_was_stopped_finds_the_same_passages_of_reference_documents() {
     ] {
         write_parquet(&path("new.parquet"), &documents[..40], 10);
         write_parquet(&path("known.parquet"), &documents[40..], 10);
-        let source = second_source(&path("known.parquet"), "");
+        let source = second_source(path("known.parquet"), "");
         let sets = [sets, &[source.as_str()]].concat();
         let of = |name: &str| {
             let output = path(&format!("{}{name}", sets[0]));
@@ -264,7 +257,7 @@ fn passages_of_reference_documents_are_the_same_for_any_threads_and_memory() {
     let (new, known) = documents.split_at(2_000);
     write_parquet(&path("new.parquet"), new, 500);
     write_parquet(&path("known.parquet"), known, 500);
-    let source = second_source(&path("known.parquet"), "");
+    let source = second_source(path("known.parquet"), "");
     for passages in
         [&["passages.unit=word", "passages.length=8"][..], &["passages.unit=line", "passages.min_words=1"]]
     {
@@ -302,7 +295,7 @@ fn rejected_reference_documents_have_no_passages() {
     write_parquet(&path("new.parquet"), &new, 10);
     let none = vec![String::new(); known.len()];
     units::write_with_years(&path("known.parquet"), &known, &none, &none);
-    let source = second_source(&path("known.parquet"), ", duplicate_ids = 'reject', group = 'site'");
+    let source = second_source(path("known.parquet"), ", duplicate_ids = 'reject', group = 'site'");
     let sets = ["passages.unit=line", "passages.min_words=2", "against.pairs=new-old", &source];
     run(&job(&path("new.parquet"), &path("out"), &sets)).unwrap();
     let found: Vec<(String, usize, usize, String, bool)> = spans(&path("out"))
@@ -392,7 +385,7 @@ fn places_in_reference_documents_are_shown() {
     run(&job(&path("later.parquet"), &path("later"), &replace)).unwrap();
     for unit in [&["passages.unit=line"][..], &["passages.unit=word", "passages.length=5"]] {
         for (number, (against, wanted)) in [
-            (second_source(&path("old.parquet"), ""), &[("k", 20), ("m", 0), ("m", 49)][..]),
+            (second_source(path("old.parquet"), ""), &[("k", 20), ("m", 0), ("m", 49)][..]),
             (against(&["old", "later"]), &[("m", 0), ("m", 49)]),
         ]
         .into_iter()
@@ -474,7 +467,7 @@ fn a_span_names_the_group_of_the_document_that_keeps_it() {
         let sets = [unit, length, "source.group=site", "source.columns=['site']", "shingle.size=1"];
         run(&job(&path("old.parquet"), &path(&format!("{unit}-old")), &sets[2..])).unwrap();
         let output = format!("against.output={:?}", path(&format!("{unit}-old")).display().to_string());
-        let source = second_source(&path("old.parquet"), ", group = 'site'");
+        let source = second_source(path("old.parquet"), ", group = 'site'");
         for (name, against) in [("output", &output), ("source", &source)] {
             let out = path(&format!("{unit}-{name}"));
             run(&job(&path("new.parquet"), &out, &[&sets[..], &[against]].concat())).unwrap();

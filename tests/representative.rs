@@ -190,10 +190,7 @@ fn of_a_second_source_the_first_document_that_is_wanted_represents_a_cluster() {
     };
     write(&path("own.parquet"), &[of("a", text, 2005), of("b", text, 1999)]);
     write(&path("reference.parquet"), &[of("y", text, 7), of("x", &format!("{text} eleven"), 8)]);
-    let source = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        path("reference.parquet").display()
-    );
+    let source = second_source(path("reference.parquet"), "");
     for (keep, expected) in [
         ("['year']", "x"),
         ("['length desc']", "x"),

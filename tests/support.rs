@@ -159,6 +159,12 @@ pub fn job(source: &Path, output: &Path, sets: &[&str]) -> Job {
     job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
 }
 
+/// The setting of a second source of Parquet files at `url` with columns `id` and `text`. `more` has other keys of the section, each after
+/// a comma.
+pub fn second_source(url: impl Debug, more: &str) -> String {
+    format!("against.source={{ format = 'parquet', url = {url:?}, id = 'id', text = 'text'{more} }}")
+}
+
 /// An order in which reference documents come last of all, so that merged outputs are clustered as one run clusters their documents.
 pub const AS_ONE_RUN: &str = "clusters.keep=['length desc', 'id', 'reference']";
 

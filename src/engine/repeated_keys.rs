@@ -28,8 +28,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::plan::file_scan;
-use crate::plan::{Batches, Description, OperatorExec, Shape, SharedValue, Task, only_input};
+use crate::plan::{Batches, Description, OperatorExec, Shape, SharedValue, Task, file_scan, only_input};
 
 /// The filter takes at most one part in this many of the memory pool.
 const PART_OF_POOL: usize = 8;

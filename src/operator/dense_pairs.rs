@@ -115,7 +115,7 @@ fn may_reach(one: &Member, other: &Member, threshold: f64) -> bool {
     least_shared(one.size.into(), other.size.into(), threshold).is_some_and(|least| u64::from(most) >= least)
 }
 
-/// The places in `members`, which are in the order of their sizes, that have all those which may reach `threshold` with `x`.
+/// The places of `members`, ordered by size, that may reach `threshold` with `x` by their sizes.
 fn of_sizes_near(x: &Member, members: &[Member], threshold: f64) -> Range<usize> {
     let least = |other: &Member| least_shared(x.size.into(), other.size.into(), threshold);
     let is_too_small = |other: &Member| other.size < x.size && least(other).is_none();
@@ -136,26 +136,27 @@ struct DenseBucket {
     /// The next of `firsts`, and the places of the members that it still has to be compared with; `None` before any was.
     first: usize,
     seconds: Option<[Range<usize>; 2]>,
-    /// The number of members, the first ones, that leaders are compared with, or that wait for a leader.
-    part: usize,
+    /// The number of the members that leaders are compared with: the first ones.
+    compared: usize,
 }
 
 impl DenseBucket {
     fn new(pass: Pass) -> Self {
-        Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, seconds: None, part: 0 }
+        Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, seconds: None, compared: 0 }
     }
 
     /// The places of the members that `x`, the member at the place `first`, is compared with.
     fn seconds_of(&self, first: usize, x: &Member) -> [Range<usize>; 2] {
-        match self.pass.pairs {
-            DensePairs::OfLeaders { .. } => [0..self.part, 0..0],
-            // Of two waiting documents, the earlier one writes the pair.
-            DensePairs::OfTheRest => [first + 1..self.part, self.part..self.members.len()].map(|places| {
-                let members = self.members.get(places.clone()).unwrap_or_default();
-                let near = of_sizes_near(x, members, self.pass.threshold);
-                places.start + near.start..places.start + near.end
-            }),
+        if matches!(self.pass.pairs, DensePairs::OfLeaders { .. }) {
+            return [0..self.compared, 0..0];
         }
+        // The first documents are those that wait. Of two of them, the earlier one writes the pair.
+        let waiting = self.firsts.len();
+        [first + 1..waiting, waiting..self.members.len()].map(|places| {
+            let members = self.members.get(places.clone()).unwrap_or_default();
+            let near = of_sizes_near(x, members, self.pass.threshold);
+            places.start + near.start..places.start + near.end
+        })
     }
 }
 
@@ -193,13 +194,12 @@ impl Bucket for DenseBucket {
                 let places = (0..leaders).map(|nth| nth * untried.len() / leaders);
                 self.firsts.extend(places.filter_map(|place| untried.get(place)));
                 let linking = round <= LINKING_ROUNDS;
-                self.part = if linking { self.members.len() } else { open };
+                self.compared = if linking { self.members.len() } else { open };
             }
             DensePairs::OfTheRest => {
                 // Waiting documents come first, so that each pair is written once.
                 self.members.sort_by_key(|member| (!waits(&member), member.size));
                 self.firsts.extend(0..waiting);
-                self.part = waiting;
             }
         }
     }

@@ -222,10 +222,7 @@ fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Doc
     let folder = cluster.folder();
     let second = folder.join("linked.parquet");
     write_parquet(&second, &documents[..80], 40);
-    let linked = format!(
-        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        second.display()
-    );
+    let linked = second_source(second, "");
     std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, documents, 3));
     for (name, sets) in [

@@ -65,8 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::kernel::shingle::ShingleHash;
-    use crate::kernel::shingle::{Short, Unit, Words};
+    use crate::kernel::shingle::{ShingleHash, Short, Unit, Words};
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
     use crate::kernel::text::shingles::{Scratch, shingles};
 

@@ -179,8 +179,7 @@ impl Chain {
                 }
                 let what_to_do = match is_seen(later, before) {
                     true => {
-                        "which an output and its against.source may have, but two outputs may not: give the documents of one of \
-                             them other ids, and make both again"
+                        "which only against.source allows: give the documents of one of them other ids, and make both again"
                     }
                     false => {
                         "and neither was made by a run against the other: make one of them again with [against]"

@@ -10,8 +10,8 @@ use crate::job::{InputFile, Job, Method, NewPairs, ReadFile, Source, fingerprint
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
-/// The outputs that each of `outputs` was made against. Instead of a second source, it is an output of that source, where one of
-/// `outputs` is.
+/// The outputs that each of `outputs` was made against. If that is a second source, an output of this source among `outputs` takes its
+/// place.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a job in a manifest cannot be read.
@@ -31,8 +31,8 @@ pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput
     outputs.iter().map(of_one).collect()
 }
 
-/// Whether `output` has the documents of the source `second` of the job `made`, which recorded the fingerprint `recorded` of that
-/// source. Its job may carry columns and name groups, which that of a second source does not.
+/// Whether `output` holds the documents of `second`, the second source of the job `made`. `recorded` is the fingerprint of that source in
+/// the manifest. The job of `output` may name other columns and another group: they decide no document.
 fn is_of(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
     if !output.manifest().merged.is_empty() {
         return Ok(false);
