@@ -12,6 +12,7 @@
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
 //! | `machine` | the memory that this process may use |
+//! | `parquet_headers` | numbers that Parquet files declare, checked before they are decoded |
 //! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
@@ -82,6 +83,7 @@ pub mod operator;
 mod origins;
 pub mod output;
 mod page;
+mod parquet_headers;
 pub mod pipeline;
 pub mod plan;
 pub mod report;

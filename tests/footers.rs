@@ -67,6 +67,11 @@ fn damaged() -> Vec<(&'static str, Vec<u8>)> {
         ("a schema of Arrow that is no base64", with(schema, b"!!!!")),
         ("a schema of Arrow that is none", with(schema, &[b'A'; 64])),
         ("a schema of Arrow that points elsewhere", with(schema, &[b'/'; 64])),
+        ("two billion row groups", {
+            // `FileMetaData`: a version, a schema of one element, a row, and a list without its elements.
+            let footer = b"\x15\x02\x19\x1c\x48\x06schema\0\x16\x02\x19\xfc\xff\xff\xff\xff\x07";
+            [b"PAR1", &footer[..], &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+        }),
         ("a footer of zeros", with(footer_start(&good), &vec![0; tail - footer_start(&good)])),
         ("a footer of ones", with(footer_start(&good), &vec![0xff; tail - footer_start(&good)])),
     ]
@@ -80,6 +85,37 @@ async fn a_damaged_footer_is_an_error_that_names_the_file() {
         assert_eq!(error.kind(), Kind::Input, "{what}");
         assert_named(&error, what);
     }
+}
+
+/// The library allocates memory for the values that a dictionary declares before it reads them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dictionary_that_declares_two_billion_values_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let texts: Vec<_> =
+        (0..20).map(|i| (format!("id{i}"), format!("some text with the number {i}"))).collect();
+    write_parquet(&folder.path().join(NAME), &texts, 20);
+    let mut file = std::fs::read(folder.path().join(NAME)).unwrap();
+    assert_eq!(read(folder.path(), &file).await.unwrap(), 20);
+    // A page header: a dictionary page, its two sizes of two bytes each, and its number of values.
+    let is_header = |bytes: &[u8]| {
+        bytes.starts_with(&[0x15, 0x04, 0x15]) && bytes[5] == 0x15 && bytes[8..11] == [0x4c, 0x15, 40]
+    };
+    let headers: Vec<usize> =
+        file.windows(11).enumerate().filter(|(_, bytes)| is_header(bytes)).map(|(at, _)| at).collect();
+    let header = *headers.last().expect("a dictionary of the texts");
+    // The four bytes that the larger number takes are taken from the first text, so that nothing behind it moves.
+    for size in [header + 3, header + 6] {
+        let value = u16::from(file[size] & 0x7f) | u16::from(file[size + 1]) << 7;
+        let value = value - 8;
+        (file[size], file[size + 1]) = ((value & 0x7f) as u8 | 0x80, (value >> 7) as u8);
+    }
+    let text = file[header..].windows(9).position(|bytes| bytes == b"some text").unwrap() + header;
+    file[text - 4] -= 4;
+    file.drain(text..text + 4);
+    file.splice(header + 10..header + 11, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
+    let error = read(folder.path(), &file).await.unwrap_err();
+    assert_named(&error, "a dictionary");
+    assert!(format!("{error:?}").contains("declares 2147483647 values"), "{error:?}");
 }
 
 #[test]

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int64Array, LargeStringArray, RecordBatch, StringArray,
-    StringViewArray,
+    Array, ArrayRef, AsArray, BinaryArray, DictionaryArray, Int32Array, Int64Array, LargeStringArray,
+    ListArray, NullArray, RecordBatch, StringArray, StringViewArray, StructArray,
 };
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, Int32Type, UInt64Type};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
@@ -202,6 +203,78 @@ async fn parquet_text_may_be_of_any_string_type() {
     }
     let rows = read(&together.source(Format::Parquet), 3).await.unwrap();
     assert_eq!(rows.texts(), [words.map(Some); 4].concat());
+}
+
+#[tokio::test]
+async fn parquet_texts_may_be_bytes_and_a_file_may_have_none() {
+    let dir = Folder::new();
+    let ids = || ("id", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef);
+    let bytes = BinaryArray::from_iter_values([&b"alpha"[..], "\u{e9}t\u{e9}".as_bytes()]);
+    dir.parquet("a.parquet", &[ids(), ("text", Arc::new(bytes))], 2);
+    dir.parquet("b.parquet", &[ids(), ("text", Arc::new(NullArray::new(2)))], 2);
+    for on_error in [OnError::Error, OnError::Reject] {
+        let rows = read(&Source { on_error, ..dir.source(Format::Parquet) }, 2).await.unwrap();
+        assert_eq!(rows.texts(), [Some("alpha"), Some("\u{e9}t\u{e9}"), None, None], "{on_error:?}");
+        assert_eq!(rows.defects(), [None; 4], "{on_error:?}");
+    }
+}
+
+/// As a string, as bytes, in a dictionary and in a struct.
+#[tokio::test]
+async fn a_parquet_text_that_is_no_utf8_is_rejected_and_the_rows_beside_it_are_read() {
+    let bytes = BinaryArray::from_iter_values([&b"alpha"[..], b"\xff\xfe", b"gamma"]);
+    let (offsets, values, _) = bytes.clone().into_parts();
+    // SAFETY: no one reads these strings but the writer, which copies their bytes.
+    let strings = unsafe { StringArray::new_unchecked(offsets, values, None) };
+    let strings: ArrayRef = Arc::new(strings);
+    let keys = Int32Array::from(vec![0, 1, 2]);
+    let dictionary = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(&strings)).unwrap();
+    let field = Arc::new(Field::new("body", DataType::Utf8, true));
+    let nested = StructArray::from(vec![(field, Arc::clone(&strings))]);
+    let columns: [(&str, ArrayRef); 4] = [
+        ("text", strings),
+        ("text", Arc::new(bytes)),
+        ("text", Arc::new(dictionary)),
+        ("doc.body", Arc::new(nested)),
+    ];
+    for (name, texts) in columns {
+        let dir = Folder::new();
+        let ids = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
+        let column = name.split('.').next().unwrap();
+        let kind = texts.data_type().clone();
+        dir.parquet("a.parquet", &[("id", ids), (column, texts)], 3);
+        let source = Source { text: vec![name.to_owned()], ..dir.source(Format::Parquet) };
+        let said = failure(&source, 1).await;
+        assert!(said.contains("a.parquet"), "{kind}: {said}");
+        let rows = read(&Source { on_error: OnError::Reject, ..source }, 1).await.unwrap();
+        assert_eq!(rows.texts(), [Some("alpha"), None, Some("gamma")], "{kind}");
+        assert_eq!(rows.defects(), [None, Some("invalid_utf8"), None], "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn parquet_texts_may_be_in_lists_and_in_structs_in_lists() {
+    let dir = Folder::new();
+    let ids = || ("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef);
+    let strings = StringArray::from(vec!["a b", "c", "d"]);
+    let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
+    let nulls = NullBuffer::from(vec![true, false, true]);
+    let list = |item: ArrayRef| {
+        let field = Arc::new(Field::new("item", item.data_type().clone(), true));
+        Arc::new(ListArray::new(field, offsets.clone(), item, Some(nulls.clone()))) as ArrayRef
+    };
+    let field = |name| Arc::new(Field::new(name, DataType::Utf8, true));
+    let roles: ArrayRef = Arc::new(StringArray::from(vec!["user", "bot", "user"]));
+    let messages: ArrayRef = Arc::new(StructArray::from(vec![
+        (field("role"), roles),
+        (field("content"), Arc::new(strings.clone()) as ArrayRef),
+    ]));
+    dir.parquet("a.parquet", &[ids(), ("lines", list(Arc::new(strings))), ("messages", list(messages))], 3);
+    for name in ["lines", "lines[]", "messages[].content", "messages.content"] {
+        let source = Source { text: vec![name.to_owned()], ..dir.source(Format::Parquet) };
+        let rows = read(&source, 1).await.unwrap();
+        assert_eq!(rows.texts(), [Some("a b\nc"), None, Some("d")], "{name}");
+    }
 }
 
 #[tokio::test]
@@ -607,6 +680,27 @@ async fn a_damaged_parquet_file_is_named() {
     dir.write_bytes("b.parquet", &pages);
     let said = failure(&dir.source(Format::Parquet), 1).await;
     assert!(said.contains("b.parquet failed") && !said.contains("a.parquet"), "{said}");
+}
+
+#[tokio::test]
+async fn a_changed_byte_in_a_page_with_a_checksum_is_an_error() {
+    let dir = Folder::new();
+    let texts = Arc::new(StringArray::from_iter_values((0..100).map(|i| format!("text {i}")))) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("id", Arc::clone(&texts)), ("text", texts)]).unwrap();
+    let properties =
+        WriterProperties::builder().set_dictionary_enabled(false).set_write_page_checksum(true).build();
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    dir.write_bytes("a.parquet", &file);
+    assert_eq!(read(&dir.source(Format::Parquet), 1).await.unwrap().0.len(), 100);
+    let places = file.windows(7).enumerate().filter(|(_, bytes)| bytes == b"text 77");
+    let last = places.map(|(at, _)| at).last().unwrap();
+    file[last] = b'n';
+    dir.write_bytes("a.parquet", &file);
+    let said = failure(&dir.source(Format::Parquet), 1).await;
+    assert!(said.contains("a.parquet") && said.contains("CRC checksum mismatch"), "{said}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::fs::File;
 use arrow::array::{Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use bytes::Bytes;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use datafusion::common::cast::as_string_array;
 use parquet::arrow::ProjectionMask;
@@ -15,6 +16,7 @@ use super::population::Ends;
 use crate::error::guard::guarded;
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
+use crate::parquet_headers::check_file;
 
 /// A judgement on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,8 +182,9 @@ fn read_parquet(labels: &mut Labels) -> Result<()> {
     let file = labels.file.clone();
     let why = || format!("{file} cannot be read as a table of labels");
     let batches = guarded(|| -> Result<Vec<RecordBatch>> {
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(File::open(&file).context(why)?).context(why)?;
+        let bytes = Bytes::from(std::fs::read(&file).context(why)?);
+        check_file(&bytes)?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).context(why)?;
         // Of a pack, the texts are not read.
         let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);
         let reader = builder.with_projection(mask).build().context(why)?;

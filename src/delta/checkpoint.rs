@@ -8,6 +8,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::action::{Action, actions};
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
+use crate::parquet_headers::check_file;
 
 /// The fields that are read. Removed files are in a checkpoint only for programs that delete them.
 const FIELDS: [&str; 9] = [
@@ -35,6 +36,7 @@ pub(super) async fn read(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
 
 /// The rows in the form of a commit: a line of JSON for each.
 fn lines(bytes: Bytes) -> Result<Vec<u8>> {
+    check_file(&bytes)?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
     let fields = ProjectionMask::columns(builder.parquet_schema(), FIELDS);
     let mut writer = LineDelimitedWriter::new(Vec::new());

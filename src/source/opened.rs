@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::catalog::TableProvider;
 use datafusion::execution::context::SessionContext;
 use datafusion::prelude::DataFrame;
 
@@ -59,10 +58,15 @@ pub(super) async fn open_rows(
     let to_read: Vec<_> = files.iter().filter(|file| is_chosen(file) || is_wanted(file)).cloned().collect();
     let files_left_out = (files.len() - to_read.len()) as u64;
     let read = files_to_read(format.empty_file, &to_read, all);
-    let (table, mut values, types): (Arc<dyn TableProvider>, _, _) = match format.reading {
+    let (rows, mut values, types) = match format.reading {
         Reading::ParquetScan => {
-            let (table, values, types) = parquet::table(ctx, source, &columns, &read, wanted).await?;
-            (Arc::new(table), values, types)
+            let opened = parquet::table(ctx, source, &columns, &read, wanted).await?;
+            let rows = ctx.read_table(Arc::new(opened.table))?;
+            let rows = match opened.defect {
+                Some(defect) => rows.with_column("defect", defect)?,
+                None => rows,
+            };
+            (rows, opened.values, opened.types)
         }
         Reading::Parser(parsed) => {
             let plan = parsed.plan(ctx, source, &columns.of_files, &read).await?;
@@ -75,11 +79,12 @@ pub(super) async fn open_rows(
             let text = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
             let carried = source.columns.iter().map(text).collect();
             let types = SourceTypes { id: IdType::Utf8, columns: carried };
-            (Arc::new(ParsedTable::new(parser, plan.files, wanted)), plan.values, types)
+            let table = ParsedTable::new(parser, plan.files, wanted);
+            (ctx.read_table(Arc::new(table))?, plan.values, types)
         }
     };
     values.extend(columns.path_values());
-    Ok(OpenedRows { rows: ctx.read_table(table)?, values, types, files_left_out })
+    Ok(OpenedRows { rows, values, types, files_left_out })
 }
 
 /// Those of `files` whose paths do not meet the condition of `source`.

@@ -16,6 +16,7 @@
 //! | function | from | to |
 //! |---|---|---|
 //! | `document_key` | id | the key of the document |
+//! | `joined_texts` | list of texts, or of structs with texts | the texts, each in a line |
 //! | `word_count` | text | the number of its words |
 //! | `shingle_texts` | text | its distinct shingles, as texts |
 //! | `shingle_samples` | text, hashes of shingles | these shingles, as texts |
@@ -42,6 +43,7 @@ mod document_key;
 mod fingerprints;
 mod function;
 mod jaccard;
+mod joined_texts;
 mod lsh_bands;
 mod minhash;
 mod minhash_similarity;
@@ -76,6 +78,7 @@ use containment::Containment;
 use document_key::DocumentKey;
 use fingerprints::Fingerprints;
 use jaccard::Jaccard;
+use joined_texts::JoinedTexts;
 use lsh_bands::LshBands;
 use minhash::Minhash;
 use minhash_similarity::MinhashSimilarity;
@@ -118,6 +121,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         shared(RowUdf::<DocumentKey>::default()),
+        shared(RowUdf::<JoinedTexts>::default()),
         shared(RowUdf::<ShingleTexts>::default()),
         shared(RowUdf::<ShingleSamples, 2>::default()),
         shared(RowUdf::<Passages, 2>::default()),
@@ -166,7 +170,7 @@ pub mod expr_fn {
     use super::lsh_bands::HASHES as BUCKET_HASHES;
     use super::shingles::{HASHES, UNITS, WORDS};
     use super::{
-        Containment, DocumentKey, Fingerprints, Jaccard, LshBands, Minhash, MinhashSimilarity,
+        Containment, DocumentKey, Fingerprints, Jaccard, JoinedTexts, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
         ShingleTexts, Shingles, ShortSignature, SignatureSet, TextSample, Units, UnsignedBits, Windows,
         WordCount, WordRuns,
@@ -193,6 +197,12 @@ pub mod expr_fn {
         let mut arguments = cut_arguments(text, by);
         arguments.insert(1, numbers);
         call(RowUdf::<ShingleSamples, 2>::default(), arguments)
+    }
+
+    /// `joined_texts(list, field, ...)`: Utf8View, the texts in a list, or in the field at `path` of its structs.
+    pub(crate) fn joined_texts(list: Expr, path: &[String]) -> Expr {
+        let names = path.iter().map(|name| lit(name.as_str()));
+        call(RowUdf::<JoinedTexts>::default(), std::iter::once(list).chain(names).collect())
     }
 
     /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the

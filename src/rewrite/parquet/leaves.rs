@@ -8,12 +8,14 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader}
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
 use parquet::data_type::DataType;
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::batch::{Batch, Edit};
-use super::blocking::Input;
+use super::blocking::{Input, WINDOW};
 use super::text_leaf::TextLeaf;
 use crate::error::{Context, Error, Result};
+use crate::parquet_headers::check_pages;
 
 /// The most rows of a batch, and its target size in bytes.
 const BATCH_ROWS: u64 = 8192;
@@ -53,6 +55,9 @@ pub(super) fn copy(
     use {ColumnReader as R, ColumnWriter as W};
     let chunk = rows.group.column(leaf);
     let text = text.filter(|text| text.leaf == leaf);
+    let (start, bytes) = chunk.byte_range();
+    let first = input.get_bytes(start, bytes.min(WINDOW) as usize).context(|| names.reading(rows, leaf))?;
+    check_pages(&first, usize::MAX).context(|| names.reading(rows, leaf))?;
     let pages = SerializedPageReader::new(
         Arc::new(input.clone()),
         chunk,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, TimeUnit};
+use arrow::datatypes::{DataType, Fields, Schema, SchemaRef, TimeUnit};
 use bytes::Bytes;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
@@ -26,10 +26,12 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader,
 };
+use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::arrow_schema;
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
+use crate::parquet_headers;
 use crate::source::checksums::Checksums;
 use crate::source::pin::Pin;
 
@@ -88,6 +90,7 @@ pub(super) fn range(meta: &ObjectMeta, bytes: usize) -> (u64, u64) {
 }
 
 fn decode(bytes: &[u8], meta: &ObjectMeta, path: &str) -> Result<ParquetMetaData> {
+    parquet_headers::check_footer(bytes).context(|| damaged(path, meta))?;
     let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(bytes))
         .and_then(|decoded| decoded.map_err(|e| Error::input("it cannot be decoded").because(e)))
         .context(|| damaged(path, meta))?;
@@ -114,6 +117,56 @@ pub(super) fn without_foreign_schema(metadata: Arc<ParquetMetaData>) -> Arc<Parq
         about.column_orders().cloned(),
     );
     Arc::new(ParquetMetaData::new(about, metadata.row_groups().to_vec()))
+}
+
+/// A footer whose strings are bytes in the columns that `read` has as `BinaryView`.
+///
+/// The library checks the bytes of strings page by page, and an error of one is an error of all.
+fn with_bytes(metadata: &ParquetMetaData, read: &Schema) -> Result<ParquetMetaData> {
+    let about = metadata.file_metadata();
+    let schema = bytes_in_fields(about.schema_descr().root_schema(), read.fields())?;
+    // An Arrow schema in the file would make strings of the bytes again.
+    let pairs = about.key_value_metadata().map(|pairs| {
+        pairs.iter().filter(|pair| pair.key != ARROW_SCHEMA_META_KEY).cloned().collect::<Vec<_>>()
+    });
+    let about = FileMetaData::new(
+        about.version(),
+        about.num_rows(),
+        about.created_by().map(str::to_owned),
+        pairs,
+        Arc::new(SchemaDescriptor::new(schema)),
+        about.column_orders().cloned(),
+    );
+    Ok(ParquetMetaData::new(about, metadata.row_groups().to_vec()))
+}
+
+/// The group of fields `group`, with bytes instead of the strings that are `BinaryView` in `read`.
+fn bytes_in_fields(group: &Type, read: &Fields) -> Result<TypePtr> {
+    let about = group.get_basic_info();
+    let fields = group.get_fields().iter().map(|field| {
+        let read = read.iter().find(|read| read.name() == field.name()).map(|read| read.data_type());
+        match read {
+            Some(DataType::Struct(read)) if field.is_group() => bytes_in_fields(field, read),
+            Some(DataType::BinaryView) if field.is_primitive() => {
+                let info = field.get_basic_info();
+                let bytes = Type::primitive_type_builder(field.name(), field.get_physical_type())
+                    .with_repetition(info.repetition())
+                    .with_id(info.has_id().then(|| info.id()))
+                    .build();
+                Ok(Arc::new(bytes?))
+            }
+            _ => Ok(Arc::clone(field)),
+        }
+    });
+    let mut builder = Type::group_type_builder(group.name())
+        .with_fields(fields.collect::<Result<_>>()?)
+        .with_converted_type(about.converted_type())
+        .with_logical_type(about.logical_type_ref().cloned())
+        .with_id(about.has_id().then(|| about.id()));
+    if about.has_repetition() {
+        builder = builder.with_repetition(about.repetition());
+    }
+    Ok(Arc::new(builder.build()?))
 }
 
 /// The columns of a file, as Arrow has them. Times of 96 bits are in microseconds, as [`INT96_UNIT`] says, and in `zone`.
@@ -227,13 +280,17 @@ fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
         && index(column.offset_index_offset(), column.offset_index_length())
 }
 
-/// A factory of readers that get their footers from [`read`].
+/// A factory of readers that get their footers from [`read`], and check the headers of pages.
 #[derive(Debug)]
 pub(super) struct Readers {
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     inner: CachedParquetFileReaderFactory,
     checksums: Option<FilesToCheck>,
+    /// The most bytes of a page.
+    page_limit: usize,
+    /// The columns that are read; `None` if none is read as bytes.
+    bytes: Option<SchemaRef>,
 }
 
 /// The files whose bytes get checksums, by their places in the store: their paths in tables, and what they were when they were
@@ -258,9 +315,12 @@ impl Readers {
         store: Arc<dyn ObjectStore>,
         cache: Arc<FileMetadataCache>,
         checksums: Option<FilesToCheck>,
+        page_limit: usize,
+        read: &SchemaRef,
     ) -> Self {
         let inner = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
-        Self { store, cache, inner, checksums }
+        let bytes = has_bytes(read.fields()).then(|| Arc::clone(read));
+        Self { store, cache, inner, checksums, page_limit, bytes }
     }
 }
 
@@ -277,9 +337,20 @@ impl ParquetFileReaderFactory for Readers {
             cache: Arc::clone(&self.cache),
             meta: file.object_meta.clone(),
             checksums: self.checksums.clone(),
+            page_limit: self.page_limit,
+            bytes: self.bytes.clone(),
             inner: self.inner.create_reader(partition, file, footer_guess, metrics)?,
         }))
     }
+}
+
+/// Whether a column, or a field of one, is read as bytes.
+fn has_bytes(fields: &Fields) -> bool {
+    fields.iter().any(|field| match field.data_type() {
+        DataType::BinaryView => true,
+        DataType::Struct(inner) => has_bytes(inner),
+        _ => false,
+    })
 }
 
 struct Reader {
@@ -287,6 +358,8 @@ struct Reader {
     cache: Arc<FileMetadataCache>,
     meta: ObjectMeta,
     checksums: Option<FilesToCheck>,
+    page_limit: usize,
+    bytes: Option<SchemaRef>,
     inner: Box<dyn AsyncFileReader + Send>,
 }
 
@@ -310,9 +383,15 @@ impl AsyncFileReader for Reader {
     ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
         let (checksums, location) = (self.checksums.clone(), self.meta.location.clone());
         let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+        let page_limit = self.page_limit;
         let read = self.inner.get_byte_ranges(ranges);
         async move {
             let read = read.await?;
+            // Page indexes are not used, so each range is a column chunk.
+            for chunk in &read {
+                parquet_headers::check_pages(chunk, page_limit)
+                    .map_err(|error| ParquetError::External(Box::new(error)))?;
+            }
             if let Some(checksums) = checksums {
                 for (start, bytes) in starts.into_iter().zip(&read) {
                     checksums.add(&location, start, bytes);
@@ -328,10 +407,13 @@ impl AsyncFileReader for Reader {
         _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
         async move {
-            read(self.store.as_ref(), &self.meta, self.meta.location.as_ref(), self.cache.as_ref())
-                .await
-                .map(without_foreign_schema)
-                .map_err(|error| ParquetError::External(Box::new(error)))
+            let footer =
+                read(self.store.as_ref(), &self.meta, self.meta.location.as_ref(), self.cache.as_ref()).await;
+            match &self.bytes {
+                Some(columns) => footer.and_then(|footer| Ok(Arc::new(with_bytes(&footer, columns)?))),
+                None => footer.map(without_foreign_schema),
+            }
+            .map_err(|error| ParquetError::External(Box::new(error)))
         }
         .boxed()
     }

@@ -18,6 +18,7 @@ use arrow::datatypes::DataType;
 use datafusion::datasource::listing::FileRange;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::{Expr, lit, try_cast, when};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::scan::{FileTable, Scan};
@@ -49,7 +50,18 @@ const CONCURRENT_FOOTERS: usize = 32;
 /// Rows that a batch holds at most.
 const BATCH_ROWS: usize = 8192;
 
-/// A table over the `wanted` rows of `files` (`None` for all), their `columns` in it, and the types of the tables of a run.
+/// Rows of Parquet files.
+pub(super) struct ParquetRows {
+    pub table: FileTable,
+    /// The job's columns in the table.
+    pub values: Values,
+    /// The types of the tables of a run.
+    pub types: SourceTypes,
+    /// Why a row cannot be compared, as [`Documents`](super::Documents) has it; `None` if all rows can.
+    pub defect: Option<Expr>,
+}
+
+/// The `wanted` rows of `files` (`None` for all), with their `columns`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a file that is not Parquet or lacks a column that others have;
@@ -61,7 +73,7 @@ pub(super) async fn table(
     columns: &NeededColumns<'_>,
     files: &[Arc<SourceFile>],
     wanted: Option<Selection>,
-) -> Result<(FileTable, Values, SourceTypes)> {
+) -> Result<ParquetRows> {
     let open = async |file: Arc<SourceFile>| -> Result<TypedFile> {
         let parquet = ParquetFile::open(ctx, &file).await?;
         Ok(TypedFile { schema: parquet.schema(None)?, parquet })
@@ -95,12 +107,27 @@ pub(super) async fn table(
     });
     let wanted = wanted.or_else(|| filter::of_known_rows(source, &known.collect::<Vec<_>>()));
     let mut values = Values::with_capacity(names.len());
-    for (name, (path, _)) in names.iter().zip(&to_read) {
-        let value = nested::value_at(&schema, path);
-        values
-            .push((name.to_string(), value.ok_or_else(|| Error::bug(format!("column `{name}` was lost")))?));
+    let mut damaged = None;
+    for (name, (path, data_type)) in names.iter().zip(&to_read) {
+        let value = match data_type {
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                let path = nested::path_of(name, files.iter().map(|file| &file.schema));
+                nested::texts_in_lists(&schema, &path)
+            }
+            _ => nested::value_at(&schema, path),
+        };
+        let mut value = value.ok_or_else(|| Error::bug(format!("column `{name}` was lost")))?;
+        if data_type == &DataType::BinaryView && source.text.iter().any(|text| text == name) {
+            let text = try_cast(value.clone(), DataType::Utf8View);
+            let is_damaged = value.is_not_null().and(text.clone().is_null());
+            damaged = damaged.into_iter().chain([is_damaged]).reduce(Expr::or);
+            value = text;
+        }
+        values.push((name.to_string(), value));
     }
-    Ok((FileTable::new(schema, columns.of_paths.clone(), scans, wanted), values, types))
+    let defect = damaged.map(|damaged| when(damaged, lit("invalid_utf8")).end()).transpose()?;
+    let table = FileTable::new(schema, columns.of_paths.clone(), scans, wanted);
+    Ok(ParquetRows { table, values, types, defect })
 }
 
 fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {

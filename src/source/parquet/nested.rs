@@ -1,12 +1,14 @@
 //! Columns of Parquet files, and fields of columns that are structs, by the names that a job has for them.
 //!
-//! A name `a.b` is the column of that name where a file has it, or else the field `b` of column `a`.
+//! A name `a.b` is the column of that name where a file has it, or else the field `b` of column `a`. A text may also be in
+//! lists: `a[].b` is the field `b` of all structs in the lists of column `a`.
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::Expr;
 
 use crate::source::columns::{column, value_name};
+use crate::udf::expr_fn::joined_texts;
 
 /// The column, the field in it, and so on.
 pub(super) type Path = Vec<String>;
@@ -15,8 +17,38 @@ pub(super) type Path = Vec<String>;
 pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema>) -> Path {
     match files.any(|schema| schema.field_with_name(name).is_ok()) {
         true => vec![name.to_owned()],
-        false => name.split('.').map(str::to_owned).collect(),
+        false => name.split('.').map(|part| part.trim_end_matches("[]").to_owned()).collect(),
     }
+}
+
+/// The type of the elements of lists, and of the elements of these; any other type as it is.
+fn element(mut data_type: &DataType) -> &DataType {
+    while let DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) =
+        data_type
+    {
+        data_type = inner.data_type();
+    }
+    data_type
+}
+
+/// The type of the texts at `path`, also where these are in lists.
+pub(super) fn text_at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a DataType> {
+    let (root, rest) = path.split_first()?;
+    let mut found = element(schema.field_with_name(root).ok()?.data_type());
+    for name in rest {
+        let DataType::Struct(fields) = found else { return None };
+        found = element(fields.iter().find(|field| field.name() == name)?.data_type());
+    }
+    Some(found)
+}
+
+/// The column with the texts at `path`, if they are in lists.
+pub(super) fn list_at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a Field> {
+    text_at(schema, path)?;
+    let is_list = (1..=path.len()).any(|names| {
+        at(schema, &path[..names]).is_some_and(|field| element(field.data_type()) != field.data_type())
+    });
+    is_list.then(|| schema.field_with_name(path.first()?).ok()).flatten()
 }
 
 /// The field at `path`.
@@ -48,6 +80,13 @@ pub(crate) fn named_fields(fields: &Fields) -> Vec<(String, &Field)> {
         }
     }
     all
+}
+
+/// The texts at `path` in lists of a column, one text for each row.
+pub(super) fn texts_in_lists(columns: &Schema, path: &[String]) -> Option<Expr> {
+    let (root, rest) = path.split_first()?;
+    let root = column(value_name(columns.index_of(root).ok()?));
+    Some(joined_texts(root, rest))
 }
 
 /// The columns that are read for values at these paths: of structs, only the fields that are needed.

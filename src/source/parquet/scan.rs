@@ -13,6 +13,7 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, Fi
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
@@ -169,7 +170,13 @@ pub(crate) fn pinned_scan(
         let files = Arc::new(chunks.iter().filter_map(checked).collect());
         FilesToCheck { files, checksums }
     });
-    let readers = Readers::new(store, runtime.cache_manager.get_file_metadata_cache(), checksums);
+    let page_limit = match runtime.memory_pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes,
+        MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+    };
+    let cache = runtime.cache_manager.get_file_metadata_cache();
+    let read = scan.file_schema();
+    let readers = Readers::new(store, cache, checksums, page_limit, read);
     let source = parquet.clone().with_parquet_file_reader_factory(Arc::new(readers));
     let wanted = |file: &PartitionedFile| {
         let wanted = chunks.get(chunk_of(file)? as usize)?.wanted.as_ref()?;

@@ -38,8 +38,13 @@ pub(super) fn types_to_read(
                 return Err(Error::job(format!("{} has more than one column `{name}`", file.path())));
             }
         }
-        let of = |file: &TypedFile| nested::at(&file.schema, &path).map(|field| field.data_type().clone());
-        let Some((first, data_type)) = files.iter().find_map(|file| Some((file, of(file)?))) else {
+        let is_text = source.text.iter().any(|text| text == name);
+        let is_id = ids(source).iter().any(|id| id == name);
+        let find = |file: &TypedFile| match is_text {
+            true => nested::text_at(&file.schema, &path).cloned(),
+            false => nested::at(&file.schema, &path).map(|field| field.data_type().clone()),
+        };
+        let Some((first, data_type)) = files.iter().find_map(|file| Some((file, find(file)?))) else {
             let place = files.first().map_or("the input", |file| file.path());
             let there = files.iter().take(1).flat_map(|file| {
                 nested::names(file.schema.fields())
@@ -48,18 +53,16 @@ pub(super) fn types_to_read(
             });
             return Err(missing(source, name, place, there));
         };
-        let is_text = source.text.iter().any(|text| text == name);
-        let is_id = ids(source).iter().any(|id| id == name);
         let mut read_as = read_as(&data_type);
         for file in files {
-            let Some(data_type) = of(file) else {
+            let Some(data_type) = find(file) else {
                 return Err(Error::input(format!(
                     "{} has no column `{name}`, but {} has it: all files must have it",
                     file.path(),
                     first.path()
                 )));
             };
-            if is_text && !is_string(&data_type) {
+            if is_text && !is_readable_text(&data_type) {
                 return Err(Error::job(format!(
                     "text column `{name}` of {} is of type {data_type}, not text",
                     file.path()
@@ -76,6 +79,18 @@ pub(super) fn types_to_read(
             if read_as != self::read_as(&data_type) {
                 read_as = DataType::Utf8View;
             }
+        }
+        if is_text {
+            let list = files.iter().find_map(|file| nested::list_at(&file.schema, &path));
+            if let Some(column) = list {
+                values.push((path[..1].to_vec(), column.data_type().clone()));
+                continue;
+            }
+            // The library refuses a page with a string that is not UTF-8. Bytes are checked row by row.
+            read_as = match source.on_error {
+                job::OnError::Error => DataType::Utf8View,
+                job::OnError::Reject => DataType::BinaryView,
+            };
         }
         if is_id && id == IdType::Int64 {
             read_as = DataType::Int64;
@@ -145,7 +160,7 @@ pub(super) fn carried_column(name: &str, files: &[TypedFile]) -> Result<SourceCo
     }
     match carried {
         Some((_, data_type)) => Ok(SourceColumn { name: name.to_owned(), data_type }),
-        None => Err(Error::bug(format!("column `{name}` was found and is not there"))),
+        None => Err(Error::job(format!("column `{name}` is in lists, which `source.columns` cannot carry"))),
     }
 }
 
@@ -179,6 +194,12 @@ fn written_as(data_type: &DataType) -> Option<DataType> {
 
 fn read_as(data_type: &DataType) -> DataType {
     if is_string(data_type) { DataType::Utf8View } else { data_type.clone() }
+}
+
+/// Whether texts can be read from values of a type: strings, their bytes, or nulls alone.
+fn is_readable_text(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, Null};
+    is_string(data_type) || matches!(data_type, Binary | LargeBinary | BinaryView | Null)
 }
 
 /// Whether values of a type are strings, in which a text can be.

@@ -1,0 +1,228 @@
+//! Numbers that Parquet declares in its footers and page headers, checked before the library allocates memory for them.
+//!
+//! Both are structs of Thrift's compact protocol. See the Thrift specification, `thrift-compact-protocol.md`, and
+//! `parquet.thrift` of the Parquet format for the numbers of fields.
+
+use parquet::file::metadata::ParquetMetaDataReader;
+
+use crate::error::{Error, Result};
+
+/// Structs and lists may be nested this deep. The deepest of Parquet is nested half as deep.
+const DEPTH: usize = 16;
+/// How many times as large as a file in memory its pages may be once they are decompressed.
+const MOST_INFLATED: usize = 1000;
+/// The path of the number of values of a dictionary page: `PageHeader.dictionary_page_header.num_values`.
+const DICTIONARY_VALUES: &[i16] = &[7, 1];
+
+/// Checks that a footer has as many elements in its lists, and bytes in its strings, as it declares.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) for a footer that declares more than it has.
+pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
+    let mut reader = Reader { bytes, path: Vec::new() };
+    reader
+        .skip_struct(&mut |_, _| ())
+        .ok_or_else(|| Error::input("it declares more values than it has bytes"))
+}
+
+/// Checks the headers of the pages of a column chunk: no page is longer than `limit` bytes once it is decompressed, and no
+/// dictionary declares more values than its page has bytes.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) for such a page, with its place in `chunk`.
+pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
+    while !chunk.is_empty() {
+        let (mut uncompressed, mut compressed, mut values) = (0, 0, 0);
+        let mut reader = Reader { bytes: chunk, path: Vec::new() };
+        let read = reader.skip_struct(&mut |path, number| match path {
+            [2] => uncompressed = number,
+            [3] => compressed = number,
+            DICTIONARY_VALUES => values = number,
+            _ => (),
+        });
+        // The library reports a header that it cannot read, and bytes behind the last page.
+        if read.is_none() {
+            return Ok(());
+        }
+        if usize::try_from(uncompressed).is_ok_and(|bytes| bytes > limit) {
+            return Err(Error::input(format!(
+                "a page of {uncompressed} bytes is larger than the memory budget of {limit} bytes: give the run more \
+                 (engine.memory), or write the file with smaller pages"
+            )));
+        }
+        // A value takes four bytes for its length, or a byte.
+        if values > uncompressed {
+            return Err(Error::input(format!(
+                "a dictionary of {uncompressed} bytes declares {values} values: the file is damaged, restore it"
+            )));
+        }
+        let Some(rest) = usize::try_from(compressed).ok().and_then(|bytes| reader.bytes.get(bytes..)) else {
+            return Ok(());
+        };
+        chunk = rest;
+    }
+    Ok(())
+}
+
+/// Checks a whole Parquet file, before the library reads it from memory, as [`check_footer`] and [`check_pages`] do.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) for a file that declares more than it has, or is not Parquet.
+pub(crate) fn check_file(file: &[u8]) -> Result<()> {
+    let not_parquet = || Error::input("it has no readable Parquet footer");
+    let (rest, tail) = file.split_last_chunk::<8>().ok_or_else(not_parquet)?;
+    let [length @ .., _, _, _, _] = *tail;
+    let start = rest.len().checked_sub(u32::from_le_bytes(length) as usize).ok_or_else(not_parquet)?;
+    let footer = &rest[start..];
+    check_footer(footer)?;
+    let metadata = ParquetMetaDataReader::decode_metadata(footer).map_err(|e| not_parquet().because(e))?;
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let start = usize::try_from(column.dictionary_page_offset().unwrap_or(column.data_page_offset()));
+        let bytes = usize::try_from(column.compressed_size());
+        let chunk = start.ok().zip(bytes.ok()).and_then(|(start, bytes)| file.get(start..)?.get(..bytes));
+        check_pages(chunk.ok_or_else(not_parquet)?, file.len().saturating_mul(MOST_INFLATED))?;
+    }
+    Ok(())
+}
+
+/// A reader of structs that keeps no values.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    /// The numbers of the fields that are being read, from the outermost struct on. Lists do not count.
+    path: Vec<i16>,
+}
+
+impl Reader<'_> {
+    /// Skips a struct, and calls `seen` with the path and the value of each integer in it. `None` for damaged bytes.
+    fn skip_struct(&mut self, seen: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
+        if self.path.len() == DEPTH {
+            return None;
+        }
+        self.path.push(0);
+        loop {
+            let header = self.byte()?;
+            if header == 0 {
+                self.path.pop();
+                return Some(());
+            }
+            let delta = i16::from(header >> 4);
+            let field = if delta == 0 {
+                i16::try_from(self.signed()?).ok()?
+            } else {
+                self.path.last()?.checked_add(delta)?
+            };
+            *self.path.last_mut()? = field;
+            // The values of booleans are in their types.
+            if !matches!(header & 0x0f, 1 | 2) {
+                self.skip_value(header & 0x0f, seen)?;
+            }
+        }
+    }
+
+    /// Skips a value of `kind`, the number of a type of the protocol.
+    fn skip_value(&mut self, kind: u8, seen: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
+        match kind {
+            1..=3 => self.skip(1),
+            4..=6 => {
+                let value = self.signed()?;
+                seen(&self.path, value);
+                Some(())
+            }
+            7 => self.skip(8),
+            8 => {
+                let length = usize::try_from(self.unsigned()?).ok()?;
+                self.skip(length)
+            }
+            9 | 10 => {
+                let header = self.byte()?;
+                let short = u64::from(header >> 4);
+                let count = if short == 15 { self.unsigned()? } else { short };
+                // An element takes a byte or more.
+                if count > self.bytes.len() as u64 {
+                    return None;
+                }
+                (0..count).try_for_each(|_| self.skip_value(header & 0x0f, seen))
+            }
+            12 => self.skip_struct(seen),
+            // Parquet has no maps and no UUIDs in its headers.
+            _ => None,
+        }
+    }
+
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.bytes = self.bytes.get(bytes..)?;
+        Some(())
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(*byte)
+    }
+
+    /// A number in groups of seven bits, the lowest first.
+    fn unsigned(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// A number whose lowest bit is its sign.
+    fn signed(&mut self) -> Option<i64> {
+        let value = self.unsigned()?;
+        Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page header of the type `kind` with these sizes; a dictionary has so many `values`.
+    fn header(kind: u8, uncompressed: u8, compressed: u8, values: &[u8]) -> Vec<u8> {
+        let mut header = vec![0x15, kind << 1, 0x15, uncompressed << 1, 0x15, compressed << 1];
+        if !values.is_empty() {
+            header.extend([0x4c, 0x15]);
+            header.extend(values);
+            header.push(0);
+        }
+        header.push(0);
+        header
+    }
+
+    #[test]
+    fn a_dictionary_with_more_values_than_bytes_is_refused() {
+        let most = [0xfe, 0xff, 0xff, 0xff, 0x0f];
+        let page = |values: &[u8]| [header(2, 20, 3, values), vec![1, 2, 3]].concat();
+        check_pages(&[page(&[10]), page(&[40])].concat(), 20).unwrap();
+        for damaged in [page(&[42]), page(&most), [page(&[10]), page(&most)].concat()] {
+            let error = check_pages(&damaged, 20).unwrap_err().to_string();
+            assert!(error.contains("declares"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_page_larger_than_the_budget_is_refused() {
+        let pages = [header(0, 20, 1, &[]), vec![7], header(0, 21, 0, &[])].concat();
+        check_pages(&pages, 21).unwrap();
+        let error = check_pages(&pages, 20).unwrap_err().to_string();
+        assert!(error.contains("a page of 21 bytes is larger than the memory budget of 20"), "{error}");
+    }
+
+    #[test]
+    fn lists_strings_and_depths_are_bounded_by_the_bytes() {
+        let long_list = [&[0x19, 0xfc][..], &[0xff, 0xff, 0xff, 0xff, 0x07]].concat();
+        let long_string = [&[0x18][..], &[0xff, 0xff, 0xff, 0xff, 0x07]].concat();
+        let deep = [0x1c].repeat(100_000);
+        for damaged in [long_list, long_string, deep, vec![], vec![0x15, 0xff]] {
+            check_footer(&damaged).unwrap_err();
+        }
+        check_footer(&[0x15, 2, 0x19, 0x2c, 0, 0x15, 4, 0, 0x28, 1, b'a', 0]).unwrap();
+    }
+}
