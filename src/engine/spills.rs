@@ -1,9 +1,11 @@
 //! Folders for spills. A mark in its lock file makes a folder ours; it is dead when no process holds the lock.
 //!
 //! ```text
-//! PARENT/resemblance-spill-PID-RANDOM/lock     marked, and locked by the process that made the folder while it lives
-//!                                    /...      spilled rows
+//! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
+//!                                    /resemblance-rows/...  spilled rows
 //! ```
+//!
+//! No other user can read a folder, and the folders of other users stay.
 //!
 //! A process removes its folders when it ends. If it is killed, the system frees its locks, and the next process that spills
 //! to the same parent removes the folders that are marked and unlocked. A lock file gets its name after it is marked and
@@ -13,6 +15,8 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +32,9 @@ use crate::output::ours;
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
+/// The folder for all other files.
+const FILES: &str = "resemblance-rows";
+
 /// The name of the lock file before it is locked.
 const NEW_LOCK: &str = "new-lock";
 
@@ -38,6 +45,7 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     path: PathBuf,
+    files: PathBuf,
     /// Locked, where the file system has locks.
     lock: Option<File>,
 }
@@ -55,14 +63,15 @@ impl SpillFolder {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let folder = builder.tempdir_in(parent)?;
         let lock = lock(folder.path())?;
+        std::fs::create_dir(folder.path().join(FILES))?;
         let path = folder.keep();
         live(|live| live.insert(path.clone()));
-        Ok(Self { path, lock: Some(lock) })
+        Ok(Self { files: path.join(FILES), path, lock: Some(lock) })
     }
 
-    /// The path of the folder.
+    /// The path of the folder for files.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.files
     }
 }
 
@@ -115,7 +124,7 @@ pub(crate) fn sweep(parent: &Path) -> usize {
 /// Removes the folder if it is ours and dead.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
-    if !ours::marks_folder(&path) {
+    if !is_own(folder)? || !ours::marks_folder(&path) {
         return Ok(false);
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
@@ -126,22 +135,27 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the folder, and its lock last: a process that is killed meanwhile leaves a folder that counts as dead.
+/// Whether a folder belongs to this user and is no link.
+#[cfg(unix)]
+fn is_own(folder: &Path) -> io::Result<bool> {
+    let found = std::fs::symlink_metadata(folder)?;
+    // A new file, which has no name, belongs to this user.
+    Ok(found.is_dir() && found.uid() == tempfile::tempfile()?.metadata()?.uid())
+}
+
+/// Other systems keep the folders of users apart.
+#[cfg(not(unix))]
+fn is_own(folder: &Path) -> io::Result<bool> {
+    Ok(std::fs::symlink_metadata(folder)?.is_dir())
+}
+
+/// Removes the folder, and its lock last: a process that is killed meanwhile leaves a folder that counts as dead. Neither call
+/// follows a link to a folder. If another user's folder takes the place of this one meanwhile, it has no folder of this name.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name() == LOCK {
-            continue;
-        }
-        let removed = match entry.file_type()?.is_dir() {
-            true => std::fs::remove_dir_all(entry.path()),
-            false => std::fs::remove_file(entry.path()),
-        };
-        ignore_missing(removed)?;
-    }
-    ignore_missing(std::fs::remove_file(folder.join(LOCK)))?;
+    ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;
+    let removed = std::fs::remove_dir_all(folder);
     drop(lock);
-    ignore_missing(std::fs::remove_dir(folder))
+    ignore_missing(removed)
 }
 
 /// Another process may have removed the file.
@@ -240,6 +254,32 @@ mod tests {
         assert_eq!(names(parent.path()), [""; 0]);
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_of_another_user_stays_and_links_are_not_followed() {
+        use std::os::unix::fs::{chown, symlink};
+        let parent = tempfile::tempdir().unwrap();
+        let at = |path: &str| parent.path().join(path);
+        for folder in ["resemblance-spill-1-dead", "resemblance-spill-2-foreign", "mine"] {
+            std::fs::create_dir(at(folder)).unwrap();
+            std::fs::write(at(folder).join(LOCK), ours::FOLDER).unwrap();
+        }
+        for link in [
+            "resemblance-spill-1-dead/resemblance-rows",
+            "resemblance-spill-1-dead/more",
+            "resemblance-spill-3-link",
+        ] {
+            symlink(at("mine"), at(link)).unwrap();
+        }
+        // Only root can give a folder away. For others, the root folder is foreign.
+        let given = chown(at("resemblance-spill-2-foreign"), Some(4_711), None).is_ok();
+        assert!(given || !is_own(Path::new("/")).unwrap());
+        assert_eq!(sweep(parent.path()), if given { 1 } else { 2 });
+        assert!(!at("resemblance-spill-1-dead").exists() && at("mine/lock").exists());
+        assert_eq!(at("resemblance-spill-2-foreign/lock").exists(), given);
+        assert!(at("resemblance-spill-3-link").is_symlink());
+    }
+
     #[test]
     fn what_a_killed_process_left_is_swept_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
@@ -284,8 +324,8 @@ mod tests {
             });
             for _ in 0..200 {
                 let folder = SpillFolder::create(parent.path()).unwrap();
-                assert!(ours::marks_folder(&folder.path().join(LOCK)));
-                assert_eq!(names(folder.path()), [LOCK]);
+                assert!(ours::marks_folder(&folder.path.join(LOCK)));
+                assert_eq!(names(folder.path()), [""; 0]);
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
             sweeping.join().unwrap()

@@ -28,8 +28,6 @@ use super::manifest::{FinishedStage, Run};
 use super::names::{Attempt, whole_name};
 use super::paths::WORK;
 use super::{Layout, attempt, claim, delta, local};
-#[cfg(feature = "cluster")]
-use crate::error::Context;
 use crate::error::guard::guarded;
 use crate::error::{Error, Result};
 
@@ -137,12 +135,8 @@ pub(crate) fn is_generated(file: &Path) -> bool {
     writer.is_some_and(|writer| writer.starts_with("resemblance generate ") && parts(writer) == parts(&ours))
 }
 
-/// The content of the file that marks a folder as this program's: the lock of a folder for spills, or [`FOLDER_MARK`].
+/// The content of the file that marks a folder as this program's: the lock of a folder for spills.
 pub(crate) const FOLDER: &str = "this folder is resemblance's, which removes it\n";
-
-/// The name of the marking file in a folder that has no lock.
-#[cfg(feature = "cluster")]
-pub(crate) const FOLDER_MARK: &str = "resemblance";
 
 /// Whether the file holds [`FOLDER`].
 pub(crate) fn marks_folder(file: &Path) -> bool {
@@ -326,24 +320,6 @@ impl Layout {
             ))),
         }
     }
-}
-
-/// Whether a folder has the mark of this program, or is empty, in which case it is marked now.
-///
-/// # Errors
-/// When the folder cannot be read or written.
-#[cfg(feature = "cluster")]
-pub(crate) fn mark_folder(folder: &Path) -> Result<bool> {
-    let cannot = || format!("cannot write to {}", folder.display());
-    let mark = folder.join(FOLDER_MARK);
-    if marks_folder(&mark) {
-        return Ok(true);
-    }
-    if std::fs::read_dir(folder).context(cannot)?.next().is_some() {
-        return Ok(false);
-    }
-    std::fs::write(mark, FOLDER).context(cannot)?;
-    Ok(true)
 }
 
 #[cfg(test)]

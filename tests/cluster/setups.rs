@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use tempfile::tempdir;
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
-use crate::support::process::free_ports;
+use crate::support::process::{Process, free_ports, wait_for};
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
@@ -116,6 +118,46 @@ fn roles_refuse_what_they_cannot_be() {
         let help = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
         assert!(help.contains("[default: 127.0.0.1:5005") && !help.contains("0.0.0.0"), "{help}");
     }
+}
+
+#[test]
+fn an_executor_without_a_work_folder_takes_a_new_one_that_is_its_users() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempdir().unwrap();
+    let temporary = folder.path().join("tmp");
+    // Everybody can make a folder of a known name there.
+    let known = temporary.join("resemblance-executor");
+    std::fs::create_dir_all(&known).unwrap();
+    let address = format!("127.0.0.1:{}", free_ports(3));
+    let executor = |name: &str| {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+        command.env("TMPDIR", &temporary).args([
+            "executor",
+            "--scheduler",
+            "127.0.0.1:9",
+            "--bind",
+            &address,
+        ]);
+        Process::start(name, command.args(["--memory", "64MiB", "--vcores", "1"]), folder.path())
+    };
+    let made = |but: &[PathBuf]| -> Vec<PathBuf> {
+        let all = std::fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| *path != known && path.join("lock").exists() && !but.contains(path)).collect()
+    };
+    let until =
+        |but: &[PathBuf]| wait_for("a work folder", Duration::from_secs(60), || made(but).into_iter().next());
+    let mut killed = executor("killed");
+    let first = until(&[]);
+    assert_eq!(std::fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o700);
+    killed.kill();
+    std::fs::create_dir(first.join("job")).unwrap();
+    let mut second = executor("second");
+    until(std::slice::from_ref(&first));
+    wait_for("the end of what a killed executor left", Duration::from_secs(60), || {
+        (!first.exists()).then_some(())
+    });
+    second.kill();
+    assert_eq!(std::fs::read_dir(&known).unwrap().count(), 0, "a folder of somebody else is used");
 }
 
 /// A server on 127.0.0.1 that takes connections and answers each with the same bytes, or with none.

@@ -41,9 +41,9 @@ pub(in crate::cli) struct Executor {
     /// Memory for all tasks together, such as 4GiB, or a share of the machine's; tasks that need more spill to disk
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
-    /// Folder for spills and for the files that tasks write for each other
-    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir().join("resemblance-executor"))]
-    work_dir: PathBuf,
+    /// Folder for spills and for the files that tasks write for each other [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    work_dir: Option<PathBuf>,
     /// Seconds to wait for the scheduler at the start
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
     wait: u16,

@@ -37,9 +37,9 @@ use super::tls::{Trust, acceptor};
 use super::token::Token;
 use super::{Codec, member, own_stores, settings as configuration};
 use crate::engine::session;
+use crate::engine::spills::{self, SpillFolder};
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY};
 use crate::error::{Context, Error, Result};
-use crate::output::ours;
 
 /// The settings of an executor.
 #[derive(Debug, Clone)]
@@ -56,8 +56,8 @@ pub(crate) struct ExecutorSettings {
     pub vcores: usize,
     /// Bytes that all tasks may hold together.
     pub memory: u64,
-    /// The folder for spills and for the output of tasks.
-    pub work_dir: PathBuf,
+    /// The folder for spills and for the output of tasks; `None` for the system's.
+    pub work_dir: Option<PathBuf>,
     /// Seconds to wait for the scheduler at the start.
     pub wait: u16,
 }
@@ -83,7 +83,11 @@ pub(crate) async fn run(
              {CLUSTER_KEY}, or none of them"
         )));
     }
-    let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
+    let work_dir = spills::parent(settings.work_dir.clone())?;
+    let folder = shuffles(&work_dir)?;
+    let Some(shuffles) = folder.path().to_str() else {
+        return Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", work_dir.display())));
+    };
     // Ballista listens there later, without an error that explains a wrong address.
     drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
@@ -98,10 +102,9 @@ pub(crate) async fn run(
         Some(host) => format!("{host}:{}", settings.bind.port()),
         None => settings.bind.to_string(),
     };
-    let runtime =
-        own_stores::of(format!("the executor {place}"), session::builder(Some(settings.work_dir.clone()))?);
+    let runtime = own_stores::of(format!("the executor {place}"), session::builder(Some(work_dir.clone()))?);
     let runtime = runtime.build_arc()?;
-    let tasks = Tasks::new(place, settings.work_dir.clone());
+    let tasks = Tasks::new(place, work_dir.clone());
     let token = Token::of_process();
     let own_flight = token.is_some() || acceptor.is_some();
     let to_others = trust.clone();
@@ -118,7 +121,7 @@ pub(crate) async fn run(
         scheduler_connect_timeout_seconds: settings.wait.max(1),
         vcores: settings.vcores,
         task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
-        work_dir: Some(shuffles.clone()),
+        work_dir: Some(shuffles.to_owned()),
         job_data_ttl_seconds: LEFTOVERS_SECONDS,
         job_data_clean_up_interval_seconds: CLEAN_UP_SECONDS,
         grpc_max_decoding_message_size: MESSAGE_BYTES,
@@ -160,14 +163,10 @@ pub(crate) async fn run(
             settings.wait
         ))),
         () = drained_for_a_full_disk(&state) => {
-            // The output of its tasks is lost with it.
-            if let Err(why) = std::fs::remove_dir_all(&shuffles) {
-                tracing::warn!(%why, folder = shuffles, "what tasks wrote could not be removed");
-            }
             Err(Error::engine(format!(
                 "no space is left on the disk of {}, so this executor stops and leaves its tasks to others: free some \
                  space or choose another folder with --work-dir, then start it again",
-                settings.work_dir.display()
+                work_dir.display()
             )))
         }
     };
@@ -304,24 +303,11 @@ async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     }
 }
 
-/// The path of the folder inside `folder` for the output of tasks, which is made and writable. It must have our mark, since
-/// Ballista removes every folder that it finds in it.
-fn shuffles(folder: &Path, port: u16) -> Result<String> {
-    let unusable = || format!("cannot write to {}: choose another folder with --work-dir", folder.display());
-    let shuffles = folder.join(format!("resemblance-executor-{port}"));
-    std::fs::create_dir_all(&shuffles).context(unusable)?;
-    if !ours::mark_folder(&shuffles).context(unusable)? {
-        return Err(Error::job(format!(
-            "{} holds other files, which this executor would remove: move it away, or choose another folder with \
-             --work-dir",
-            shuffles.display()
-        )));
-    }
-    tempfile::tempfile_in(&shuffles).context(unusable)?;
-    match shuffles.to_str() {
-        Some(shuffles) => Ok(shuffles.to_owned()),
-        None => Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", folder.display()))),
-    }
+/// A new folder inside `work_dir` for the output of tasks, which no other user can read. Ballista removes every folder in it.
+fn shuffles(work_dir: &Path) -> Result<SpillFolder> {
+    let unusable =
+        || format!("cannot write to {}: choose another folder with --work-dir", work_dir.display());
+    SpillFolder::create(work_dir).context(unusable)
 }
 
 /// `/healthz` answers while the process lives; `/readyz` while the scheduler answers it.
@@ -338,22 +324,4 @@ async fn serve_health(
     };
     let routes = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
     serve(listener, routes, acceptor, std::future::pending()).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_without_our_mark_is_not_used_for_shuffles() {
-        let parent = tempfile::tempdir().unwrap();
-        let made = shuffles(parent.path(), 1).unwrap();
-        std::fs::create_dir(Path::new(&made).join("job")).unwrap();
-        assert_eq!(shuffles(parent.path(), 1).unwrap(), made);
-        let mine = parent.path().join("resemblance-executor-2/mine");
-        std::fs::create_dir_all(&mine).unwrap();
-        let error = shuffles(parent.path(), 2).unwrap_err().to_string();
-        assert!(error.contains("resemblance-executor-2 holds other files"), "{error}");
-        assert!(mine.is_dir());
-    }
 }
