@@ -408,3 +408,70 @@ fn generate_replaces_what_it_generated_and_nothing_else() {
         .stderr(predicate::str::contains("new.parquet.partial"));
     assert_eq!(std::fs::read(&partial).unwrap(), b"somebody's");
 }
+
+/// Runs a command, which must leave the files and links in a folder as they are.
+fn untouched(folder: &Path, command: impl FnOnce()) {
+    let listed = || -> BTreeMap<PathBuf, (bool, Vec<u8>)> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let entries = entries.filter(|path| path.is_file());
+        entries.map(|path| (path.clone(), (path.is_symlink(), std::fs::read(&path).unwrap()))).collect()
+    };
+    let before = listed();
+    command();
+    assert_eq!(listed(), before);
+}
+
+#[test]
+fn a_record_or_metrics_replace_only_what_an_earlier_run_wrote() {
+    let folder = tempdir().unwrap();
+    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 20, 20), 10);
+    let job = job_file(folder.path(), "parquet", "in.parquet", "out");
+    std::fs::write(folder.path().join("notes.json"), "{\n  \"record\": \"mine\"\n}").unwrap();
+    std::os::unix::fs::symlink("notes.json", folder.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("missing", folder.path().join("dangling")).unwrap();
+    let run = |argument: &str, file: &str, code: i32| {
+        let mut run = resemblance();
+        run.current_dir(folder.path()).arg("run").arg(&job).args([argument, file]).assert().code(code);
+    };
+    for argument in ["--record", "--metrics"] {
+        for mine in ["job.toml", "in.parquet", "notes.json", "link", "dangling"] {
+            untouched(folder.path(), || run(argument, mine, 2));
+        }
+        let own = format!("own{argument}");
+        run(argument, &own, 0);
+        let first = std::fs::read(folder.path().join(&own)).unwrap();
+        run(argument, &own, 0);
+        assert_ne!(std::fs::read(folder.path().join(&own)).unwrap(), first);
+        untouched(&folder.path().join("out"), || run(argument, "out/manifest.json", 2));
+    }
+    untouched(folder.path(), || run("--record", "own--metrics", 2));
+    untouched(folder.path(), || run("--metrics", "own--record", 2));
+}
+
+#[test]
+fn charts_replace_only_charts() {
+    let folder = tempdir().unwrap();
+    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 60, 20), 10);
+    let job = job_file(folder.path(), "parquet", "in.parquet", "out");
+    let plots = folder.path().join("plots");
+    let compare = |code: i32| {
+        let mut compare = resemblance();
+        compare.arg("compare").arg(&job).args(["--documents", "20,40", "--plots"]).arg(&plots);
+        compare.current_dir(folder.path()).assert().code(code);
+    };
+    compare(0);
+    compare(0);
+    let names: Vec<PathBuf> = std::fs::read_dir(&plots).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(names.len() > 2, "{names:?}");
+    std::fs::write(folder.path().join("mine"), "mine").unwrap();
+    for path in names {
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, "<svg>mine</svg>").unwrap();
+        untouched(&plots, || compare(2));
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("mine"), &path).unwrap();
+        untouched(&plots, || compare(2));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, whole).unwrap();
+    }
+}

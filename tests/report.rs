@@ -322,6 +322,14 @@ fn wrong_places_are_refused() {
     let said = refused(&["out", "--to", "mine.html"], 2);
     assert!(said.contains("mine.html exists and is not a page of"), "{said}");
     assert_eq!(std::fs::read_to_string(scene.path("mine.html")).unwrap(), "my page");
+    let quoting =
+        "Pages of reports have <meta name=\"generator\" content=\"resemblance report\"> in their head";
+    std::fs::write(scene.path("mine.html"), quoting).unwrap();
+    refused(&["out", "--to", "mine.html"], 2);
+    assert_eq!(std::fs::read_to_string(scene.path("mine.html")).unwrap(), quoting);
+    std::os::unix::fs::symlink("page.html", scene.path("link.html")).unwrap();
+    let said = refused(&["out", "--to", "link.html"], 2);
+    assert!(said.contains("is a link") && !scene.path("page.html").exists(), "{said}");
     std::fs::create_dir(scene.path("empty")).unwrap();
     let said = refused(&["empty"], 3);
     assert!(said.contains("empty"), "{said}");

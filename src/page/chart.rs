@@ -60,6 +60,9 @@ const LINE: i32 = 19;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
+/// The beginning of every SVG file.
+pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
+
 /// `chart` as an SVG file. Legible in light and in dark, by the reader's setting; refers to nothing outside.
 ///
 /// A point that is not a number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
@@ -68,7 +71,8 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Only if there is a bug.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
     // Charts on a page share its style sheet; a file brings its own.
-    element(chart, &format!("<style>\n{}</style>\n", palette::style()))
+    let element = element(chart, &format!("<style>\n{}</style>\n", palette::style()))?;
+    Ok(format!("{SVG_MARK}{element}"))
 }
 
 /// `chart` as an SVG element, with `head` inside before everything else.
@@ -325,7 +329,10 @@ mod tests {
         for scale in [Scale::Linear, Scale::FromZero, Scale::Log] {
             for series in &cases {
                 let svg = svg(&chart(scale, series.clone())).unwrap();
-                assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+                assert!(
+                    svg.starts_with(&format!("{SVG_MARK}<svg ")) && svg.trim_end().ends_with("</svg>"),
+                    "{svg}"
+                );
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{series:?}");
             }
         }

@@ -61,6 +61,10 @@ th{font-weight:600}
 .number{text-align:right}
 ";
 
+/// The beginning of every page.
+pub(crate) const HTML_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+     <meta name=\"generator\" content=\"resemblance\">\n";
+
 /// `page` as an HTML file.
 ///
 /// # Errors
@@ -68,8 +72,7 @@ th{font-weight:600}
 pub(crate) fn html(page: &Page) -> Result<String> {
     let title = escape(&page.title);
     let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+        "{HTML_MARK}<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{title}</title>\n<style>\n{}{STYLE}{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
         palette::variables(),

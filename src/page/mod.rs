@@ -17,8 +17,8 @@ pub(crate) mod text;
 
 pub(crate) use added::added;
 pub(crate) use axis::{Axis, Scale};
-pub(crate) use chart::{Chart, Series, element, svg};
-pub(crate) use html::{Page, Section, Table, html};
+pub(crate) use chart::{Chart, SVG_MARK, Series, element, svg};
+pub(crate) use html::{HTML_MARK, Page, Section, Table, html};
 pub(crate) use sides::sides;
 pub use sides::{Part, Side};
 pub(crate) use text::count;

@@ -15,7 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::address;
 use crate::cli::support::work::Work;
-use crate::cli::support::{arguments, print, record};
+use crate::cli::support::{arguments, own_file, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::frames::given_pairs;
@@ -173,8 +173,8 @@ struct Target {
 
 impl Target {
     fn new(path: &Path) -> Result<Self> {
-        let folder = record::folder(path);
-        if path.exists() {
+        let folder = own_file::folder(path);
+        if std::fs::symlink_metadata(path).is_ok() {
             return Err(Error::job(format!(
                 "--to: {} exists: remove it, or name another file",
                 path.display()

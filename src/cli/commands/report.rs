@@ -1,12 +1,10 @@
 //! `resemblance report`: one page about a finished output.
 
-use std::io::Read;
-use std::path::Path;
-
 use crate::apply::result::Applied;
+use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, print, record};
-use crate::error::{Context, Error, Result};
+use crate::cli::support::{arguments, print};
+use crate::error::{Error, Result};
 use crate::report::{self, Record, Settings, html};
 
 /// Examples of the command.
@@ -16,10 +14,9 @@ Examples:
   resemblance report out/day=2026-11-21/ --before out/day=2026-11-20/ --to report.html
   resemblance report out/reviews/ --evaluate 1000 --json";
 
-/// By this, a page of an earlier report is recognised.
-const MARK: &str = "<meta name=\"generator\" content=\"resemblance report\">";
-/// The mark is in the first bytes of a page.
-const HEAD: u64 = 2_000;
+/// The beginning of every page.
+const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+                    <meta name=\"generator\" content=\"resemblance report\">";
 
 /// Write one page about a finished output: what was found, what would be removed and lost, and what may be missing
 ///
@@ -63,10 +60,9 @@ pub(in crate::cli) struct Report {
 
 impl Report {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let to = self.to.as_deref().map(|file| record::writable("--to", file)).transpose()?;
-        if let Some(to) = &to {
-            refuse_others(to)?;
-        }
+        let mark = Mark { beginning: MARK, what: "a page of `resemblance report`" };
+        let page = |file| OwnFile::at("--to", file, mark);
+        let to = self.to.as_ref().map(page).transpose()?;
         let settings = Settings {
             seed: self.seed,
             before: self.before.clone(),
@@ -86,7 +82,7 @@ impl Report {
             report::report(session, &self.output, &settings).await
         })?;
         if let Some(to) = &to {
-            record::write(to, &html(&report)?)?;
+            to.write(&html(&report)?)?;
         }
         if self.json {
             return print::result(&print::json_line(&report)?);
@@ -111,22 +107,5 @@ impl Report {
             None => text.push_str("--to report.html writes the page\n"),
         }
         print::result(&text)
-    }
-}
-
-/// Refuses to replace a file that is not a page of this command.
-fn refuse_others(to: &Path) -> Result<()> {
-    if !to.exists() {
-        return Ok(());
-    }
-    let mut head = Vec::new();
-    let file = std::fs::File::open(to).context(|| format!("cannot read {}", to.display()))?;
-    file.take(HEAD).read_to_end(&mut head).context(|| format!("cannot read {}", to.display()))?;
-    match String::from_utf8_lossy(&head).contains(MARK) {
-        true => Ok(()),
-        false => Err(Error::job(format!(
-            "--to: {} exists and is not a page of `resemblance report`: name another file, or remove it",
-            to.display()
-        ))),
     }
 }

@@ -8,8 +8,9 @@ use crate::cli::support::errors::sentences;
 use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::lineage::Lineage;
 use crate::cli::support::metrics::Destination;
+use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::cli::support::progress::Screen;
-use crate::cli::support::record::{self, Recorder};
+use crate::cli::support::record::{MARK, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
 use crate::cli::support::time_left::Costs;
 use crate::cli::support::{evaluated, forecasted, left_out, metrics_text, panics, print, telemetry};
@@ -85,7 +86,9 @@ impl Run {
         screen: &Screen,
         run: impl FnOnce(&Job, Arc<dyn Progress>, OnExisting) -> Result<Ran>,
     ) -> Result<()> {
-        let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
+        let mark = Mark { beginning: MARK, what: "the record of a run" };
+        let record = |file| OwnFile::at("--record", file, mark);
+        let file = self.record.as_ref().map(record).transpose()?;
         let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
         let recorder = Recorder::begin();
         let job = self.job.load_over_output();
@@ -147,10 +150,10 @@ impl Run {
         }
         telemetry::measured(measured);
         match (ran, file) {
-            (Ok((_, record)), Some(file)) => record::write(&file, &record),
+            (Ok((_, record)), Some(file)) => file.write(&record),
             (Ok(_), None) => Ok(()),
             (Err(e), file) => {
-                warn_of(file.map_or(Ok(()), |file| record::write(&file, &ended.failure(&e))));
+                warn_of(file.map_or(Ok(()), |file| file.write(&ended.failure(&e))));
                 Err(e)
             }
         }

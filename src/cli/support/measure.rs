@@ -6,6 +6,7 @@ use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
 use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
@@ -56,16 +57,20 @@ impl Measure {
         text: &str,
     ) -> Result<()> {
         let Results { json, plots, .. } = &self.results;
-        let written = match plots {
-            Some(folder) => listed(folder, &write_plots(folder, page, charts)?),
-            None => String::new(),
-        };
         if *json {
             let measured = serde_json::to_value(measured)
                 .map_err(|e| Error::bug("the measurements cannot be written").because(e))?;
-            return print::result(&format!("{measured:#}\n"));
+            print::result(&format!("{measured:#}\n"))?;
+        } else {
+            print::result(text)?;
         }
-        print::result(&format!("{text}{written}"))
+        match plots {
+            Some(folder) => {
+                let written = listed(folder, &write_plots(folder, page, charts)?);
+                if *json { Ok(()) } else { print::result(&written) }
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -100,18 +105,16 @@ impl Results {
 
 /// Writes the charts and the page into a folder, and returns the paths of the files.
 fn write_plots(folder: &Path, page: (&str, &Page), charts: &[(&str, Chart)]) -> Result<Vec<PathBuf>> {
-    let mut written = Vec::with_capacity(charts.len() + 1);
-    let mut write = |name: String, text: String| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))?;
-        written.push(path);
-        Ok::<_, Error>(())
-    };
+    let svg = Mark { beginning: page::SVG_MARK, what: "a chart of this program" };
+    let html = Mark { beginning: page::HTML_MARK, what: "a page of this program" };
+    let of = |name: &str, ending, mark| OwnFile::at("--plots", folder.join(format!("{name}.{ending}")), mark);
+    let mut files = Vec::with_capacity(charts.len() + 1);
     for (name, chart) in charts {
-        write(format!("{name}.svg"), page::svg(chart)?)?;
+        files.push((of(name, "svg", svg)?, page::svg(chart)?));
     }
-    write(format!("{}.html", page.0), page::html(page.1)?)?;
-    Ok(written)
+    files.push((of(page.0, "html", html)?, page::html(page.1)?));
+    files.iter().try_for_each(|(file, text)| file.write(text))?;
+    Ok(files.iter().map(|(file, _)| file.path().to_owned()).collect())
 }
 
 /// `written in FOLDER: a.svg, b.html`.

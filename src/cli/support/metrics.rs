@@ -1,12 +1,13 @@
 //! Writes a run's metrics to a file or a Pushgateway.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
-use crate::cli::support::{http, record};
+use crate::cli::support::http;
+use crate::cli::support::metrics_text::MARK;
+use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::error::{Error, Result};
 
 /// The time limit of a push.
@@ -16,7 +17,7 @@ const PUSH_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum Destination {
     /// A file, for node_exporter's textfile collector.
-    File(PathBuf),
+    File(OwnFile),
     /// The group of a Pushgateway, as `http://host:9091/metrics/job/NAME`.
     Push(Url),
 }
@@ -25,7 +26,8 @@ impl Destination {
     /// Parses `--metrics`. The message shows no URL, because it may contain a password.
     pub(in crate::cli) fn parse(text: &str) -> Result<Destination> {
         if !text.contains("://") {
-            return Ok(Destination::File(record::writable("--metrics", text)?));
+            let mark = Mark { beginning: MARK, what: "the metrics of a run" };
+            return Ok(Destination::File(OwnFile::at("--metrics", text, mark)?));
         }
         match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(Destination::Push(url)),
@@ -39,7 +41,7 @@ impl Destination {
     /// Writes the metrics, and replaces those of the previous run.
     pub(in crate::cli) fn put(&self, text: String) -> Result<()> {
         match self {
-            Destination::File(path) => record::write(path, &text),
+            Destination::File(file) => file.write(&text),
             Destination::Push(url) => push(url, text),
         }
     }
@@ -69,7 +71,7 @@ mod tests {
         let url = "http://user:secret@localhost:9091/metrics/job/nightly?token=secret";
         let Destination::Push(url) = Destination::parse(url).unwrap() else { panic!("a URL is no file") };
         assert_eq!(http::without_secrets(&url), "http://localhost:9091/metrics/job/nightly");
-        assert_eq!(Destination::parse("run.prom").unwrap(), Destination::File("run.prom".into()));
+        assert!(matches!(Destination::parse("run.prom").unwrap(), Destination::File(_)));
         for wrong in ["ftp://user:secret@host/x", "http://:secret@", "", "no-such-folder/run.prom", "src"] {
             let error = Destination::parse(wrong).unwrap_err();
             assert_eq!(error.kind().exit_code(), 2, "{wrong}");

@@ -84,6 +84,9 @@ fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 19] {
     ]
 }
 
+/// The beginning of every text of metrics.
+pub(crate) const MARK: &str = "# HELP resemblance_";
+
 /// The metrics of `run`.
 ///
 /// A failed run has no counts, and its exit code instead of them.

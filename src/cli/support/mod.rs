@@ -19,6 +19,7 @@ pub(in crate::cli) mod log;
 pub(in crate::cli) mod measure;
 pub(in crate::cli) mod metrics;
 pub(in crate::cli) mod metrics_text;
+pub(in crate::cli) mod own_file;
 pub(in crate::cli) mod panics;
 pub(in crate::cli) mod passage_text;
 pub(in crate::cli) mod planted;

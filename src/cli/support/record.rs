@@ -1,7 +1,5 @@
 //! The record of a run: its name, its end, and the times of its stages.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -20,8 +18,10 @@ use crate::forecast::Forecast;
 use crate::lookup::rows;
 use crate::machine;
 use crate::output::manifest::StageTime;
-use crate::output::partial_file;
 use crate::pipeline::Outcome;
+
+/// The beginning of every record.
+pub(in crate::cli) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
 
 /// Records the stages of a run.
 pub(in crate::cli) struct Recorder {
@@ -132,7 +132,7 @@ impl Ended<'_> {
         if let (Some(record), Value::Object(how)) = (record.as_object_mut(), how) {
             record.extend(how);
         }
-        format!("{record:#}\n")
+        format!("{MARK}{}\n", &format!("{record:#}")[1..])
     }
 
     /// The metrics of the run.
@@ -147,42 +147,5 @@ impl Ended<'_> {
             stages: &self.stages,
             recoveries: self.recoveries,
         })
-    }
-}
-
-/// The file that `argument` names, if a run can write it at its end: its folder exists, and it is not a folder itself.
-pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
-    let path = PathBuf::from(file);
-    match path.file_name() {
-        Some(_) if path.is_dir() => {
-            Err(Error::job(format!("{argument}: {file} is a folder: expected a file")))
-        }
-        Some(_) if !folder(&path).is_dir() => Err(Error::job(format!(
-            "{argument}: there is no folder {}: create it first",
-            folder(&path).display()
-        ))),
-        Some(_) => Ok(path),
-        None => Err(Error::job(format!("{argument}: expected the path of a file"))),
-    }
-}
-
-/// Writes a file atomically.
-pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
-    let written = || -> std::io::Result<()> {
-        // Collectors of files match no name of this ending. They may be other users.
-        let mut file = partial_file(folder(path), "")?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    written().map_err(|e| Error::input(format!("cannot write {}", path.display())).because(e))
-}
-
-/// The folder of a file.
-pub(in crate::cli) fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
     }
 }
