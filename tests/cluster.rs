@@ -12,6 +12,7 @@ mod progress;
 pub(crate) mod rows;
 mod setups;
 mod storage;
+mod strangers;
 mod tls;
 mod token;
 

@@ -110,6 +110,11 @@ impl Cluster {
         format!("df://{}:{}", self.setup.host, self.port)
     }
 
+    /// The scheduler's port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The ports on which executors serve what their tasks wrote.
     pub fn ports_of_executors(&self) -> &[u16] {
         &self.executor_ports

@@ -34,7 +34,6 @@ use super::serve::serve;
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{State, Tasks};
 use super::tls::{Trust, acceptor};
-use super::token::Token;
 use super::{Codec, member, own_stores, settings as configuration};
 use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
@@ -105,8 +104,6 @@ pub(crate) async fn run(
     let runtime = own_stores::of(format!("the executor {place}"), session::builder(Some(work_dir.clone()))?);
     let runtime = runtime.build_arc()?;
     let tasks = Tasks::new(place, work_dir.clone());
-    let token = Token::of_process();
-    let own_flight = token.is_some() || acceptor.is_some();
     let to_others = trust.clone();
     let state = tasks.state();
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
@@ -133,7 +130,7 @@ pub(crate) async fn run(
             with_endpoints(SessionConfig::new_with_ballista(), to_others.as_ref())
         })),
         override_create_grpc_client_endpoint: Some(endpoints(trust.as_ref())),
-        override_arrow_flight_service: own_flight.then(|| flight(token, acceptor)),
+        override_arrow_flight_service: Some(flight(acceptor)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
@@ -177,19 +174,18 @@ pub(crate) async fn run(
     ended
 }
 
-/// The server of what tasks wrote, for those who know `token`, over TLS with an acceptor.
-fn flight(token: Option<Token>, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
+/// The server of what tasks wrote, over TLS with an acceptor.
+fn flight(acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
     Arc::new(move |folder, address, mut shutdown, _| {
         let flight = FlightServiceServer::new(BallistaFlightService::new(folder))
             .max_encoding_message_size(MESSAGE_BYTES as usize)
             .max_decoding_message_size(MESSAGE_BYTES as usize);
         let routes = Router::new().route_service("/arrow.flight.protocol.FlightService/{*method}", flight);
-        let routes = token.iter().fold(routes, |routes, token| token.guard(routes));
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
             let listener = TcpListener::bind(address).await?;
             let stopped = async move { shutdown.recv().await };
-            Ok(serve(listener, routes, acceptor, stopped).await?)
+            Ok(serve(listener, routes, Router::new(), acceptor, stopped).await?)
         })
     })
 }
@@ -323,5 +319,5 @@ async fn serve_health(
         }
     };
     let routes = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
-    serve(listener, routes, acceptor, std::future::pending()).await
+    serve(listener, Router::new(), routes, acceptor, std::future::pending()).await
 }

@@ -13,6 +13,7 @@
 //! - `token`: the secret that every call carries, if the cluster has one.
 //! - `tls`: certificates and authorities, if the cluster has TLS.
 //! - `endpoints`, `serve`: the two sides of a connection, with its token and TLS.
+//! - `strangers`, `web_pages`: connections without a request, and requests of browsers, which are refused.
 //! - `refused`: the errors of processes without them.
 //! - `polls`: requests for tasks and for the end of a job, which wait for an answer.
 //! - `scheduler`: the role that assigns tasks.
@@ -41,9 +42,11 @@ mod rest;
 pub(crate) mod scheduler;
 mod serve;
 mod settings;
+mod strangers;
 mod tasks;
 pub(crate) mod tls;
 pub(crate) mod token;
+mod web_pages;
 mod wire;
 
 pub use driver::Cluster;

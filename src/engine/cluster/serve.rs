@@ -14,6 +14,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::strangers::{Entrance, Strangers};
+use super::token::Token;
+use super::web_pages;
+
 /// How long a client may take until it has a TLS connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,36 +31,35 @@ const MAX_REQUEST: u64 = 64 << 10;
 const WITHOUT_TLS: &[u8] =
     b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 26\r\nConnection: close\r\n\r\nthis cluster asks for TLS\n";
 
-/// Serves `routes` until `stopped` is done. Handlers find the address of the client.
+/// Serves `routes` to those who know the token of this process, if it has one, and `open` to all, until `stopped` is done. Handlers
+/// find the address of the client.
 ///
 /// # Errors
 /// When the listener fails.
 pub(super) async fn serve(
     listener: TcpListener,
     routes: Router,
+    open: Router,
     acceptor: Option<TlsAcceptor>,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let (token, strangers) = (Token::of_process(), Strangers::default());
+    // A name that a certificate proves is that of this process.
+    let named_locally =
+        token.is_none() && acceptor.is_none() && listener.local_addr()?.ip().to_canonical().is_loopback();
+    let routes = strangers.introduced(routes);
+    let routes = token.iter().fold(routes, |routes, token| token.guard(routes));
+    let routes = web_pages::refused(routes.merge(open), named_locally);
     let service = routes.into_make_service_with_connect_info::<SocketAddr>();
+    let listener = strangers.at(listener);
     match acceptor {
         Some(acceptor) => {
             let handshakes = FuturesUnordered::new();
             // Axum has the address of a client only for its own listeners.
-            let listener =
-                TlsListener { listener, acceptor, handshakes }.tap_io(|stream| at_once(stream.get_ref().0));
+            let listener = TlsListener { listener, acceptor, handshakes }.tap_io(|_| {});
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
-        None => {
-            let listener = listener.tap_io(|stream| at_once(stream));
-            axum::serve(listener, service).with_graceful_shutdown(stopped).await
-        }
-    }
-}
-
-/// Sends what is written at once. Otherwise the end of an answer may wait 40 ms, until the client has acknowledged its beginning.
-fn at_once(stream: &TcpStream) {
-    if let Err(why) = stream.set_nodelay(true) {
-        tracing::debug!(%why, "answers on a connection may wait for each other");
+        None => axum::serve(listener.tap_io(|_| {}), service).with_graceful_shutdown(stopped).await,
     }
 }
 
@@ -65,7 +68,7 @@ type Shaken = Option<(TlsStream<TcpStream>, SocketAddr)>;
 
 /// Accepts TLS connections. A client that is slow to begin one keeps no other waiting.
 struct TlsListener {
-    listener: TcpListener,
+    listener: Entrance,
     acceptor: TlsAcceptor,
     handshakes: FuturesUnordered<BoxFuture<'static, Shaken>>,
 }
@@ -77,7 +80,7 @@ impl Listener for TlsListener {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             tokio::select! {
-                (stream, client) = Listener::accept(&mut self.listener) => {
+                (stream, client) = self.listener.accept() => {
                     let acceptor = self.acceptor.clone();
                     self.handshakes.push(Box::pin(async move {
                         let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake(acceptor, stream)).await;
