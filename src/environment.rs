@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use crate::address::secrets;
 use crate::error::{Error, Result};
 
 /// The filter of the log.
@@ -71,6 +72,12 @@ mod otel {
 #[cfg(any(test, feature = "otlp"))]
 pub(crate) use otel::*;
 
+/// Words in the names of the variables that may hold secrets, of the secrets among them, and of the names and addresses among those.
+const WITH_SECRETS: [&str; 7] =
+    [AWS, "AZURE_", "GOOGLE_", "OPENLINEAGE_", "OTEL_", "RESEMBLANCE_CLUSTER_TOKEN", "_PROXY"];
+const SECRETS: [&str; 7] = ["KEY", "SECRET", "TOKEN", "PASSWORD", "AUTH", "HEADERS", "SAS"];
+const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST"];
+
 /// Prefixes of the variables that stores read.
 pub(crate) const AWS: &str = "AWS_";
 #[cfg(any(test, feature = "azure", feature = "cluster"))]
@@ -96,6 +103,11 @@ pub(crate) const REQUEST: Seconds =
     Seconds { name: "RESEMBLANCE_REQUEST_SECONDS", default: 60, allowed: 1..=3_600 };
 
 impl Seconds {
+    /// The allowed number of seconds that is nearest to `seconds`.
+    pub(crate) fn nearest(&self, seconds: u64) -> u64 {
+        seconds.clamp(*self.allowed.start(), *self.allowed.end())
+    }
+
     /// The seconds that a text says.
     ///
     /// # Errors
@@ -145,6 +157,19 @@ impl Environment {
     /// As [`Seconds::parse`].
     pub(crate) fn seconds(&self, variable: &Seconds) -> Result<u64> {
         self.get(variable.name).map_or(Ok(variable.default), |given| variable.parse(given))
+    }
+
+    /// Remembers the values of variables for secrets, and the secrets in the URLs of other variables.
+    pub(crate) fn remember_secrets(&self) {
+        let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
+        for (name, value) in self.0.iter().filter(|(name, _)| has(name, &WITH_SECRETS)) {
+            secrets::remember(value);
+            // The id of a key may be a plain word, such as the name of a bucket.
+            let is_word = name.ends_with("_ID") && value.bytes().all(|b| b.is_ascii_lowercase());
+            if has(name, &SECRETS) && !has(name, &NO_SECRETS) && !is_word {
+                secrets::remember_value(value.trim());
+            }
+        }
     }
 
     /// The filter of the log.

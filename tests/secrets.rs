@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::IntoResponse;
 use tempfile::tempdir;
 
+use crate::support::server::Server;
 use crate::support::*;
 
 /// Is part of every secret, and of nothing else.
@@ -138,4 +142,56 @@ fn a_secret_in_the_job_file_is_not_repeated() {
             is_silent(folder.path(), &["run", job.to_str().unwrap(), "--record", "record.json"], 2);
         }
     }
+}
+
+/// What a run sends to other programs, with the secrets that it has for them.
+fn senders(address: &str) -> [(&'static str, Vec<(&'static str, String)>, Vec<String>); 3] {
+    let gateway = format!("http://user:{HUSH}@{address}/metrics/job/x");
+    let collector = |name| (name, format!("http://{address}"));
+    [
+        ("OpenLineage", vec![collector("OPENLINEAGE_URL"), ("OPENLINEAGE_API_KEY", HUSH.into())], vec![]),
+        (
+            "OpenTelemetry",
+            vec![
+                collector("OTEL_EXPORTER_OTLP_ENDPOINT"),
+                ("OTEL_EXPORTER_OTLP_HEADERS", format!("authorization=Bearer%20{HUSH}")),
+            ],
+            vec![],
+        ),
+        ("a Pushgateway", vec![], vec!["--metrics".into(), gateway]),
+    ]
+}
+
+#[test]
+fn a_server_that_repeats_a_request_or_redirects_it_makes_no_secret_known() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path());
+    let elsewhere = Server::start(StatusCode::OK);
+    let to = format!("http://{}/", elsewhere.address);
+    let redirecting = Server::answering(move |_| {
+        (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, to.clone())], "not here").into_response()
+    });
+    // Of the second answer, not the whole secret would be shown.
+    let repeating = [0, 150].map(|padding| {
+        Server::answering(move |headers| {
+            (StatusCode::FORBIDDEN, format!("{}{headers:?}", ".".repeat(padding))).into_response()
+        })
+    });
+    for server in repeating.iter().chain([&redirecting]) {
+        for (what, variables, arguments) in senders(&server.address.to_string()) {
+            let before = server.asked().len();
+            let mut run = resemblance();
+            run.env_remove("HTTP_PROXY").env_remove("http_proxy").envs(variables);
+            let run = run.arg("run").arg(&job).args(arguments).output().unwrap();
+            let said = String::from_utf8_lossy(&run.stderr).into_owned();
+            assert_eq!(run.status.code(), Some(0), "{said}");
+            let is_built = what != "OpenTelemetry" || cfg!(feature = "otlp");
+            assert!(!is_built || server.asked().len() > before, "{what} was not sent");
+            // The latter is the beginning of "user:hush4711" in base64.
+            for secret in ["hush", "dXNlcjpodX"] {
+                assert!(!said.contains(secret), "{what}: {said}");
+            }
+        }
+    }
+    assert!(elsewhere.asked().is_empty(), "a secret went to another host");
 }

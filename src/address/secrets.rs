@@ -1,4 +1,5 @@
-//! Secrets that must not be shown: names, passwords and queries in the URLs that a user passes to this program.
+//! Secrets that must not be shown: names, passwords and queries in the URLs that a user passes to this program, and the values of
+//! variables for secrets.
 //!
 //! A URL inside a sentence has no certain end, and a password may contain quotes and spaces. So [`remember`] finds secrets where
 //! the bounds of a URL are known: in arguments and in values of the job file. [`masked`] masks them in every text that is shown,
@@ -7,11 +8,18 @@
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use url::form_urlencoded;
+
 /// The mask of a secret.
 const MASK: &str = "***";
 
 /// Shorter secrets are masked only inside URLs: elsewhere they would mask plain words.
 const MIN_LENGTH: usize = 4;
+
+/// Shorter values of variables are no secrets, but words.
+const MIN_VALUE: usize = 8;
 
 /// The most secrets to remember; further ones are ignored.
 const MAX_KNOWN: usize = 10_000;
@@ -22,16 +30,41 @@ static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 /// Remembers the possible secrets in the URLs of a text from a user.
 pub(crate) fn remember(text: &str) {
     let found = secrets(text);
-    if found.is_empty() {
-        return;
+    if !found.is_empty() {
+        insert(found.into_iter());
     }
+}
+
+fn insert(secrets: impl Iterator<Item = String>) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    for secret in found {
+    for secret in secrets {
         for form in forms(&secret) {
             if known.len() < MAX_KNOWN {
                 known.insert(form);
             }
         }
+    }
+}
+
+/// Remembers a secret.
+pub(crate) fn remember_secret(secret: &str) {
+    if secret.len() >= MIN_VALUE && !KNOWN.read().unwrap_or_else(PoisonError::into_inner).contains(secret) {
+        insert(std::iter::once(secret.to_owned()));
+    }
+}
+
+/// Remembers the value of a variable for secrets: the whole, the values of its keys as in JSON, and the values of its headers.
+pub(crate) fn remember_value(value: &str) {
+    remember_secret(value);
+    if let Ok(serde_json::Value::Object(entries)) = serde_json::from_str(value) {
+        let keys = entries.iter().filter(|(name, _)| name.to_ascii_lowercase().contains("key"));
+        keys.filter_map(|(_, key)| key.as_str()).for_each(remember_secret);
+    }
+    for (_, header) in value.split(',').filter_map(|header| header.split_once('=')) {
+        let header = percent_encoding::percent_decode_str(header.trim()).decode_utf8_lossy();
+        remember_secret(&header);
+        // Without the scheme, such as Bearer.
+        remember_secret(header.rsplit(' ').next().unwrap_or_default());
     }
 }
 
@@ -84,6 +117,7 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
             insert(&url[..at]);
             if let Some((_, password)) = url[..at].split_once(':') {
                 insert(password);
+                insert(&basic(&url[..at]));
             }
         }
         if !url.contains('@')
@@ -107,6 +141,11 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The header of a request with this user and password.
+fn basic(user: &str) -> String {
+    BASE64.encode(percent_encoding::percent_decode_str(user).collect::<Vec<u8>>())
+}
+
 /// The spellings of a secret: plain, quoted as in Rust and JSON, and encoded as in URLs.
 fn forms(secret: &str) -> BTreeSet<String> {
     let unquoted = |quoted: String| quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
@@ -115,6 +154,8 @@ fn forms(secret: &str) -> BTreeSet<String> {
     if let Ok(json) = serde_json::to_string(secret) {
         forms.insert(unquoted(json));
     }
+    forms.insert(form_urlencoded::byte_serialize(secret.as_bytes()).collect());
+    forms.insert(quick_xml::escape::escape(secret).into_owned());
     // URL parsers drop these.
     forms.insert(secret.replace(['\t', '\n', '\r'], ""));
     if let Ok(mut url) = url::Url::parse("http://host/")

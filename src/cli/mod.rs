@@ -11,6 +11,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::address::secrets::{self, masked};
 use crate::engine::spills;
+use crate::environment::Environment;
 use crate::error::{Error, Kind};
 use commands::Command;
 use support::errors::explain;
@@ -47,8 +48,9 @@ fn command() -> clap::Command {
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    // Secrets in arguments are masked in every message.
+    // Secrets in arguments and variables are masked in every message.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
+    Environment::of_process().remember_secrets();
     panics::watch();
     let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
     let code = match parsed {

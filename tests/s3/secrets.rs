@@ -1,7 +1,12 @@
 //! Credentials are in no log, no error and no file, wherever they were put.
 
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::IntoResponse;
+
 use super::*;
 use crate::support::s3::{Fault, SECRET_KEY};
+use crate::support::server::Server;
 
 const TOKEN: &str = "hush-session-token-0123456789";
 
@@ -55,6 +60,38 @@ fn an_answer_that_repeats_the_request_is_not_passed_on() {
         assert!(said.contains("correct AWS_SECRET_ACCESS_KEY"), "{said}");
         assert_silent("the error", &said);
     }
+}
+
+/// The message of a refusal is shown, and the secrets in it are not.
+#[test]
+fn a_message_that_repeats_credentials_is_masked() {
+    let corpus = Corpus::new(20, 30);
+    let variables = changed(&corpus.s3, &[("AWS_SESSION_TOKEN", TOKEN)]);
+    // The second one is longer than what is shown of a message.
+    for padding in [0, 280] {
+        let message = format!("{} denied for {TOKEN} and {SECRET_KEY}", ".".repeat(padding));
+        let answer = format!("<Error><Code>AccessDenied</Code><Message>{message}</Message></Error>");
+        corpus.s3.faults.add("list-type=2", usize::MAX, Fault::Answer(403, answer));
+        let said = run_to(&variables, &corpus.job, &corpus.s3.url("out"), &["-vv"]).failure(3);
+        corpus.s3.faults.clear();
+        assert!(said.contains("denied for"), "{said}");
+        assert_silent("the error", &said);
+    }
+}
+
+#[test]
+fn a_redirect_takes_no_token_to_another_host() {
+    let corpus = Corpus::new(20, 30);
+    let elsewhere = Server::start(StatusCode::OK);
+    for status in [StatusCode::MOVED_PERMANENTLY, StatusCode::TEMPORARY_REDIRECT] {
+        let to = format!("http://{}/", elsewhere.address);
+        let redirecting = Server::answering(move |_| (status, [(LOCATION, to.clone())]).into_response());
+        let endpoint = format!("http://{}", redirecting.address);
+        let changes = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_SESSION_TOKEN", TOKEN)];
+        let said = run_to(&changed(&corpus.s3, &changes), &corpus.job, &corpus.s3.url("out"), &[]).failure(3);
+        assert!(said.contains("redirects") && !redirecting.asked().is_empty(), "{said}");
+    }
+    assert!(elsewhere.asked().is_empty());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 
 /// The requests to a [`Server`].
 #[derive(Clone)]
@@ -17,7 +18,7 @@ pub struct Asked {
     pub bytes: Bytes,
 }
 
-/// An HTTP server on a port of its own that remembers what it was asked, and answers all with one status.
+/// An HTTP server on a port of its own that remembers what it was asked.
 pub struct Server {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -25,15 +26,22 @@ pub struct Server {
 }
 
 impl Server {
+    /// Answers all requests with one status.
     pub fn start(status: StatusCode) -> Server {
+        Self::answering(move |_| status.into_response())
+    }
+
+    /// Answers by the headers of a request.
+    pub fn answering(answered: impl Fn(&HeaderMap) -> Response + Clone + Send + Sync + 'static) -> Server {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let remembered = Arc::clone(&asked);
         let answer = move |method: Method, uri: Uri, headers: HeaderMap, bytes: Bytes| async move {
             let body = String::from_utf8_lossy(&bytes).into_owned();
+            let answer = answered(&headers);
             remembered.lock().unwrap().push(Asked { method, uri, headers, body, bytes });
-            status
+            answer
         };
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

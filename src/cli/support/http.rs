@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
+use reqwest::redirect::Policy;
 use reqwest::{Body, Client, ClientBuilder, RequestBuilder, StatusCode};
 use url::Url;
 
+use crate::address::masked;
 use crate::error::{Error, Result};
 
 /// Sends `request` by `client`, and returns the status and the first line of the body, at most 200 characters.
@@ -21,12 +23,16 @@ pub(in crate::cli) fn exchange(
     let failed = |e: reqwest::Error| Error::engine("the HTTP exchange failed").because(e.without_url());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answer = runtime.block_on(async {
-        let client = client.connect_timeout(limit).timeout(limit).build().map_err(failed)?;
+        // A redirect is an answer: another host gets no secrets.
+        let client =
+            client.redirect(Policy::none()).connect_timeout(limit).timeout(limit).build().map_err(failed)?;
         let answer = request(client).send().await.map_err(failed)?;
         let status = answer.status();
         // The status decides, even if the body breaks off.
         let body = answer.text().await.unwrap_or_default();
-        Ok((status, body.lines().next().unwrap_or_default().chars().take(200).collect()))
+        // A secret that is cut would not be recognised.
+        let first = masked(body.lines().next().unwrap_or_default());
+        Ok((status, first.chars().take(200).collect()))
     });
     // A DNS look-up may hang longer than the limit: do not wait for it.
     runtime.shutdown_background();

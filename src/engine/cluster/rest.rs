@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Client;
+use reqwest::redirect::Policy;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -103,7 +104,7 @@ impl Rest {
     /// # Errors
     /// When the authorities of `trust` cannot be used.
     pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
-        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy();
+        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
         let client = match Token::of_process() {
             Some(token) => client.user_agent(token.user_agent()),
             None => client,

@@ -14,6 +14,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
+use crate::address::secrets;
 use crate::environment::Environment;
 
 /// The secret of a cluster.
@@ -35,6 +36,7 @@ impl Token {
             // Writing to a string does not fail.
             let _ = write!(user_agent, "{byte:02x}");
         }
+        secrets::remember_secret(&user_agent);
         Self { user_agent: user_agent.into() }
     }
 

@@ -4,21 +4,28 @@
 //! this connector reads every other answer whole, as a part of the request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt;
-use http::{Method, StatusCode};
-use object_store::ClientOptions;
+use http::{HeaderValue, Method, StatusCode};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
-    HttpService, ReqwestConnector,
+    HttpService,
 };
+use object_store::{ClientConfigKey, ClientOptions};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy};
 use url::form_urlencoded;
 
-use super::explain::{BrokeOff, BucketUrl, Refused};
+use super::explain::{BrokeOff, BucketUrl, Refused, STORE};
 use super::{checksum, page};
+use crate::address::secrets;
 use crate::error::library_errors::http_refusal;
+
+/// The header with the token of temporary credentials.
+const SESSION_TOKEN: &str = "x-amz-security-token";
 
 /// The longest page of a listing: a thousand keys of 1,024 bytes, escaped, take a fifth of it.
 const PAGE_BYTES: usize = 32 * 1024 * 1024;
@@ -35,8 +42,59 @@ pub(super) struct Connector(pub Arc<BucketUrl>);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let inner = ReqwestConnector::default().connect(options)?;
+        let inner = HttpClient::new(client(options)?);
         Ok(HttpClient::new(Service { inner, bucket_url: Arc::clone(&self.0) }))
+    }
+}
+
+/// A client with these options that follows no redirect: reqwest would take the session token of a request along to any host.
+///
+/// # Errors
+/// When an option cannot be used.
+fn client(options: &ClientOptions) -> object_store::Result<Client> {
+    use ClientConfigKey as Key;
+    fn read<T>(
+        of: &ClientOptions,
+        key: Key,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> object_store::Result<Option<T>> {
+        let wrong = || object_store::Error::Generic {
+            store: STORE,
+            source: format!("wrong {}", key.as_ref()).into(),
+        };
+        of.get_config_value(&key).map(|text| parse(&text).ok_or_else(wrong)).transpose()
+    }
+    let is_on = |key| read(options, key, switch).map(Option::unwrap_or_default);
+    let duration = |key| read(options, key, |text| humantime::parse_duration(text).ok());
+    is_on(Key::RandomizeAddresses)?;
+    let mut client = Client::builder().redirect(Policy::none()).https_only(!is_on(Key::AllowHttp)?);
+    client = client.danger_accept_invalid_certs(is_on(Key::AllowInvalidCertificates)?);
+    client = if is_on(Key::Http1Only)? { client.http1_only() } else { client };
+    if let Some(proxy) = read(options, Key::ProxyUrl, |url| Proxy::all(url).ok())? {
+        let excluded = read(options, Key::ProxyExcludes, |hosts| Some(NoProxy::from_string(hosts)))?;
+        client = client.proxy(proxy.no_proxy(excluded.flatten()));
+        let authority =
+            read(options, Key::ProxyCaCertificate, |pem| Certificate::from_pem(pem.as_bytes()).ok())?;
+        client = authority.into_iter().fold(client, ClientBuilder::add_root_certificate);
+    }
+    client = duration(Key::Timeout)?.into_iter().fold(client, ClientBuilder::timeout);
+    client = duration(Key::ConnectTimeout)?.into_iter().fold(client, ClientBuilder::connect_timeout);
+    client = duration(Key::PoolIdleTimeout)?
+        .into_iter()
+        .fold(client, ClientBuilder::pool_idle_timeout::<Duration>);
+    let idle = read(options, Key::PoolMaxIdlePerHost, |text| text.parse::<usize>().ok())?;
+    client = idle.into_iter().fold(client, ClientBuilder::pool_max_idle_per_host);
+    let agent = read(options, Key::UserAgent, |text| HeaderValue::from_str(text).ok())?;
+    client = agent.into_iter().fold(client, ClientBuilder::user_agent::<HeaderValue>);
+    client.build().map_err(|e| object_store::Error::Generic { store: STORE, source: Box::new(e) })
+}
+
+/// A switch in the words of object_store.
+fn switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => Some(true),
+        "0" | "false" | "off" | "no" | "n" => Some(false),
+        _ => None,
     }
 }
 
@@ -50,6 +108,10 @@ struct Service {
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let asked = Asked::of(&request);
+        // That of a machine's role is in no variable.
+        if let Some(Ok(token)) = request.headers().get(SESSION_TOKEN).map(|token| token.to_str()) {
+            secrets::remember_secret(token);
+        }
         let answered = match self.inner.execute(request).await {
             Ok(response) => self.checked(&asked, response).await,
             Err(error) => Err(error),

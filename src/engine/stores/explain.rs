@@ -249,15 +249,16 @@ impl Answer {
         let text = error.to_string();
         let status = library_errors::http_status(&text);
         let element = |name| library_errors::s3_element(&text, name).unwrap_or_default();
-        let mut code = element("Code").to_owned();
+        let mut code = address::masked(element("Code"));
         code.retain(|c| c.is_ascii_alphanumeric());
         if library_errors::requested_url(&text).is_some_and(asks_for_a_role) {
             code = NO_CREDENTIALS.to_owned();
         } else if library_errors::is_bare_redirect(&text) || matches!(status, Some(300..=399)) {
             code = REDIRECT.to_owned();
         }
-        let message = element("Message").chars().take(MESSAGE_CHARS).collect::<String>();
-        Self { status, code, message: address::masked(&message) }
+        // A secret that is cut would not be recognised.
+        let message = address::masked(element("Message")).chars().take(MESSAGE_CHARS).collect();
+        Self { status, code, message }
     }
 
     /// The kind of a failure after which the same request may succeed later.
@@ -301,10 +302,7 @@ impl Answer {
                     if self.message.is_empty() { String::new() } else { format!(" ({})", self.message) };
                 format!("the storage answered{status}{code}{message}")
             }
-            _ => {
-                let text: String = error.to_string().chars().take(MESSAGE_CHARS).collect();
-                address::masked(&text)
-            }
+            _ => address::masked(&error.to_string()).chars().take(MESSAGE_CHARS).collect(),
         }
     }
 }
