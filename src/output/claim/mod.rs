@@ -544,6 +544,21 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn the_seconds_of_a_claim_are_bounded_when_it_is_read() {
+        let (outputs, _folder) = outputs();
+        for (output, (written, read_again)) in
+            outputs.iter().zip([(1_000_000_000_000_000_000, 3_600), (0, 2)])
+        {
+            let (attempt, process) = (Attempt::random(), Process::unknown());
+            let content =
+                Content { owner: true, beat: FIRST_BEAT, seconds: written, what: "?".into(), process };
+            put(output, &attempt, &content).await.unwrap();
+            let (_, found) = read(output, &path(output, &attempt)).await.unwrap().unwrap();
+            assert_eq!(found.unwrap().seconds, read_again);
+        }
+    }
+
     /// A file among the claims that is not a claim delays no process, and stays. An incomplete claim, as after a power
     /// cut, is removed in time.
     #[tokio::test]

@@ -7,6 +7,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::environment::LEASE;
 use crate::error::{Context, Error, Result};
 use crate::output::Layout;
 use crate::output::names::Attempt;
@@ -86,7 +87,11 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     };
     match bytes {
         Ok(bytes) => {
-            let content = serde_json::from_slice(&bytes).ok();
+            let content = serde_json::from_slice(&bytes).ok().map(|content: Content| Content {
+                // Another program may have written the file, and no process may wait for it without end.
+                seconds: LEASE.nearest(content.seconds),
+                ..content
+            });
             Ok(Some((bytes, content)))
         }
         Err(object_store::Error::NotFound { .. }) => Ok(None),
