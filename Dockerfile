@@ -23,8 +23,9 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /work resemblan
 COPY --from=build /built/resemblance /usr/local/bin/resemblance
 USER 10001:10001
 WORKDIR /data
-# scheduler; executor: what its tasks wrote, and health. Nothing asks who connects there, so each role binds loopback unless it
-# is started with --bind and --allow-unauthenticated, in a network that only the cluster reaches.
+# scheduler; executor: what its tasks wrote, and health. Each role binds loopback. With the cluster's secret in
+# RESEMBLANCE_CLUSTER_TOKEN, --bind takes an address that other machines reach; without it, that needs --allow-unauthenticated,
+# and a network that only the cluster reaches.
 EXPOSE 50050 50051 50053
 # A role says where it answers: localhost:50050 for a scheduler, localhost:50053 for an executor. A run needs no check.
 ENV RESEMBLANCE_HEALTH=""

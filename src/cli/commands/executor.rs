@@ -70,7 +70,8 @@ impl Executor {
         if roles::is_loopback(self.bind) && !roles::is_on_loopback(&self.scheduler) {
             tracing::warn!(
                 "the scheduler may be on another machine, and only this one reaches --bind {}: where others fetch what the \
-                 tasks here write, bind an address of the cluster's own network with --allow-unauthenticated",
+                 tasks here write, bind an address of the cluster's own network, and set RESEMBLANCE_CLUSTER_TOKEN or add \
+                 --allow-unauthenticated",
                 self.bind
             );
         }
