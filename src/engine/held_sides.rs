@@ -42,6 +42,31 @@ pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig
     (all > most && large > 1).then(|| session::hold_one_part_in(config.clone(), large))
 }
 
+/// The least bytes of a row where Ballista's scheduler knows the number of rows alone: it adds up the widths of the columns.
+#[cfg(feature = "cluster")]
+const LEAST_BYTES_OF_ROW: usize = 8;
+
+/// The bytes below which Ballista's scheduler may hold a side of `plan` whole, where the planner held none of `most` or more: no
+/// side that the planner divided for the number of its rows is below.
+#[cfg(feature = "cluster")]
+pub(super) fn below_divided_sides(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
+    let sides = match plan.downcast_ref::<HashJoinExec>() {
+        Some(join) if *join.partition_mode() == PartitionMode::Partitioned => vec![join.left(), join.right()],
+        _ => Vec::new(),
+    };
+    let divided = sides.into_iter().filter_map(|side| {
+        let side = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new()).ok()?;
+        if side.total_byte_size.get_value().is_some_and(|bytes| *bytes > 0) {
+            return None;
+        }
+        let rows = *side.num_rows.get_value()?;
+        (rows.saturating_mul(session::BYTES_OF_HELD_ROW) >= most)
+            .then(|| rows.saturating_mul(LEAST_BYTES_OF_ROW))
+    });
+    let below = plan.children().into_iter().map(|input| below_divided_sides(input, most));
+    divided.chain(below).fold(most, usize::min)
+}
+
 #[cfg(test)]
 mod tests {
     use arrow::array::{RecordBatch, UInt64Array};

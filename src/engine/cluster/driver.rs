@@ -103,7 +103,7 @@ impl Cluster {
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
         let compression = if partitions::shuffles_texts(plan) { "lz4" } else { "none" };
-        let running = settings::with_compression(settings::running(config, &name), compression);
+        let running = settings::with_compression(settings::running(config, plan, &name), compression);
         let running = with_endpoints(running, self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 
 use super::rest::Executors;
+use crate::engine::held_sides::below_divided_sides;
 use crate::engine::session;
 use crate::error::Result;
 use crate::udf;
@@ -67,13 +69,18 @@ pub(super) fn with_compression(config: SessionConfig, codec: &str) -> SessionCon
     config.set_str("ballista.shuffle.compression.codec", codec)
 }
 
-/// The configuration to run a plan that was made with `planning`, as the job `name`.
-pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
+/// The configuration to run `plan`, which was made with `planning`, as the job `name`.
+pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, name: &str) -> SessionConfig {
     let mut config = planning.clone().set_str("ballista.job.name", name);
     // The rows of a file are numbered by counting, so the scheduler must not change scans.
     config.options_mut().optimizer.repartition_file_scans = false;
-    with_sides_of_planner(config)
+    let config = with_sides_of_planner(config);
+    let most = config.options().optimizer.hash_join_single_partition_threshold;
+    config.set_u64(HELD_BYTES, below_divided_sides(plan, most) as u64)
 }
+
+/// The bytes of a side that Ballista's scheduler holds whole.
+const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
 /// The scheduler optimises joins again, and must not hold larger sides than the planner did.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
@@ -81,18 +88,62 @@ fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let (bytes, rows) =
         (optimizer.hash_join_single_partition_threshold, optimizer.hash_join_single_partition_threshold_rows);
     config
-        .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", bytes as u64)
+        .set_u64(HELD_BYTES, bytes as u64)
         .set_u64("ballista.optimizer.broadcast_join_threshold_rows", rows as u64)
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::common::stats::Precision;
+    use datafusion::common::{JoinType, NullEquality, Statistics};
+    use datafusion::physical_expr::PhysicalExpr;
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+    use datafusion::physical_plan::test::exec::StatisticsExec;
+
     use super::*;
+
+    /// A join of two sides with so many rows of two numbers, whose bytes are not known.
+    fn joined(rows: usize, mode: PartitionMode) -> Arc<dyn ExecutionPlan> {
+        let schema =
+            Schema::new(["id", "number"].map(|name| Field::new(name, DataType::UInt64, false)).to_vec());
+        let column_statistics = Statistics::unknown_column(&schema);
+        let (num_rows, total_byte_size) = (Precision::Exact(rows), Precision::Absent);
+        let statistics = Statistics { num_rows, total_byte_size, column_statistics };
+        let side: Arc<dyn ExecutionPlan> = Arc::new(StatisticsExec::new(statistics, schema));
+        let id: Arc<dyn PhysicalExpr> = Arc::new(Column::new("id", 0));
+        let on = vec![(Arc::clone(&id), id)];
+        let (right, nulls) = (Arc::clone(&side), NullEquality::NullEqualsNothing);
+        let join = HashJoinExec::try_new(side, right, on, None, &JoinType::Inner, None, mode, nulls, false);
+        Arc::new(join.unwrap())
+    }
+
+    #[test]
+    fn a_side_that_is_divided_for_its_rows_is_not_held_by_the_scheduler() {
+        let planned = planning(&Executors { count: 2, cores: 4, task_bytes: 64 << 20 });
+        let optimizer = &planned.options().optimizer;
+        let bytes = optimizer.hash_join_single_partition_threshold;
+        let most_rows = optimizer.hash_join_single_partition_threshold_rows;
+        assert_eq!((bytes, most_rows), (4 << 20, 65_536));
+        let held_below = |rows, mode| {
+            running(&planned, &joined(rows, mode), "job").ballista_config().broadcast_join_threshold_bytes()
+        };
+        // The scheduler takes 16 bytes for a row of two numbers, and the planner more.
+        for rows in [65_536, 70_000, 200_000] {
+            assert!(held_below(rows, PartitionMode::Partitioned) <= 16 * rows, "{rows}");
+        }
+        assert_eq!(held_below(70_000, PartitionMode::CollectLeft), bytes);
+        assert_eq!(held_below(1_000_000, PartitionMode::Partitioned), bytes);
+    }
 
     #[test]
     fn a_plan_that_holds_no_side_is_run_by_a_scheduler_that_holds_none() {
         let executors = Executors { count: 1, cores: 2, task_bytes: 1 << 30 };
-        let threshold = |config| running(&config, "job").ballista_config().broadcast_join_threshold_bytes();
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+        let threshold =
+            |config| running(&config, &plan, "job").ballista_config().broadcast_join_threshold_bytes();
         let planned = planning(&executors).options().optimizer.hash_join_single_partition_threshold;
         assert!(planned > 1 << 20);
         assert_eq!(threshold(planning(&executors)), planned);
