@@ -47,6 +47,18 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
+fn the_image_and_the_compose_file_know_the_token() {
+    let text = |name: &str| std::fs::read_to_string(repository(name)).unwrap();
+    let compose = text("docker-compose.yml");
+    assert!(!compose.contains("--allow-unauthenticated"));
+    // The scheduler, the executors and the driver.
+    assert_eq!(compose.matches("*cluster").count(), 3);
+    for file in [&compose, &text("Dockerfile")] {
+        assert!(file.contains("RESEMBLANCE_CLUSTER_TOKEN"));
+    }
+}
+
+#[test]
 fn links_lead_somewhere() {
     let (mut links, mut broken) = (0, Vec::new());
     for page in pages() {
