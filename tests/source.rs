@@ -531,7 +531,9 @@ async fn files_folders_patterns_and_urls_name_the_input() {
     assert_eq!(names(dir.path("odd.data")).await, under(&["odd.data"]));
     assert_eq!(names(dir.path("*.csv")).await, under(&["a.csv", "b.csv"]));
     assert_eq!(names(dir.path("**/*.csv")).await, under(&["a.csv", "b.csv", "sub/c.csv"]));
-    assert_eq!(names(dir.path("s*")).await, under(&["sub/c.csv"]));
+    for folders in ["s*", "s*/", "**/", "*/"] {
+        assert_eq!(names(dir.path(folders)).await, under(&["sub/c.csv"]), "{folders}");
+    }
     assert_eq!(names(dir.path("?dd.*")).await, under(&["odd.data"]));
     let url = format!("file://{}", dir.path("a.csv"));
     assert_eq!(names(url.clone()).await, [url]);

@@ -298,7 +298,7 @@ fn newsgroups_stands_in_for_similar_files() {
 #[test]
 fn text_files_stands_in_for_the_three_methods() {
     let cut = |text: &str| {
-        let text = regex::Regex::new(r"\s+").unwrap().replace_all(text, " ").into_owned();
+        let text = regex::Regex::new(r"[ \t\r\n]+").unwrap().replace_all(text, " ").into_owned();
         character_shingles(&text, 9, sha256_31)
     };
     const PRIME: u64 = 2_147_483_647;

@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
     BucketHash, ClusterMethod, Clusters, Compare, Condition, Csv, Encoding, Family, Input, InputFile, Job,
-    Keep, Lsh, Measure, Minhash, NewPairs, OnError, Output, References, Score, Shingle, Short, Source, Words,
-    file,
+    Keep, Lsh, Measure, Minhash, NewPairs, Normalize, OnError, Output, References, Score, Shingle, Short,
+    Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
@@ -23,9 +23,9 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
     format!("{:032x}", xxh3_128(canonical(job, inputs).as_bytes()))
 }
 
-/// The version of the dictionaries that divide words: other versions may divide them differently. A test compares it with the
-/// version that is compiled in.
-const DICTIONARIES: &str = "ICU4X 2.4.0";
+/// The version of the dictionaries that divide words and of the categories of characters: other versions may divide words
+/// differently. A test compares it with the version that is compiled in.
+const ICU: &str = "ICU4X 2.4.0";
 
 /// A line for each setting. Debug formatting quotes and escapes strings, so no value looks like another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
@@ -90,7 +90,11 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     // keep their fingerprint.
     let later = [
         (*words != Words::Unicode, format!("words {words:?}")),
-        (*words == Words::Dictionary, format!("dictionaries {DICTIONARIES}")),
+        (*words == Words::Dictionary, format!("dictionaries {ICU}")),
+        (
+            *words == Words::WordCharacters || normalize.contains(&Normalize::DigitsOut),
+            format!("characters {ICU}"),
+        ),
         (separator != " ", format!("separator {separator:?}")),
         (*family != Family::MultiplyShift, format!("family {family:?}")),
         (*bucket_hash != BucketHash::Xxh3, format!("bucket_hash {bucket_hash:?}")),
@@ -156,8 +160,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        Against, Bits, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Passages,
-        Reference, Reuse, SameId, TextUnit, file, resolve,
+        Against, Bits, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Passages, Reference,
+        Reuse, SameId, TextUnit, file, resolve,
     };
 
     #[test]
@@ -165,7 +169,7 @@ mod tests {
         let lock = std::fs::read_to_string(crate::environment::sources().join("Cargo.lock")).unwrap();
         let (_, data) = lock.split_once("name = \"icu_segmenter_data\"\nversion = \"").unwrap();
         let (version, _) = data.split_once('"').unwrap();
-        assert_eq!(DICTIONARIES, format!("ICU4X {version}"));
+        assert_eq!(ICU, format!("ICU4X {version}"));
     }
 
     #[test]

@@ -10,10 +10,11 @@
 //! |---|---|
 //! | `xxh3` | XXH3-64, with seed i, of the values as 4 bytes each, or 2 if they have 16 bits, little endian |
 //! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
+//! | `crc32-tuple` | the same, of the values as Python prints a tuple, as in `(15, 355, 89, 2)` and `(15,)` |
 //!
 //! Equal values in two bands give two buckets, so a bucket also identifies its band. With a *table* of a given size,
-//! which all bands share, it does not: there the bucket is the hash modulo that size (under `crc32` without the i *
-//! 2^32), and documents also share buckets by chance, which adds candidates.
+//! which all bands share, it does not: there the bucket is the hash modulo that size (under both CRC-32
+//! without the i * 2^32), and documents also share buckets by chance, which adds candidates.
 
 use std::io::Write;
 
@@ -45,6 +46,8 @@ pub enum BucketHash {
     Xxh3,
     /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
     Crc32,
+    /// CRC-32 (IEEE) of the values as Python prints a tuple of them.
+    Crc32Tuple,
 }
 
 /// Appends the buckets of `signature` to `out`, one for each band, in the order of the bands.
@@ -89,21 +92,31 @@ fn buckets<T>(
                 let bucket = xxh3_64_with_seed(&hashed, at);
                 table_size.map_or(bucket, |size| bucket % size)
             }
-            BucketHash::Crc32 => {
-                let bucket = crc32_of(band.iter().map(&number), &mut hashed);
+            BucketHash::Crc32 | BucketHash::Crc32Tuple => {
+                let around = match hash {
+                    BucketHash::Crc32Tuple if rows == 1 => ["(", ", ", ",)"],
+                    BucketHash::Crc32Tuple => ["(", ", ", ")"],
+                    _ => ["", "_", ""],
+                };
+                let bucket = crc32_of(band.iter().map(&number), around, &mut hashed);
                 table_size.map_or((at << 32) + bucket, |size| bucket % size)
             }
         }
     }));
 }
 
-/// CRC-32 of the values in decimal, joined by `_`; `bytes` is a buffer for them.
-fn crc32_of(band: impl Iterator<Item = u32>, bytes: &mut Vec<u8>) -> u64 {
+/// CRC-32 of the values in decimal, with a text before, between and after them; `bytes` is a buffer for it.
+fn crc32_of(
+    band: impl Iterator<Item = u32>,
+    [before, between, after]: [&str; 3],
+    bytes: &mut Vec<u8>,
+) -> u64 {
     for (at, value) in band.enumerate() {
-        let joint = if at == 0 { "" } else { "_" };
+        let joint = if at == 0 { before } else { between };
         // Writing to a vector does not fail.
         let _ = write!(bytes, "{joint}{value}");
     }
+    bytes.extend_from_slice(after.as_bytes());
     crc32fast::hash(bytes).into()
 }
 
@@ -135,6 +148,12 @@ mod tests {
         assert_eq!(buckets_by(&SIGNATURE, crc32).unwrap(), [790382254, 7616542709, 11347168932]);
         let query = Buckets { bands: 1, rows: 4, ..crc32 };
         assert_eq!(buckets_by(&[15, 355, 89, 2], query).unwrap(), [1433332942]);
+        let tuple = Buckets { hash: BucketHash::Crc32Tuple, ..crc32 };
+        assert_eq!(buckets_by(&SIGNATURE, tuple).unwrap(), [3138858421, 6837623123, 11081180940]);
+        assert_eq!(
+            buckets_by(&[7, 8], Buckets { bands: 2, rows: 1, ..tuple }).unwrap(),
+            [509958170, 4651032359]
+        );
         let table = Buckets { table_size: Some(20_000), ..crc32 };
         assert_eq!(buckets_by(&SIGNATURE, table).unwrap(), [2254, 15413, 14340]);
         let table = Buckets { hash: BucketHash::Xxh3, ..table };

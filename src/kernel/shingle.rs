@@ -56,7 +56,9 @@ pub enum Normalize {
     CollapseWhitespaceKeepEnds,
     /// Every run of spaces (U+0020) becomes one space, also at the ends; other white space stays.
     CollapseSpaces,
-    /// Removes words of digits alone.
+    /// Every run of spaces, tabs, `\n` and `\r` becomes one space, also at the ends; other white space stays.
+    CollapseTabsAndNewlines,
+    /// Removes words of digits alone, by Python's `str.isdigit`.
     DigitsOut,
     /// Removes the stop words of a named list: of a language (ISO 639-1 code), or `scikit-learn-en`.
     StopWords(String),
@@ -89,7 +91,8 @@ pub enum Words {
     /// As [`Words::Unicode`], but runs of Chinese, Japanese, Thai, Lao, Khmer and Burmese are divided by dictionaries, since
     /// they are written without spaces between words.
     Dictionary,
-    /// A run of letters, numbers and underscores, as the regular expression `\b\w+\b` finds it: "can't" is two words.
+    /// A run of letters, numbers and underscores, as Python finds the regular expression `\b\w+\b`: "can't" is two words, and
+    /// vowel signs divide Hindi words.
     WordCharacters,
     /// A run of characters other than white space: "can't," is one word, with its comma.
     Spaces,

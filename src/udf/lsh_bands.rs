@@ -18,7 +18,8 @@ use crate::kernel::minhash::PERMUTATIONS;
 pub(crate) enum LshBands {}
 
 /// The hashes by their names.
-pub(super) const HASHES: Names<BucketHash> = &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32)];
+pub(super) const HASHES: Names<BucketHash> =
+    &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
 
 impl RowFunction for LshBands {
     const NAME: &'static str = "lsh_bands";
@@ -98,7 +99,7 @@ impl RowFunction for LshBands {
             "hash",
             "`'xxh3'` (the default): XXH3-64 of the values as 4 bytes each, or 2 of a short signature, little endian, seeded by \
              the band's number. `'crc32'`: CRC-32 of the values in decimal, joined by `_`, with the band's number above its 32 \
-             bits.",
+             bits. `'crc32-tuple'`: the same of the values as Python prints a tuple, as in `(15, 355, 89, 2)`.",
         )
         .with_argument(
             "table_size",

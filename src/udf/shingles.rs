@@ -99,7 +99,8 @@ impl RowFunction for Shingles {
             "normalize",
             "Steps that the text goes through first, in order, separated by commas; none by default. Allowed: \
              `lowercase`, `letters-only`, `remove-non-letters`, `remove-newlines`, `collapse-whitespace`, \
-             `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`, `digits-out`, \
+             `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`, \
+             `collapse-whitespace:tabs-and-newlines`, `digits-out`, \
              `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (with spaces \
              between them), `spaces-to-underscores`, `spaces-to-underscores:spaces-only`, `nfkc`.",
         )
@@ -108,7 +109,7 @@ impl RowFunction for Shingles {
             "words",
             "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
              boundaries, UAX #29; the default), `'dictionary'` (so too, and Chinese, Japanese, Thai, Lao, Khmer and Burmese \
-             by dictionaries), `'word-characters'` (as the regular expression `\\b\\w+\\b`) or \
+             by dictionaries), `'word-characters'` (as Python finds `\\b\\w+\\b`) or \
              `'spaces'` (runs of characters without white space).",
         )
         .with_argument("separator", "The separator of the words of a shingle that is hashed; a space by default.")

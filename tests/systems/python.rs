@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use resemblance::job::{Job, Score, ScoreBy};
+use icu_properties::CodePointMapData;
+use icu_properties::props::GeneralCategory;
+use resemblance::job::{Job, Normalize, Score, ScoreBy, Words};
+use resemblance::kernel::text::normalize::Normalizer;
+use resemblance::kernel::text::words::each_word;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tempfile::tempdir;
@@ -157,6 +161,52 @@ impl Places {
     fn coefficients(&self) -> String {
         format!("minhash.coefficients={}", self.text("coefficients.csv"))
     }
+}
+
+/// How Python classifies characters: see `characters.py`.
+#[derive(Deserialize)]
+struct Characters {
+    classes: String,
+    lower: BTreeMap<char, String>,
+}
+
+/// Over every character that both versions of Unicode have.
+#[test]
+fn words_digits_and_white_space_are_as_python_has_them() {
+    let Some(printed) = printed("characters.py", &[]) else { return };
+    let python: Characters = serde_json::from_slice(&printed).unwrap();
+    let steps = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<Normalize>>();
+    let normalizer = |name| Normalizer::new(&steps(&[name]), Words::Spaces).unwrap();
+    let [mut digits, mut folds, mut lowers] =
+        ["digits-out", "collapse-whitespace:tabs-and-newlines", "lowercase"].map(normalizer);
+    let done = |normalizer: &mut Normalizer, text: &str| {
+        normalizer.begin();
+        normalizer.piece(text).to_owned()
+    };
+    let (mut compared, mut differ) = (0, Vec::new());
+    for (code, class) in (0..).zip(python.classes.chars()) {
+        let (class, Some(c)) = (class.to_digit(16).unwrap(), char::from_u32(code)) else { continue };
+        let ours = CodePointMapData::<GeneralCategory>::new().get(c);
+        if class & 1 == 0 || ours == GeneralCategory::Unassigned {
+            continue;
+        }
+        compared += 1;
+        let mut words = 0;
+        each_word(&format!("a{c}b"), Words::WordCharacters, |_| words += 1);
+        let is_digit = done(&mut digits, &c.to_string()).is_empty();
+        let folded = done(&mut folds, &format!("a{c}b")) == "a b";
+        let lower = done(&mut lowers, &c.to_string());
+        let expected = python.lower.get(&c).cloned().unwrap_or_else(|| c.to_string());
+        let is_same = (words == 1) == (class & 2 != 0)
+            && is_digit == (class & 4 != 0)
+            && folded == (class & 8 != 0)
+            && lower == expected;
+        if !is_same {
+            differ.push((c, ours, class, words, is_digit, folded, lower));
+        }
+    }
+    assert!(compared > 250_000, "{compared}");
+    assert!(differ.is_empty(), "{} characters: {differ:?}", differ.len());
 }
 
 #[test]

@@ -19,7 +19,7 @@ def shingles(path):
     found, rest = set(), ""
     with open(path, encoding="utf-8", newline="") as file:
         for line in file:
-            rest = re.sub(r"\s+", " ", rest + line)
+            rest = re.sub(r"[ \t\r\n]+", " ", rest + line)
             for at in range(len(rest) - SIZE + 1):
                 digest = hashlib.sha256(rest[at:at + SIZE].encode()).digest()
                 found.add(int.from_bytes(digest, "big") % PRIME)

@@ -257,7 +257,7 @@ impl Source {
 pub struct Shingle {
     /// Steps that the text goes through first, in this order: `lowercase`, `letters-only`, `remove-non-letters`,
     /// `remove-newlines`, `collapse-whitespace`, `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`,
-    /// `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (spaces between
+    /// `collapse-whitespace:tabs-and-newlines`, `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (spaces between
     /// them), `stop-words:file=PATH` (UTF-8, one word a line; read when the job is), `spaces-to-underscores`,
     /// `spaces-to-underscores:spaces-only` and `nfkc`. See [`Normalize`](super::Normalize).
     pub normalize: Vec<String>,
@@ -402,7 +402,7 @@ pub struct Lsh {
     pub choose: Option<Choose>,
     /// The share of pairs at the threshold that the bands must find, in (0, 1).
     pub target_recall: Option<f64>,
-    /// What turns a band into a bucket: `xxh3` or `crc32`.
+    /// What turns a band into a bucket: `xxh3`, `crc32` or `crc32-tuple`.
     pub bucket_hash: BucketHash,
     /// Buckets of one table that all bands share; without it each band has buckets of its own, without number.
     pub table_size: Option<u64>,

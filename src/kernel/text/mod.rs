@@ -6,6 +6,7 @@ mod dictionary_words;
 pub(crate) mod long_text;
 pub mod normalize;
 pub(crate) mod passage;
+pub(crate) mod python;
 pub(crate) mod runs;
 pub(crate) mod shingle_texts;
 pub mod shingles;

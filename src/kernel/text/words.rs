@@ -6,13 +6,14 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::kernel::shingle::Words;
 use crate::kernel::text::dictionary_words::dictionary_words;
+use crate::kernel::text::python::is_word_character;
 
 /// Calls `found` with the byte range of each word of `text`, in order.
 pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
     match words {
         Words::Unicode => unicode_words::<false>(text, found),
         Words::Dictionary => unicode_words::<true>(text, found),
-        Words::WordCharacters => runs(text, |c| c.is_alphanumeric() || c == '_', found),
+        Words::WordCharacters => runs(text, is_word_character, found),
         Words::Spaces => runs(text, |c| !c.is_whitespace(), found),
     }
 }

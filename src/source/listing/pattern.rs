@@ -75,7 +75,8 @@ pub(super) enum Matched {
     Not,
 }
 
-/// Matches as a shell does: `*` stays within a segment, `**` crosses segments, and a folder matches with its files.
+/// Matches as a shell does: `*` stays within a segment, `**` crosses segments, a folder matches with its files, and a pattern that ends
+/// in `/` matches only folders.
 pub(super) fn matched(glob: &glob::Pattern, name: &str) -> Matched {
     let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
     if glob.matches_with(name, options) {
@@ -83,7 +84,7 @@ pub(super) fn matched(glob: &glob::Pattern, name: &str) -> Matched {
     }
     let mut folder = name;
     while let Some((above, _)) = folder.rsplit_once('/') {
-        if glob.matches_with(above, options) {
+        if glob.matches_with(above, options) || glob.matches_with(&name[..=above.len()], options) {
             return Matched::Folder;
         }
         folder = above;
@@ -114,5 +115,10 @@ mod tests {
         assert_eq!(kind("*.csv", "sub/a.csv"), "not");
         assert_eq!(kind("**/*.csv", "sub/deep/a.csv"), "whole");
         assert_eq!(kind("2024-*", "2024-01/a.csv"), "folder");
+        assert_eq!(kind("sci.*/", "sci.med/59001"), "folder");
+        assert_eq!(kind("*/sci.*/", "20/sci.med/deep/59001"), "folder");
+        assert_eq!(kind("**/", "sci.med/59001"), "folder");
+        assert_eq!(kind("sci.*/", "sci.med"), "not");
+        assert_eq!(kind("sci.*/", "rec/sci.med/59001"), "not");
     }
 }

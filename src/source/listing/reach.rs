@@ -24,7 +24,8 @@ impl Reach {
         let parts = |glob: &glob::Pattern| {
             // A part that is not a pattern by itself (`**` next to other letters) may match anything.
             let any = || glob::Pattern::new("**").unwrap_or_default();
-            glob.as_str().split('/').map(|part| glob::Pattern::new(part).unwrap_or_else(|_| any())).collect()
+            let parts = glob.as_str().trim_end_matches('/').split('/');
+            parts.map(|part| glob::Pattern::new(part).unwrap_or_else(|_| any())).collect()
         };
         Ok(Self {
             store: pattern.url.object_store(),
@@ -105,6 +106,9 @@ mod tests {
         for (pattern, takes) in [
             ("s3://b/a/*.parquet", false),
             ("s3://b/a/*", true),
+            ("s3://b/a/*/", true),
+            ("s3://b/*/", true),
+            ("s3://b/x*/", false),
             ("s3://b/a/o*/pairs", true),
             ("s3://b/a/*/*/*.parquet", true),
             ("s3://b/a/x*/**", false),

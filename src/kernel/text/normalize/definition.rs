@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::words_of_list;
 use crate::kernel::shingle::{Normalize, Words};
+use crate::kernel::text::python::{is_digit, is_word_character};
 
 /// Each step by its definition, one after the other over the whole text.
 pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {
@@ -15,7 +16,7 @@ pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> Str
         let parts: Vec<&str> = match rule {
             Words::Unicode => text.split_word_bounds().collect(),
             Words::Dictionary => panic!("dictionaries have tests of their own"),
-            Words::WordCharacters => text.split_inclusive_runs(|c| c.is_alphanumeric() || c == '_'),
+            Words::WordCharacters => text.split_inclusive_runs(is_word_character),
             Words::Spaces => text.split_inclusive_runs(|c| !c.is_whitespace()),
         };
         parts.into_iter().filter(|part| !(is_word(part) && leaves(part))).collect()
@@ -47,7 +48,10 @@ pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> Str
             let runs = text.split_inclusive_runs(|c| c == ' ').into_iter();
             runs.map(|run| if run.starts_with(' ') { " " } else { run }).collect()
         }
-        Normalize::DigitsOut => drop_words(&text, &|word| word.chars().all(char::is_numeric)),
+        Normalize::CollapseTabsAndNewlines => {
+            regex::Regex::new("[ \t\n\r]+").unwrap().replace_all(&text, " ").into_owned()
+        }
+        Normalize::DigitsOut => drop_words(&text, &|word| word.chars().all(is_digit)),
         Normalize::StopWords(language) => {
             let stop = words_of_list(language).unwrap();
             drop_words(&text, &|word| stop.iter().any(|s| s.to_lowercase() == word.to_lowercase()))
@@ -68,7 +72,7 @@ pub(crate) fn words_by_definition(text: &str, rule: Words) -> Vec<&str> {
         Words::Unicode => text.unicode_words().collect(),
         Words::Dictionary => panic!("dictionaries have tests of their own"),
         Words::WordCharacters => {
-            text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect()
+            text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).collect()
         }
         Words::Spaces => text.split_whitespace().collect(),
     }
@@ -103,6 +107,7 @@ pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Normalize>> {
         Normalize::RemoveNewlines,
         Normalize::CollapseWhitespaceKeepEnds,
         Normalize::CollapseSpaces,
+        Normalize::CollapseTabsAndNewlines,
         Normalize::SpacesToUnderscores,
         Normalize::OnlySpacesToUnderscores,
         Normalize::Nfkc,
@@ -142,6 +147,8 @@ pub(crate) fn any_text() -> impl Strategy<Value = String> {
         "中文",
         "カ",
         "½",
+        "①",
+        "हिन्दी",
         "İ",
         "\u{200d}",
         "\u{1f469}",

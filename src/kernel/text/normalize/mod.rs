@@ -11,6 +11,7 @@ mod whitespace;
 
 use crate::error::{Error, Result};
 use crate::kernel::shingle::{Normalize, Words};
+use crate::kernel::text::python::is_digit;
 use crate::kernel::text::words::{each_word, is_white};
 use characters::{keep, lowercase, nfkc, underscores};
 use fused::Fused;
@@ -61,6 +62,7 @@ enum Step {
     CollapseWhitespace(Collapse),
     CollapseWhitespaceKeepEnds(Gap),
     CollapseSpaces(Gap),
+    CollapseTabsAndNewlines(Gap),
     DigitsOut,
     StopWords(StopWords),
     SpacesToUnderscores,
@@ -84,6 +86,7 @@ impl Normalizer {
                 Normalize::CollapseWhitespace => Step::CollapseWhitespace(Collapse::default()),
                 Normalize::CollapseWhitespaceKeepEnds => Step::CollapseWhitespaceKeepEnds(Gap::default()),
                 Normalize::CollapseSpaces => Step::CollapseSpaces(Gap::default()),
+                Normalize::CollapseTabsAndNewlines => Step::CollapseTabsAndNewlines(Gap::default()),
                 Normalize::DigitsOut => Step::DigitsOut,
                 Normalize::StopWords(name) => Step::StopWords(StopWords::new(&words_of_list(name)?)),
                 Normalize::StopWordList(words) => {
@@ -119,7 +122,8 @@ impl Normalizer {
             match step {
                 Step::LettersOnly(gap)
                 | Step::CollapseWhitespaceKeepEnds(gap)
-                | Step::CollapseSpaces(gap) => *gap = Gap::default(),
+                | Step::CollapseSpaces(gap)
+                | Step::CollapseTabsAndNewlines(gap) => *gap = Gap::default(),
                 Step::CollapseWhitespace(collapse) => *collapse = Collapse::default(),
                 _ => {}
             }
@@ -159,7 +163,7 @@ impl Normalizer {
                 Step::LettersOnly(_) => fused.letters = true,
                 // A piece that is only white space must be recognised as such.
                 Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => fused.spaces = true,
-                Step::CollapseSpaces(_) | Step::Nfkc => {}
+                Step::CollapseSpaces(_) | Step::CollapseTabsAndNewlines(_) | Step::Nfkc => {}
                 Step::RemoveNonLetters
                 | Step::RemoveNewlines
                 | Step::DigitsOut
@@ -195,7 +199,11 @@ impl Step {
                 gap.squeeze(text, out, |byte| !is_white(byte), |c| !c.is_whitespace());
             }
             Step::CollapseSpaces(gap) => gap.squeeze(text, out, |byte| byte != b' ', |c| c != ' '),
-            Step::DigitsOut => without(text, rule, out, |word| word.chars().all(char::is_numeric)),
+            Step::CollapseTabsAndNewlines(gap) => {
+                let stays = |c: char| !matches!(c, ' ' | '\t' | '\n' | '\r');
+                gap.squeeze(text, out, |byte| stays(byte.into()), stays);
+            }
+            Step::DigitsOut => without(text, rule, out, |word| word.chars().all(is_digit)),
             Step::StopWords(words) => {
                 let mut lower = std::mem::take(&mut words.lower);
                 without(text, rule, out, |word| words.has(word, &mut lower));
@@ -239,6 +247,8 @@ mod tests {
         assert_eq!(normalized("don't  stop--42 née", "letters-only"), "don t stop née");
         assert_eq!(normalized("  a \t\n b\u{3000}c ", "collapse-whitespace"), "a b c");
         assert_eq!(normalized("in 1987 x1 3.5 42.", "digits-out"), "in  x1 3.5 .");
+        // Digits to Python, and numbers that are none.
+        assert_eq!(normalized("١٢ ² Ⅻ 四", "digits-out"), "  Ⅻ 四");
         assert_eq!(normalized("The dog isn't on THE mat", "stop-words:en"), " dog    mat");
         let steps = parse_steps("digits-out,stop-words:en").unwrap();
         let mut tokens = Normalizer::new(&steps, Words::WordCharacters).unwrap();
@@ -249,6 +259,10 @@ mod tests {
         assert_eq!(normalized("the\r\nprice of \ngold", "remove-newlines"), "theprice of gold");
         assert_eq!(normalized(" \ta \n b\n", "collapse-whitespace:keep-ends"), " a b ");
         assert_eq!(normalized("  a \n  b\tc ", "collapse-whitespace:spaces-only"), " a \n b\tc ");
+        assert_eq!(
+            normalized(" \t a\r\n\nb\u{b}\u{a0} c\n", "collapse-whitespace:tabs-and-newlines"),
+            " a b\u{b}\u{a0} c "
+        );
         assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores"), "a_b_c_d");
         assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores:spaces-only"), "a_b\tc\u{a0}d");
         assert_eq!(normalized("ﬁn ａ", "nfkc"), "fin a");

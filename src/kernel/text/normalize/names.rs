@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::kernel::shingle::Normalize;
 
 /// The steps without parameters.
-const PLAIN: [Normalize; 11] = [
+const PLAIN: [Normalize; 12] = [
     Normalize::Lowercase,
     Normalize::LettersOnly,
     Normalize::RemoveNonLetters,
@@ -19,6 +19,7 @@ const PLAIN: [Normalize; 11] = [
     Normalize::CollapseWhitespace,
     Normalize::CollapseWhitespaceKeepEnds,
     Normalize::CollapseSpaces,
+    Normalize::CollapseTabsAndNewlines,
     Normalize::DigitsOut,
     Normalize::SpacesToUnderscores,
     Normalize::OnlySpacesToUnderscores,
@@ -39,6 +40,7 @@ impl Normalize {
             Normalize::CollapseWhitespace => "collapse-whitespace",
             Normalize::CollapseWhitespaceKeepEnds => "collapse-whitespace:keep-ends",
             Normalize::CollapseSpaces => "collapse-whitespace:spaces-only",
+            Normalize::CollapseTabsAndNewlines => "collapse-whitespace:tabs-and-newlines",
             Normalize::DigitsOut => "digits-out",
             Normalize::StopWords(_) | Normalize::StopWordList(_) => "stop-words",
             Normalize::SpacesToUnderscores => "spaces-to-underscores",
