@@ -206,6 +206,35 @@ fn check_prints_choice_curve_and_recall_without_data() {
 }
 
 #[test]
+fn check_counts_what_estimates_drop() {
+    let check = |sets: &[&str]| {
+        let mut command = resemblance();
+        command.current_dir(repository(".")).args(["check", "jobs/recipes/newsgroups.toml", "--no-data"]);
+        sets.iter().for_each(|set| {
+            command.args(["--set", set]);
+        });
+        String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+    };
+    for (sets, recall, advice) in [
+        (&[][..], "0.5593", "set score.prefilter=false to find 99.2 %"),
+        (&["candidates.method=all"], "0.5595", "set score.prefilter=false to find 100.0 %"),
+        (&["score.prefilter=false", "score.by=signature"], "0.5593", "set score.by=shingles to find 99.2 %"),
+        (
+            &["score.by=signature", "lsh.bands=5", "lsh.rows=20"],
+            "0.0508",
+            "set score.by=shingles and score.prefilter=false, and leave [lsh] out",
+        ),
+    ] {
+        let text = check(sets);
+        assert!(text.contains(&format!("expected recall of pairs at similarity 0.8: {recall}")), "{text}");
+        assert!(text.contains(advice) && text.contains("and passes the estimate"), "{text}");
+    }
+    let exact = check(&["score.prefilter=false", "candidates.method=prefix"]);
+    assert!(exact.contains("expected recall of pairs at similarity 0.8: 1.0000\n"), "{exact}");
+    assert!(!exact.contains("bands of") && !exact.contains("becomes a candidate"), "{exact}");
+}
+
+#[test]
 fn find_prints_which_file_is_similar_to_which() {
     let folder = tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();

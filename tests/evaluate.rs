@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use resemblance::engine::session;
-use resemblance::evaluate::{Estimate, Evaluation, Settings, evaluate};
+use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, Settings, evaluate};
 use resemblance::job::Engine;
 use tempfile::{TempDir, tempdir};
 
@@ -227,6 +227,63 @@ fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
     close("adjusted_rand", (in_both - by_chance) / ((in_known + in_found) / 2.0 - by_chance));
 }
 
+/// Every two different texts, by their exact similarities and by the stored signatures.
+#[test]
+fn outputs_whose_estimates_decide_are_judged_by_both_rules() {
+    for (key, by_signature) in [("score.prefilter=true", false), ("score.by=signature", true)] {
+        let sets = [FEW_BANDS[0], "lsh.bands=16", FEW_BANDS[2], "minhash.bits=32", key];
+        let scene = Scene::new(11, 20, &sets);
+        let output = scene.folder.path().join("out");
+        let stored = table(&output, "documents");
+        let values = signature_values(stored.column_by_name("signature").unwrap());
+        let signatures: BTreeMap<String, Vec<u32>> = strings(&stored, "id").into_iter().zip(values).collect();
+        let by_text: BTreeMap<BTreeSet<String>, &String> =
+            scene.documents.iter().map(|(id, text)| (shingles(text, 3), id)).collect();
+        let texts: Vec<_> = by_text.into_iter().collect();
+        let written = pairs(&output);
+        let text_of: BTreeMap<&String, BTreeSet<String>> =
+            scene.documents.iter().map(|(id, text)| (id, shingles(text, 3))).collect();
+        let found: BTreeSet<_> = written.keys().map(|(a, b)| [&text_of[a], &text_of[b]]).collect();
+        let is_found = |a, b| found.contains(&[a, b]) || found.contains(&[b, a]);
+        // Found and all: by the exact rule, by the estimate, and by both.
+        let (mut exact, mut estimated, mut both) = ((0, 0), (0, 0), 0);
+        for (at, (a, id_a)) in texts.iter().enumerate() {
+            for (b, id_b) in &texts[at + 1..] {
+                let shared = a.intersection(b).count();
+                let reaches = 2 * shared >= a.len() + b.len() - shared;
+                let equal = signatures[*id_a].iter().zip(&signatures[*id_b]).filter(|(a, b)| a == b).count();
+                let agrees = 2 * equal >= signatures[*id_a].len();
+                let is_found = usize::from(is_found(a, b));
+                exact = (exact.0 + is_found * usize::from(reaches), exact.1 + usize::from(reaches));
+                estimated = (estimated.0 + is_found, estimated.1 + usize::from(agrees));
+                both += usize::from(reaches && agrees);
+            }
+        }
+        let evaluation = scene.evaluate(10_000, 1);
+        let value = |estimate: Option<Estimate>| estimate.unwrap().value;
+        let of_rule = if by_signature { estimated } else { exact };
+        assert_eq!(value(evaluation.recall.pairs), share(of_rule), "{key} {exact:?} {estimated:?}");
+        assert_eq!(evaluation.missed_pairs.value, (of_rule.1 - of_rule.0) as f64, "{key}");
+        assert!(both < exact.1, "estimates drop no pair");
+        assert_eq!(evaluation.wrong_pairs, 0, "{key}");
+        assert_eq!(evaluation.estimate, None, "{key}");
+        assert!(
+            (evaluation.expected.unwrap() - share(exact)).abs() < 0.12,
+            "{:?} {exact:?}",
+            evaluation.expected
+        );
+        assert_eq!(evaluation.by_exact_rule.is_some(), by_signature);
+        if let Some(ByExactRule { recall, precision }) = evaluation.by_exact_rule {
+            assert_eq!(value(recall), share(exact));
+            assert_eq!(value(precision), share((exact.0, estimated.0)));
+            assert!(value(precision) < 1.0, "all pairs by estimate are similar");
+        }
+        let text = resemblance().arg("evaluate").arg(&output).assert().success();
+        let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+        assert_eq!(text.contains("precision of pairs"), by_signature, "{text}");
+    }
+}
+
 #[test]
 fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
     let folder = tempdir().unwrap();
@@ -242,7 +299,7 @@ fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
         assert!(said.contains(hint), "{said}");
     };
     refused(&output("bare", &["output.keep=none"]), 2, "output.keep");
-    refused(&output("estimates", &["score.by=signature"]), 2, "score.by");
+    refused(&output("passages", &["candidates.method=none", "passages.unit=line"]), 2, "candidates.method");
     let whole = output("whole", &[]);
     write_parquet(&input, &corpus(10, 41, 30), 20);
     refused(&whole, 3, "has changed");

@@ -287,12 +287,51 @@ fn shingles_of_templates_are_listed_by_their_shares() {
 }
 
 #[test]
+fn the_page_says_how_this_job_may_miss_pairs() {
+    let scene = Scene::new(&corpus(5, 400, 30));
+    let bands = ["minhash.permutations=64", "lsh.bands=16", "lsh.rows=4"];
+    for (name, more, says, can_be_measured) in [
+        ("plain", &[][..], "Pairs that never became candidates are missed. The job", true),
+        (
+            "filter",
+            &["score.prefilter=true"],
+            "and so are candidates whose estimate is under the threshold",
+            true,
+        ),
+        ("estimate", &["score.by=signature"], "The estimate of the signatures decides", true),
+        ("prefix", &["candidates.method=prefix"], "All similar documents are candidates. The job", true),
+        ("bare", &["output.keep=none"], "cannot be measured. It keeps nothing", false),
+        ("none", &["candidates.method=none", "passages.unit=line"], "No documents were compared.", false),
+    ] {
+        let sets = [&bands[..], more].concat();
+        let output = scene.run(name, &sets);
+        let (report, html) = report(&output, &[]);
+        assert!(html.contains(says), "{name}: {}", report["recall"]);
+        assert_eq!(html.contains("report --evaluate 1000"), can_be_measured, "{name}");
+        let evaluated = resemblance().arg("evaluate").arg(&output).output().unwrap().status.success();
+        assert_eq!(evaluated, can_be_measured, "{name}");
+        let expected = job(&scene.path("in.parquet"), &output, &sets).expected_recall();
+        let at_threshold = report["recall"]["at_threshold"].as_f64().unwrap();
+        assert!((at_threshold - expected).abs() < 1e-12, "{name}: {at_threshold}");
+        assert_eq!(html.contains("is expected to find"), name != "none", "{name}");
+        if name == "estimate" {
+            let pairs = floats(&table(&output, "pairs"), "jaccard");
+            let under = pairs.iter().filter(|jaccard| **jaccard < 0.5).count();
+            assert!(
+                under > 0 && html.contains(&format!("of {under} of {} pairs is under", pairs.len())),
+                "{under}"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_output_without_pairs_has_a_page() {
     let words = |from: usize| (from..from + 20).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
     let scene = Scene::new(&[("a".into(), words(0)), ("b".into(), words(100)), ("c".into(), "short".into())]);
     let output = scene.run("out", &[]);
     let (report, html) = report(&output, &[]);
-    assert_eq!(report["sentence"], "None of the 2 documents is similar to another one.");
+    assert_eq!(report["sentence"], "No pair of similar documents was found among 2 documents.");
     assert_eq!(report["rejected"][0]["reason"], "too_short");
     assert_eq!(report["rejected"][0]["examples"][0]["id"], "c");
     assert!(html.contains("There are no pairs."));

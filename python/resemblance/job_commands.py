@@ -60,7 +60,7 @@ class Checked:
     curve_threshold: float
     #: The share of true pairs at the threshold that will be found.
     expected_recall_at_threshold: float
-    #: For each similarity the probability that such a pair becomes a candidate.
+    #: For each similarity the probability that such a pair becomes a candidate and passes the estimate, where the job asks for it.
     curve: dict[float, float]
     #: The stages of the run with their descriptions.
     stages: list[str]
@@ -85,7 +85,7 @@ def check(job: Job, **settings: Any) -> Checked:
         rows=checked["rows"],
         curve_threshold=checked["curve_threshold"],
         expected_recall_at_threshold=checked["expected_recall_at_threshold"],
-        curve={point["similarity"]: point["candidate"] for point in checked["curve"]},
+        curve={point["similarity"]: point["kept"] for point in checked["curve"]},
         stages=checked["stages"],
     )
 

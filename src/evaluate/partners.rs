@@ -13,11 +13,12 @@ use datafusion::physical_plan::execute_stream_partitioned;
 use datafusion::prelude::{DataFrame, cast, col};
 use futures::TryStreamExt;
 
+use super::agreeing::Agreeing;
 use super::index::Index;
 use super::sets::{Set, Sets, keys, place};
 use crate::error::{Error, Result};
 use crate::frames::utf8;
-use crate::job::{Compare, Measure, Score, Shingle, ShingleHash};
+use crate::job::{Compare, Measure, Score, ScoreBy, Shingle, ShingleHash};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of};
 use crate::kernel::text::beginning::Beginning;
@@ -33,9 +34,24 @@ pub(super) struct Common {
     pub(super) shared: u64,
     /// The shingles of the set that was drawn, and of the other one.
     pub(super) of: [u64; 2],
+    /// Whether their signatures agree as the job asks, where it decides by signatures.
+    pub(super) agrees: bool,
 }
 
 impl Common {
+    /// Whether the exact similarity reaches the threshold.
+    pub(super) fn is_similar(self, score: &Score) -> bool {
+        self.similarity(score.measure) >= score.threshold && score.has_min_shared(self.shared, self.of)
+    }
+
+    /// Whether the two are a pair, by the exact similarity or by the estimate, as the job says.
+    pub(super) fn is_pair(self, score: &Score) -> bool {
+        match score.by {
+            ScoreBy::Shingles => self.is_similar(score),
+            ScoreBy::Signature => self.agrees && score.has_min_shared(self.shared, self.of),
+        }
+    }
+
     pub(super) fn jaccard(self) -> f64 {
         jaccard_of(self.shared, self.of[0], self.of[1])
     }
@@ -111,11 +127,16 @@ async fn documents(stored: &Stored, wanted: Option<&Selection>) -> Result<Vec<Do
     Ok(all)
 }
 
-/// The true partners of the sets `drawn`, by the exact definition.
+/// The true partners of the sets `drawn`: the sets that are similar by the exact definition, and the `agreeing` ones.
 ///
 /// # Errors
 /// As [`documents`]; when a document that was drawn is not in its source.
-pub(super) async fn partners(stored: &Stored, sets: &Arc<Sets>, drawn: &[u32]) -> Result<Partners> {
+pub(super) async fn partners(
+    stored: &Stored,
+    sets: &Arc<Sets>,
+    drawn: &[u32],
+    agreeing: Agreeing,
+) -> Result<Partners> {
     let job = stored.job();
     let mut search = Search {
         index: Index::new(stored.session(), job.score),
@@ -123,6 +144,7 @@ pub(super) async fn partners(stored: &Stored, sets: &Arc<Sets>, drawn: &[u32]) -
         frequent: frequent(stored).await?,
         score: job.score,
         compare: job.candidates.compare,
+        agreeing,
     };
     search.index = index(stored, &search, drawn).await?;
     let search = Arc::new(search);
@@ -137,6 +159,14 @@ pub(super) async fn partners(stored: &Stored, sets: &Arc<Sets>, drawn: &[u32]) -
             for (set, other, common) in found {
                 partners.entry(set).or_default().insert(other, common);
             }
+        }
+    }
+    // Signatures may agree where no shingle is shared.
+    for (&other, agreeing) in &search.agreeing {
+        for &set in agreeing {
+            let of = [set, other].map(|set| search.sets.sets[set as usize].shingles);
+            let common = Common { shared: 0, of, agrees: true };
+            partners.entry(set).or_default().entry(other).or_insert(common);
         }
     }
     Ok(partners)
@@ -201,6 +231,7 @@ struct Search {
     frequent: HashSet<u64>,
     score: Score,
     compare: Compare,
+    agreeing: Agreeing,
 }
 
 impl Search {
@@ -210,11 +241,6 @@ impl Search {
         let number = self.sets.of(doc)?;
         let set = &self.sets.sets[number as usize];
         (set.doc == doc).then_some((number, set))
-    }
-
-    fn are_similar(&self, common: Common) -> bool {
-        common.similarity(self.score.measure) >= self.score.threshold
-            && self.score.has_min_shared(common.shared, common.of)
     }
 }
 
@@ -311,11 +337,15 @@ async fn scan(
         let rows = Rows::of(&batch)?;
         for row in 0..batch.num_rows() {
             let Some((other, set)) = search.set_of(&rows, row) else { continue };
-            let Some(least) = index.least(set.shingles) else { continue };
-            if let (Some(text), Origin::Texts(by)) = (rows.text(row), &*origin)
-                && cutter.is_other(text, by, &search, least, set.shingles)?
-            {
-                continue;
+            let agreeing = search.agreeing.get(&other);
+            // How many shingles it shares with a set that it agrees with is not bounded.
+            if agreeing.is_none() {
+                let Some(least) = index.least(set.shingles) else { continue };
+                if let (Some(text), Origin::Texts(by)) = (rows.text(row), &*origin)
+                    && cutter.is_other(text, by, &search, least, set.shingles)?
+                {
+                    continue;
+                }
             }
             if !rows.is_at(row, set.place) {
                 continue;
@@ -331,8 +361,11 @@ async fn scan(
             for place in counted.drain(..) {
                 let drawn = index.drawn[place as usize];
                 let shared = std::mem::take(&mut shared[place as usize]);
-                let common = Common { shared, of: [drawn.shingles, shingles.len() as u64] };
-                if search.are_similar(common) && search.sets.are_compared(drawn.set, other, search.compare) {
+                let agrees = agreeing.is_some_and(|agreeing| agreeing.contains(&drawn.set));
+                let common = Common { shared, of: [drawn.shingles, shingles.len() as u64], agrees };
+                if (agrees || common.is_similar(&search.score))
+                    && search.sets.are_compared(drawn.set, other, search.compare)
+                {
                     found.push((drawn.set, other, common));
                 }
             }

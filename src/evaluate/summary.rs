@@ -1,5 +1,7 @@
 //! The numbers of an evaluation.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::draw::{Draw, Drawn};
@@ -9,19 +11,30 @@ use super::partners::{Common, Partners};
 use super::sets::Sets;
 use super::stay::Stay;
 use super::truth::Agreement;
-use crate::job::{Job, Method, curve};
+use crate::job::curve::Curve;
+use crate::job::{Job, ScoreBy};
 use crate::output::Stored;
 
 /// What was found of what there is; `None` where there is nothing to find.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Recall {
-    /// Of the pairs of different shingle sets whose similarity reaches the threshold, those that are in the output.
+    /// Of the pairs of different shingle sets whose similarity reaches the threshold, those that are in the output. The similarity is
+    /// the exact one, or the estimate if the job keeps pairs by it.
     pub pairs: Option<Estimate>,
     /// Of the documents that are similar to another one, those that have a pair.
     pub documents: Option<Estimate>,
     /// Of the documents that are removed or should be, the share that is. A document should be removed if a kept document comes
     /// before it in the order of `clusters.keep`, is similar to it, and contains it as far as `clusters.contained` asks.
     pub removals: Option<Estimate>,
+}
+
+/// The pairs of an output that are kept by their estimates, judged by their exact similarities. Sets are weighted as they were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ByExactRule {
+    /// Of the pairs whose exact similarity reaches the threshold, the share that is in the output.
+    pub recall: Option<Estimate>,
+    /// Of the pairs in the output, the share whose exact similarity reaches the threshold.
+    pub precision: Option<Estimate>,
 }
 
 /// The recall of pairs in an interval of similarities.
@@ -35,7 +48,7 @@ pub struct RecallAt {
     pub pairs: u64,
     /// The share of them that was found, weighted by the weights of the sets of the sample.
     pub measured: Option<Estimate>,
-    /// The same as the S-curve of the bands says, on average over these pairs.
+    /// The same as [`Curve`] says, on average over these pairs.
     pub expected: f64,
 }
 
@@ -63,15 +76,17 @@ pub struct Evaluation {
     pub missed_pairs: Estimate,
     /// What was found of what there is.
     pub recall: Recall,
-    /// The recall of pairs that the method of the job makes expect, over the similarities of the sample; `None` if the sample has
-    /// no pair.
+    /// The recall of pairs that [`Curve`] makes expect, over the exact similarities of the sample; `None` if the sample has no pair
+    /// whose exact similarity reaches the threshold.
     pub expected: Option<f64>,
-    /// By similarity.
+    /// `None` if the job keeps pairs by their exact similarities.
+    pub by_exact_rule: Option<ByExactRule>,
+    /// By exact similarity.
     pub by_similarity: Vec<RecallAt>,
     /// Pairs of the sample in the output whose similarity does not reach the threshold or is written wrong: always 0, unless the
     /// program has a defect.
     pub wrong_pairs: u64,
-    /// `None` if the sample has no pair that was found.
+    /// `None` if the sample has no pair that was found, or if pairs were chosen by their estimates, which are larger then.
     pub estimate: Option<Bias>,
     /// How far the output agrees with known pairs or clusters; `None` if no file has such.
     pub truth: Option<Agreement>,
@@ -80,11 +95,13 @@ pub struct Evaluation {
 /// Intervals of similarity.
 const BINS: usize = 10;
 
-/// A true pair of a drawn set.
+/// A true pair of a drawn set, by its exact similarity or by its estimate.
 struct Pair {
     unit: usize,
     weight: f64,
     jaccard: f64,
+    /// Whether the exact similarity reaches the threshold.
+    is_similar: bool,
     is_found: bool,
 }
 
@@ -101,6 +118,7 @@ pub(super) struct Seen {
 /// The numbers that follow from the sample.
 pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) -> Evaluation {
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
+    let curve = Curve::new(job);
     let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, seen };
     let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
         let mut strata: Vec<Stratum> =
@@ -116,6 +134,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
     let pairs: Vec<Pair> =
         draw.drawn.iter().enumerate().flat_map(|(unit, drawn)| of(drawn).pairs(unit)).collect();
+    let similar: Vec<&Pair> = pairs.iter().filter(|pair| pair.is_similar).collect();
     Evaluation {
         sample: draw.drawn.len() as u64,
         shingle_sets: sets.sets.len() as u64,
@@ -126,12 +145,19 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
             documents: recall(counts.clustered_documents, missed_documents),
             removals: recall(counts.removed_documents, missed_removals),
         },
-        expected: expected(job, &pairs),
-        by_similarity: by_similarity(job, &pairs),
+        expected: expected(&curve, &similar),
+        by_exact_rule: (job.score.by == ScoreBy::Signature).then(|| ByExactRule {
+            recall: weighted(similar.iter().copied(), |pair| pair.is_found),
+            precision: weighted(pairs.iter().filter(|pair| pair.is_found), |pair| pair.is_similar),
+        }),
+        by_similarity: by_similarity(job, &curve, &similar),
         wrong_pairs: draw.drawn.iter().map(|drawn| of(drawn).wrong_pairs()).sum(),
-        estimate: bias(
-            draw.drawn.iter().flat_map(|drawn| found.get(&drawn.set)).flat_map(|found| found.values()),
-        ),
+        estimate: match curve.has_estimates() {
+            true => None,
+            false => {
+                bias(draw.drawn.iter().flat_map(|drawn| found.get(&drawn.set)).flat_map(BTreeMap::values))
+            }
+        },
         truth: None,
     }
 }
@@ -145,7 +171,12 @@ struct Unit<'a> {
 }
 
 impl Unit<'_> {
+    /// The partners by the rule of the job.
     fn partners(&self) -> impl Iterator<Item = (u32, Common)> {
+        self.all_partners().filter(|(_, common)| common.is_pair(&self.job.score))
+    }
+
+    fn all_partners(&self) -> impl Iterator<Item = (u32, Common)> {
         self.seen.partners.get(&self.drawn.set).into_iter().flatten().map(|(set, common)| (*set, *common))
     }
 
@@ -187,7 +218,7 @@ impl Unit<'_> {
         let is_right = |other: &u32, pair: &FoundPair| {
             partners
                 .and_then(|partners| partners.get(other))
-                .is_some_and(|common| common.jaccard() == pair.jaccard)
+                .is_some_and(|common| common.is_pair(&self.job.score) && common.jaccard() == pair.jaccard)
         };
         let found = self.seen.found.get(&self.drawn.set).into_iter().flatten();
         found.filter(|(other, pair)| !is_right(other, pair)).count() as u64
@@ -199,53 +230,47 @@ impl Unit<'_> {
             unit,
             weight,
             jaccard: common.jaccard(),
+            is_similar: common.is_similar(&self.job.score),
             is_found: self.found(other).is_some(),
         };
-        self.partners().map(pair).collect()
-    }
-}
-
-/// The probability that the method of the job finds a pair of this similarity.
-fn probability(job: &Job, jaccard: f64) -> f64 {
-    match job.candidates.method {
-        Method::Lsh => curve::probability(jaccard, job.lsh.bands, job.lsh.rows),
-        Method::All | Method::Prefix | Method::None => 1.0,
+        self.all_partners().map(pair).collect()
     }
 }
 
 /// The weighted mean of the probabilities of pairs.
-fn expected<'a>(job: &Job, pairs: impl IntoIterator<Item = &'a Pair>) -> Option<f64> {
-    let sums = pairs.into_iter().fold((0.0, 0.0), |(all, found), pair| {
-        (all + pair.weight, found + pair.weight * probability(job, pair.jaccard))
+fn expected(curve: &Curve, pairs: &[&Pair]) -> Option<f64> {
+    let sums = pairs.iter().fold((0.0, 0.0), |(all, found), pair| {
+        (all + pair.weight, found + pair.weight * curve.kept(pair.jaccard))
     });
     (sums.0 > 0.0).then(|| sums.1 / sums.0)
 }
 
-fn by_similarity(job: &Job, pairs: &[Pair]) -> Vec<RecallAt> {
+/// The weighted share of the pairs that `count`. All pairs of a set are one observation: whether one counts may decide about the others.
+fn weighted<'a>(pairs: impl Iterator<Item = &'a Pair>, counts: impl Fn(&Pair) -> bool) -> Option<Estimate> {
+    let mut units: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for pair in pairs {
+        let (all, counted) = units.entry(pair.unit).or_default();
+        *all += pair.weight;
+        *counted += if counts(pair) { pair.weight } else { 0.0 };
+    }
+    share(&units.into_values().collect::<Vec<_>>())
+}
+
+fn by_similarity<'a>(job: &Job, curve: &Curve, pairs: &[&'a Pair]) -> Vec<RecallAt> {
     let least = job.score.measure.least_jaccard(job.score.threshold).unwrap_or(0.0);
     let edge = |bin: usize| least + (1.0 - least) * bin as f64 / BINS as f64;
     let bin_of = |jaccard: f64| (0..BINS).rev().find(|&bin| jaccard >= edge(bin)).unwrap_or(0);
-    let mut bins: Vec<Vec<&Pair>> = vec![Vec::new(); BINS];
-    for pair in pairs {
+    let mut bins: Vec<Vec<&'a Pair>> = vec![Vec::new(); BINS];
+    for &pair in pairs {
         bins[bin_of(pair.jaccard)].push(pair);
     }
-    let at = |(bin, pairs): (usize, Vec<&Pair>)| {
-        // All pairs of a set are one observation: whether one is found may decide about the others.
-        let mut units: Vec<(usize, (f64, f64))> = Vec::new();
-        for pair in &pairs {
-            let found = if pair.is_found { pair.weight } else { 0.0 };
-            match units.last_mut().filter(|(unit, _)| *unit == pair.unit) {
-                Some((_, (all, of))) => (*all, *of) = (*all + pair.weight, *of + found),
-                None => units.push((pair.unit, (pair.weight, found))),
-            }
-        }
-        let units: Vec<(f64, f64)> = units.into_iter().map(|(_, unit)| unit).collect();
-        let expected = expected(job, pairs.iter().copied())?;
+    let at = |(bin, pairs): (usize, Vec<&'a Pair>)| {
+        let expected = expected(curve, &pairs)?;
         Some(RecallAt {
             from: edge(bin),
             to: edge(bin + 1),
             pairs: pairs.len() as u64,
-            measured: share(&units),
+            measured: weighted(pairs.iter().copied(), |pair| pair.is_found),
             expected,
         })
     };
@@ -290,7 +315,7 @@ mod tests {
     #[test]
     fn a_set_is_held_against_what_the_output_has_of_it() {
         let (job, sets) = scene();
-        let common = |shared| Common { shared, of: [10, 10] };
+        let common = |shared| Common { shared, of: [10, 10], agrees: false };
         let partners: Partners =
             [(1, [(0, common(8))].into()), (2, [(0, common(7)), (1, common(9))].into())].into();
         let right = FoundPair { jaccard: 8.0 / 12.0, estimate: 0.7 };
@@ -318,9 +343,9 @@ mod tests {
     #[test]
     fn pairs_are_counted_in_the_interval_of_their_similarity() {
         let (job, _) = scene();
-        let pair = |unit, jaccard, is_found| Pair { unit, weight: 2.0, jaccard, is_found };
+        let pair = |unit, jaccard, is_found| Pair { unit, weight: 2.0, jaccard, is_similar: true, is_found };
         let pairs = [pair(0, 0.5, true), pair(0, 0.54, false), pair(1, 1.0, true)];
-        let found: Vec<_> = by_similarity(&job, &pairs)
+        let found: Vec<_> = by_similarity(&job, &Curve::new(&job), &pairs.each_ref())
             .into_iter()
             .map(|at| (at.from, at.to, at.pairs, at.measured.unwrap().value))
             .collect();

@@ -9,7 +9,7 @@ use super::sample_file::{each_text, read};
 use super::templates::{self, Counts, FEWEST};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
-use crate::job::{Job, Method, Shingle, ShingleHash, Unit};
+use crate::job::{Job, Method, Shingle, ShingleHash, Short, Unit};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingle_texts;
 use crate::machine;
@@ -210,7 +210,10 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
 }
 
 fn low_recall(job: &Job) -> Option<Risk> {
-    let set = ["candidates.method=prefix".to_owned(), "lsh.target_recall=0.99".to_owned()];
+    let candidates = ["candidates.method=prefix", "lsh.target_recall=0.99"];
+    // Each is valid alone; the scores of empty documents need several keys at once.
+    let exact = job.keys_for_exact_scores().into_iter().filter(|_| job.shingle.short != Short::Empty);
+    let set: Vec<String> = exact.chain(candidates).map(str::to_owned).collect();
     job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
 }
 

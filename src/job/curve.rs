@@ -1,7 +1,100 @@
 //! The S-curve of banding, and the numbers that follow from it.
 //!
 //! With b bands of r rows, two documents of Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b
-//! (Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2).
+//! (Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2). A [`Curve`] is the one of a job, with all that
+//! decides whether a pair is found.
+
+use std::iter::repeat_n;
+
+use super::{Job, Lsh, Method, Minhash, ScoreBy};
+use crate::kernel::minhash_similarity::estimate;
+
+/// The probabilities that a job finds pairs, by their Jaccard similarity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// The bands of the job; `None` if all similar pairs are candidates.
+    lsh: Option<Lsh>,
+    /// For each number of values in which two signatures may differ and their estimate still reaches the threshold: the logarithm of
+    /// the number of places where they can differ, and the probability that the pair is a candidate then. `None` if the job does
+    /// not drop candidates by their estimates.
+    by_estimate: Option<Vec<(f64, f64)>>,
+    /// Values of a signature.
+    permutations: usize,
+}
+
+impl Curve {
+    /// The curve of a job. Where estimates decide, it takes time in proportion to the square of the number of permutations.
+    pub fn new(job: &Job) -> Self {
+        let Job { minhash: Minhash { permutations, bits, .. }, score, .. } = job;
+        let lsh = (job.candidates.method == Method::Lsh).then(|| job.lsh.clone());
+        let kept = (0..=*permutations)
+            .take_while(|apart| estimate(permutations - apart, *permutations, *bits) >= score.threshold);
+        let by_estimate = (score.prefilter || score.by == ScoreBy::Signature)
+            .then(|| by_differences(*permutations, lsh.as_ref(), kept.count()));
+        Self { lsh, by_estimate, permutations: *permutations }
+    }
+
+    /// Whether the job drops candidates by their estimates.
+    pub(crate) fn has_estimates(&self) -> bool {
+        self.by_estimate.is_some()
+    }
+
+    /// The probability that two documents of Jaccard similarity `s`, in [0, 1], become a candidate and, where the job asks for it,
+    /// have an estimate that reaches the threshold.
+    pub fn kept(&self, s: f64) -> f64 {
+        let Some(by_differences) = &self.by_estimate else { return self.candidate(s) };
+        let (same, other) = (s.ln(), (-s).ln_1p());
+        // No value is not equal to itself: 0 ln 0 is 0 here.
+        let times = |count: usize, ln: f64| if count == 0 { 0.0 } else { count as f64 * ln };
+        let at = |(apart, (places, candidate)): (usize, &(f64, f64))| {
+            candidate * (places + times(self.permutations - apart, same) + times(apart, other)).exp()
+        };
+        by_differences.iter().enumerate().map(at).sum::<f64>().min(1.0)
+    }
+
+    /// The probability that two documents of Jaccard similarity `s` become a candidate.
+    pub fn candidate(&self, s: f64) -> f64 {
+        match &self.lsh {
+            Some(lsh) => -(log_missed(s, lsh.bands, lsh.rows) + log_not_by_chance(lsh)).exp_m1(),
+            None => 1.0,
+        }
+    }
+}
+
+/// The logarithm of the probability that no two of the buckets of two documents meet by chance in the table that the bands share.
+fn log_not_by_chance(lsh: &Lsh) -> f64 {
+    lsh.table_size.map_or(0.0, |size| (lsh.bands * lsh.bands) as f64 * (-1.0 / size as f64).ln_1p())
+}
+
+/// For two signatures of `n` values that differ in d = 0..`counts` of them: the logarithm of the number of places for the
+/// differences, and the share of these places for which the pair is a candidate.
+///
+/// No band agrees if each has a difference. So the places are counted band by band: d differences in t + r values are h in the last
+/// r and d - h in the first t, which is C(r, h) C(t, d - h) of C(t + r, d) places. All terms are positive, so no digits are lost.
+fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
+    let mut factorials = vec![0.0];
+    factorials.extend((1..=n).scan(0.0, |sum, k| {
+        *sum += (k as f64).ln();
+        Some(*sum)
+    }));
+    let choose = |n: usize, k: usize| factorials[n] - factorials[k] - factorials[n - k];
+    let (bands, rows) = lsh.map_or((0, 0), |lsh| (lsh.bands, lsh.rows));
+    // Values that are in no band may all agree.
+    let blocks = repeat_n((rows, 1), bands).chain([(n - bands * rows, 0)]);
+    let (mut missed, mut values) = (vec![1.0], 0);
+    for (block, least) in blocks {
+        let all = values + block;
+        let share = |d: usize| {
+            let here = least.max(d.saturating_sub(values))..=block.min(d);
+            let places = |h| (choose(block, h) + choose(values, d - h) - choose(all, d)).exp();
+            here.map(|h| missed[d - h] * places(h)).sum::<f64>()
+        };
+        missed = (0..counts.min(all + 1)).map(share).collect();
+        values = all;
+    }
+    let not_by_chance = lsh.map_or(0.0, |lsh| log_not_by_chance(lsh).exp());
+    missed.into_iter().enumerate().map(|(d, missed)| (choose(n, d), 1.0 - missed * not_by_chance)).collect()
+}
 
 /// The probability that two documents of Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands`
 /// bands of `rows` rows. Rises with `s` and with `bands`, falls with `rows`.
@@ -72,6 +165,116 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::{self, Bits};
+    use crate::kernel::random::SplitMix64;
+
+    fn job(permutations: usize, (bands, rows): (usize, usize), threshold: f64, keys: &str) -> Job {
+        let text = format!(
+            "source = {{ format = 'text', url = 'in' }}\noutput.url = 'out'\nscore.threshold = {threshold}\n\
+             minhash.permutations = {permutations}\nlsh.bands = {bands}\nlsh.rows = {rows}\n{keys}"
+        );
+        job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()
+    }
+
+    /// The numbers of the recipes of other programs, by rational arithmetic over all numbers of equal values.
+    #[test]
+    fn an_estimate_that_must_reach_the_threshold_drops_pairs() {
+        let recipe = |name: &str| Job::load(format!("jobs/recipes/{name}.toml"), &[]).unwrap();
+        for (name, found, candidate) in [
+            ("newsgroups", 0.559_342, 0.992_281),
+            ("text-files", 0.461_055, 0.678_860),
+            ("amazon-books", 0.153_986, 0.204_202),
+        ] {
+            let curve = Curve::new(&recipe(name));
+            let without_table = probability(0.8, recipe(name).lsh.bands, recipe(name).lsh.rows);
+            assert!((curve.kept(0.8) - found).abs() < 1e-5, "{name}: {}", curve.kept(0.8));
+            assert!((without_table - candidate).abs() < 1e-5, "{name}: {without_table}");
+        }
+    }
+
+    /// Every place of the differences, for signatures of at most 10 values.
+    #[test]
+    fn candidates_by_differences_are_counted_exactly() {
+        for n in 1..=10_usize {
+            for (bands, rows) in (1..=n).flat_map(|rows| (1..=n / rows).map(move |bands| (bands, rows))) {
+                let lsh = job(n, (bands, rows), 0.5, "").lsh;
+                let found = by_differences(n, Some(&lsh), n + 1);
+                for (d, (places, share)) in found.into_iter().enumerate() {
+                    let of_d = (0_u32..1 << n).filter(|differ| differ.count_ones() as usize == d);
+                    let band = |at: usize| ((1 << rows) - 1) << (at * rows);
+                    let agrees = |differ: &u32| (0..bands).any(|at| differ & band(at) == 0);
+                    let (all, some) =
+                        of_d.fold((0, 0), |(all, some), differ| (all + 1, some + i32::from(agrees(&differ))));
+                    assert!((places.exp() - f64::from(all)).abs() < 1e-9 * f64::from(all), "{n} {d}");
+                    assert!(
+                        (share - f64::from(some) / f64::from(all)).abs() < 1e-12,
+                        "{n} {bands} {rows} {d}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// 36 settings, 4,000 pairs of signatures each: within 4.5 standard deviations.
+    #[test]
+    fn the_curve_is_what_a_simulation_finds() {
+        let mut random = SplitMix64(7);
+        let mut share = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut settings = 0;
+        for (n, bands) in [(128, (16, 6)), (100, (20, 5)), (64, (4, 16)), (100, (10, 9))] {
+            for keys in [
+                "score.prefilter = true",
+                "score.by = 'signature'",
+                "score.prefilter = true\nlsh.table_size = 500",
+            ] {
+                for (threshold, s) in [(0.8, 0.8), (0.7, 0.75), (0.6, 0.5)] {
+                    settings += 1;
+                    let job = job(n, bands, threshold, keys);
+                    let Lsh { bands, rows, table_size, .. } = job.lsh;
+                    let correction = if job.minhash.bits == Bits::Of16 { 1.0 / 65_536.0 } else { 0.0 };
+                    const DRAWS: usize = 4_000;
+                    let mut kept = 0;
+                    for _ in 0..DRAWS {
+                        let equal: Vec<bool> = (0..n).map(|_| share() < s).collect();
+                        let mut buckets = |size: u64| -> Vec<u64> {
+                            (0..bands).map(|_| (share() * size as f64) as u64).collect()
+                        };
+                        let meet = table_size.is_some_and(|size| {
+                            let (a, b) = (buckets(size), buckets(size));
+                            a.iter().any(|bucket| b.contains(bucket))
+                        });
+                        let agrees =
+                            equal.chunks_exact(rows).take(bands).any(|band| band.iter().all(|&equal| equal));
+                        let agreement = equal.iter().filter(|&&equal| equal).count() as f64 / n as f64;
+                        let passes = (agreement - correction) / (1.0 - correction) >= threshold;
+                        kept += usize::from((agrees || meet) && passes);
+                    }
+                    let expected = Curve::new(&job).kept(s);
+                    let deviation = (expected * (1.0 - expected) / DRAWS as f64).sqrt();
+                    let found = kept as f64 / DRAWS as f64;
+                    assert!(
+                        (found - expected).abs() <= 4.5 * deviation + 1e-3,
+                        "{n} {bands} {rows} {keys} {s}: {found}, {expected}"
+                    );
+                }
+            }
+        }
+        assert_eq!(settings, 36);
+    }
+
+    #[test]
+    fn the_curve_has_its_ends_and_never_exceeds_that_of_candidates() {
+        for keys in ["", "score.prefilter = true", "candidates.method = 'all'\nscore.by = 'signature'"] {
+            let curve = Curve::new(&job(1000, (40, 9), 0.7, keys));
+            assert_eq!(curve.kept(1.0), 1.0, "{keys}");
+            assert!(curve.kept(0.0) < 1e-9, "{keys}");
+            assert!(
+                (0..=100).all(
+                    |s| curve.kept(f64::from(s) / 100.0) <= curve.candidate(f64::from(s) / 100.0) + 1e-12
+                )
+            );
+        }
+    }
 
     #[test]
     fn the_curve_is_the_books() {

@@ -49,6 +49,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::against::{Against, NewPairs, Reference, SameId};
 pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
+use self::curve::Curve;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
 pub use self::engine::{Cluster, Engine};
@@ -159,23 +160,41 @@ impl Job {
         }
     }
 
-    /// The share of true pairs at the threshold that the method is expected to find; higher for pairs that are more similar.
+    /// The share of true pairs at the threshold that the job is expected to find; higher for pairs that are more similar.
     pub fn expected_recall(&self) -> f64 {
         match self.candidates.method {
-            Method::Lsh => curve::probability(self.score.least_jaccard(), self.lsh.bands, self.lsh.rows),
-            Method::All | Method::Prefix => 1.0,
+            Method::Lsh | Method::All | Method::Prefix => Curve::new(self).kept(self.score.least_jaccard()),
             Method::None => 0.0,
         }
+    }
+
+    /// The keys that together let exact similarities alone decide on candidates, where estimates do.
+    pub(crate) fn keys_for_exact_scores(&self) -> Vec<&'static str> {
+        let keys = [
+            (self.shingle.short == Short::Empty, "shingle.short=whole"),
+            (self.score.by == ScoreBy::Signature, "score.by=shingles"),
+            (self.score.prefilter, "score.prefilter=false"),
+        ];
+        keys.into_iter().filter_map(|(is_needed, key)| is_needed.then_some(key)).collect()
     }
 
     /// The warning about a job that is expected to miss more than one pair in ten at its threshold; `None` for any
     /// other.
     pub(crate) fn low_recall(&self) -> Option<String> {
-        let (recall, threshold) = (self.expected_recall(), self.score.threshold);
+        const MORE_CANDIDATES: &str =
+            "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find all";
+        let (curve, threshold) = (Curve::new(self), self.score.threshold);
+        let least = self.score.least_jaccard();
+        let (recall, candidates) = (curve.kept(least), curve.candidate(least));
         (self.compares() && recall < LOW_RECALL).then(|| {
+            let exact = self.keys_for_exact_scores().join(" and ");
+            let advice = match (exact.as_str(), candidates < LOW_RECALL) {
+                ("", _) => MORE_CANDIDATES.to_owned(),
+                (exact, false) => format!("set {exact} to find {:.1} %", 100.0 * candidates),
+                (exact, true) => format!("set {exact}, and {MORE_CANDIDATES}"),
+            };
             format!(
-                "this job is expected to find {:.1} % of the pairs at similarity {threshold}: leave [lsh] out to find 99 %, or \
-                 set candidates.method = \"prefix\" to find all",
+                "this job is expected to find {:.1} % of the pairs at similarity {threshold}: {advice}",
                 100.0 * recall
             )
         })

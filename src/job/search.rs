@@ -124,6 +124,16 @@ impl Score {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
 
+    /// What a pair reaches, as in `similarity 0.8`.
+    pub(crate) fn bound(&self) -> String {
+        let (noun, threshold) = (self.measure.noun(), self.threshold);
+        match (self.by, self.prefilter) {
+            (ScoreBy::Signature, _) => format!("estimated {noun} {threshold}"),
+            (ScoreBy::Shingles, true) => format!("{noun} and estimate {threshold}"),
+            (ScoreBy::Shingles, false) => format!("{noun} {threshold}"),
+        }
+    }
+
     /// Whether documents of these sizes that have `shared` shingles in common share as many as a pair must.
     pub(crate) fn has_min_shared(&self, shared: u64, sizes: [u64; 2]) -> bool {
         sizes.iter().any(|&size| shared >= size) || shared >= self.min_shared

@@ -1,6 +1,6 @@
 //! `minhash_similarity(a, b)`: the Jaccard similarity of two sets, estimated from their signatures.
 
-use crate::kernel::signature::Signature;
+use crate::kernel::signature::{Bits, Signature};
 
 /// The share, in [0, 1], of equal values at equal index (Broder 1997; *Mining of Massive Datasets*, section 3.3.3). Its
 /// standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
@@ -13,11 +13,20 @@ pub fn minhash_similarity(a: Signature<'_>, b: Signature<'_>) -> Option<f64> {
     if a.len() != b.len() || a.is_empty() {
         return None;
     }
-    let share = a.agreement(b) as f64 / a.len() as f64;
-    match (a, b) {
-        (Signature::Of32(_), Signature::Of32(_)) => Some(share),
-        (Signature::Of16(_), Signature::Of16(_)) => Some(((share - CHANCE) / (1.0 - CHANCE)).max(0.0)),
-        _ => None,
+    let bits = match (a, b) {
+        (Signature::Of32(_), Signature::Of32(_)) => Bits::Of32,
+        (Signature::Of16(_), Signature::Of16(_)) => Bits::Of16,
+        _ => return None,
+    };
+    Some(estimate(a.agreement(b), a.len(), bits))
+}
+
+/// The estimate from two signatures of `length` values that have `equal` values of this width in common.
+pub(crate) fn estimate(equal: usize, length: usize, bits: Bits) -> f64 {
+    let share = equal as f64 / length as f64;
+    match bits {
+        Bits::Of32 => share,
+        Bits::Of16 => ((share - CHANCE) / (1.0 - CHANCE)).max(0.0),
     }
 }
 

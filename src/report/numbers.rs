@@ -14,7 +14,9 @@ use super::{passages, templates};
 use crate::address::masked;
 use crate::apply::{self, alarms, decisions, groups};
 use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::evaluate;
+use crate::job::curve::Curve;
+use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
 use crate::page::{count, settings};
 use crate::schema::{Table, contract};
@@ -52,7 +54,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         output: masked(url),
         name: run.name.clone(),
         resemblance: run.resemblance.clone(),
-        sentence: sentence(&numbers),
+        sentence: sentence(&numbers, job.candidates.method),
         numbers,
         alarms: Alarms {
             has_bounds,
@@ -61,7 +63,10 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         },
         removed,
         threshold: job.score.threshold,
-        measure: job.score.measure.to_string(),
+        measure: match job.score.by {
+            ScoreBy::Shingles => job.score.measure.to_string(),
+            ScoreBy::Signature => "estimated jaccard".to_owned(),
+        },
         per_unit,
         similarities: similarities(session, "pairs", per_unit).await?,
         cluster_sizes: cluster_sizes(session).await?,
@@ -72,11 +77,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         rejected: rejected(session, &run.rejects).await?,
         passages: passages::read(session, finished).await?,
         frequent_shingles: templates::read(session, finished).await?,
-        recall: Recall {
-            at_threshold: job.expected_recall(),
-            expected: expected(session, job).await?,
-            measured: None,
-        },
+        recall: recall(session, finished).await?,
         judged: None,
         cost: cost(finished),
         settings: settings_of(job),
@@ -84,10 +85,13 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     })
 }
 
-fn sentence(numbers: &Numbers) -> String {
+fn sentence(numbers: &Numbers, method: Method) -> String {
     let Numbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
+    if method == Method::None {
+        return format!("{} documents were searched for passages and not compared.", count(documents));
+    }
     if pairs == 0 {
-        return format!("None of the {} documents is similar to another one.", count(documents));
+        return format!("No pair of similar documents was found among {} documents.", count(documents));
     }
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     let goes = format!(
@@ -260,27 +264,66 @@ async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> 
     Ok(rejects.iter().map(of).collect())
 }
 
+async fn recall(session: &SessionContext, finished: &Finished) -> Result<Recall> {
+    let (job, counts) = (finished.job(), &finished.manifest().counts);
+    let Score { threshold, by, .. } = job.score;
+    let estimates = Curve::new(job).has_estimates();
+    let sql = format!(
+        "SELECT round(jaccard, 4) AS jaccard, jaccard >= {threshold:?} AS reaches, count(*) AS pairs FROM pairs GROUP BY 1, 2"
+    );
+    let alike: Vec<Alike> = query(session, &sql).await?;
+    let mut missed = vec!["Every similarity is exact.".to_owned()];
+    if by == ScoreBy::Signature {
+        let all: u64 = alike.iter().map(|of| of.pairs).sum();
+        let under: u64 = alike.iter().filter(|of| !of.reaches).map(|of| of.pairs).sum();
+        missed.push(format!(
+            "The estimate of the signatures decides which candidates are pairs: the exact similarity of {} of {} pairs is under the \
+             threshold.",
+            count(under),
+            count(all)
+        ));
+    }
+    let ways = match (job.candidates.method, estimates) {
+        (Method::None, _) => "No documents were compared.",
+        (Method::Lsh, false) => "Pairs that never became candidates are missed.",
+        (Method::Lsh, true) => {
+            "Pairs that never became candidates are missed, and so are candidates whose estimate is under the threshold."
+        }
+        (_, true) => "Pairs whose estimate is under the threshold are missed.",
+        (_, false) => "All similar documents are candidates.",
+    };
+    missed.push(ways.to_owned());
+    if let Some(left_out) = counts.dense_pairs_left_out.filter(|left_out| *left_out > 0) {
+        missed.push(format!("About {} pairs within dense groups were not written.", count(left_out)));
+    }
+    Ok(Recall {
+        missed,
+        at_threshold: job.expected_recall(),
+        expected: expected(&alike, job),
+        refusal: evaluate::refusal(job),
+        measured: None,
+    })
+}
+
+/// The pairs of one similarity, rounded to four digits.
+#[derive(Deserialize)]
+struct Alike {
+    jaccard: f64,
+    /// Whether the exact Jaccard similarity reaches the threshold.
+    reaches: bool,
+    pairs: u64,
+}
+
 /// The expected recall over all pairs: each found one represents as many as are needed to find one of its similarity (Horvitz and
 /// Thompson, 1952).
-async fn expected(session: &SessionContext, job: &Job) -> Result<Option<f64>> {
-    #[derive(Deserialize)]
-    struct Totals {
-        found: u64,
-        all: Option<f64>,
-    }
-    let weight = match job.candidates.method {
-        Method::All | Method::Prefix | Method::None => "1.0".to_owned(),
-        Method::Lsh => {
-            let (bands, rows) = (job.lsh.bands, job.lsh.rows);
-            // As `crate::job::curve`; where a pair is hardly ever found, its weight is bounded.
-            format!(
-                "1.0 / greatest(1e-6, 1.0 - power(1.0 - power(jaccard, CAST({rows} AS DOUBLE)), CAST({bands} AS DOUBLE)))"
-            )
-        }
-    };
-    let totals: Vec<Totals> =
-        query(session, &format!("SELECT count(*) AS found, sum({weight}) AS \"all\" FROM pairs")).await?;
-    Ok(totals.first().and_then(|totals| totals.all.map(|all| totals.found as f64 / all)))
+fn expected(alike: &[Alike], job: &Job) -> Option<f64> {
+    let curve = Curve::new(job);
+    let by_estimate = job.score.by == ScoreBy::Signature;
+    let true_ones = || alike.iter().filter(|of| !by_estimate || of.reaches);
+    let found: u64 = true_ones().map(|of| of.pairs).sum();
+    // Where a pair is hardly ever found, its weight is bounded.
+    let all: f64 = true_ones().map(|of| of.pairs as f64 / curve.kept(of.jaccard).max(1e-6)).sum();
+    (found > 0).then(|| found as f64 / all)
 }
 
 fn cost(finished: &Finished) -> Cost {

@@ -28,7 +28,7 @@ pub struct Report {
     pub removed: Removed,
     /// The threshold of the job.
     pub threshold: f64,
-    /// What the threshold is for: jaccard or containment.
+    /// What the threshold is for: jaccard, estimated jaccard or containment.
     pub measure: String,
     /// Intervals of similarity in 1.
     pub per_unit: u32,
@@ -284,11 +284,15 @@ pub struct Example {
 /// What was found of what there is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recall {
-    /// The share of the pairs at the threshold that the method is expected to find.
+    /// The ways in which the job may miss pairs, in sentences.
+    pub missed: Vec<String>,
+    /// The share of the pairs at the threshold that the job is expected to find.
     pub at_threshold: f64,
-    /// The share of all pairs that it is expected to find, as far as the similarities of the found ones show; `None` without a
-    /// pair.
+    /// The share of all pairs whose exact similarity reaches the threshold that it is expected to find, as far as the similarities of
+    /// the found ones show; `None` without a pair.
     pub expected: Option<f64>,
+    /// Why nothing can be measured; `None` if it can.
+    pub refusal: Option<&'static str>,
     /// What an evaluation measured; `None` if there was none.
     pub measured: Option<Evaluation>,
 }

@@ -11,7 +11,8 @@ use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Contents};
-use crate::job::{self, Choice, Job, Method, curve};
+use crate::job::curve::{self, Curve};
+use crate::job::{self, Choice, Job, Method};
 use crate::lineage;
 use crate::pipeline;
 
@@ -75,10 +76,10 @@ fn similarities(threshold: f64) -> Vec<f64> {
 }
 
 fn as_json(job: &Job, contents: Option<&Contents>) -> Result<String> {
-    let curve: Vec<_> = similarities(job.score.threshold)
-        .into_iter()
-        .map(|s| serde_json::json!({"similarity": s, "candidate": curve::probability(s, job.lsh.bands, job.lsh.rows)}))
-        .collect();
+    let of_job = Curve::new(job);
+    let point =
+        |s| serde_json::json!({"similarity": s, "candidate": of_job.candidate(s), "kept": of_job.kept(s)});
+    let curve: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
     let job_value = as_value(job)?;
     // With absolute paths, as events and manifests have them.
     let absolute = job.with_absolute_paths()?;
@@ -135,36 +136,50 @@ fn recall(job: &Job) -> String {
         Choice::Balanced => "with the smallest area of false positives and false negatives".to_owned(),
         Choice::Recall => "whose S-curve is steepest at or just under the threshold".to_owned(),
         Choice::Precision => "whose S-curve is steepest at or just over the threshold".to_owned(),
-        Choice::TargetRecall(target) => format!("the strictest with a recall of {target} at the threshold"),
+        Choice::TargetRecall(target) => {
+            format!("the strictest that make candidates of {target} of the pairs at the threshold")
+        }
     };
+    let (curve, least) = (Curve::new(job), job.score.least_jaccard());
+    let is_lsh = job.candidates.method == Method::Lsh;
+    text.push('\n');
+    if is_lsh {
+        let _ = writeln!(
+            text,
+            "{} bands of {} rows, {choice}; {} of {} permutations used; the S-curve is steepest near {:.4}",
+            lsh.bands,
+            lsh.rows,
+            lsh.bands * lsh.rows,
+            job.minhash.permutations,
+            curve::threshold(lsh.bands, lsh.rows),
+        );
+    }
+    let higher =
+        if is_lsh || curve.has_estimates() { "; higher for pairs that are more similar" } else { "" };
     let _ = writeln!(
         text,
-        "\n{} bands of {} rows, {choice}; {} of {} permutations used; the S-curve is steepest near {:.4}",
-        lsh.bands,
-        lsh.rows,
-        lsh.bands * lsh.rows,
-        job.minhash.permutations,
-        curve::threshold(lsh.bands, lsh.rows),
-    );
-    let _ = writeln!(
-        text,
-        "expected recall of pairs at similarity {}: {:.4}; higher for pairs that are more similar\n",
+        "expected recall of pairs at similarity {}: {:.4}{higher}\n",
         job.score.threshold,
-        job.expected_recall()
+        curve.kept(least)
     );
     for warning in job.warnings() {
         let _ = writeln!(text, "warning: {warning}\n");
     }
-    let rows: Vec<Vec<String>> = similarities(job.score.threshold)
-        .into_iter()
-        .map(|s| {
-            let p = curve::probability(s, lsh.bands, lsh.rows);
-            let bar = "█".repeat((p * 40.0).round() as usize);
-            let mark = if (s - job.score.threshold).abs() < 1e-9 { " <- threshold" } else { "" };
-            vec![format!("{s:.4}"), format!("{p:.6}"), format!("{bar}{mark}")]
-        })
-        .collect();
-    text.push_str(&print::table(&["similarity", "becomes a candidate", ""], &rows));
+    let row = |s: f64| {
+        let (candidate, kept) = (curve.candidate(s), curve.kept(s));
+        let bar = "█".repeat((kept * 40.0).round() as usize);
+        let mark = if (s - least).abs() < 1e-9 { " <- threshold" } else { "" };
+        let estimate = curve.has_estimates().then(|| format!("{kept:.6}"));
+        let numbers = [format!("{s:.4}"), format!("{candidate:.6}")].into_iter().chain(estimate);
+        numbers.chain([format!("{bar}{mark}")]).collect()
+    };
+    let head: &[&str] = match (is_lsh, curve.has_estimates()) {
+        (_, true) => &["similarity", "becomes a candidate", "and passes the estimate", ""],
+        (true, false) => &["similarity", "becomes a candidate", ""],
+        (false, false) => return text,
+    };
+    let rows: Vec<Vec<String>> = similarities(least).into_iter().map(row).collect();
+    text.push_str(&print::table(head, &rows));
     text
 }
 

@@ -17,7 +17,7 @@ use crate::cli::support::{evaluated, forecasted, left_out, metrics_text, panics,
 use crate::engine::{Both, Progress};
 use crate::error::Result;
 use crate::forecast::Settings;
-use crate::job::Job;
+use crate::job::{Job, ScoreBy};
 use crate::lookup::rows;
 use crate::machine;
 use crate::output::counts::Counts;
@@ -202,11 +202,13 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         line(n, &print::plural(n, "candidate"));
     }
     let dense = positive(counts.dense_documents);
+    let exact =
+        if job.score.by == ScoreBy::Signature { " whose exact similarity reaches the threshold" } else { "" };
     if let Some(n) = positive(counts.hot_documents) {
         line(
             n,
             &format!(
-                "{} in buckets of more than {}: joined by their rarest shingles, which misses no pair{}",
+                "{} in buckets of more than {}: joined by their rarest shingles, which misses no pair{exact}{}",
                 print::plural(n, "document"),
                 print::count(job.lsh.hot_bucket),
                 if dense.is_some() { " outside dense groups" } else { "" },
@@ -229,8 +231,8 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             format!(" ({} more within large groups of identical documents are not written)", print::count(n))
         }
     };
-    let (noun, measure) = (print::plural(counts.pairs, "pair"), job.score.measure.noun());
-    line(counts.pairs, &format!("{noun} of {measure} {} or more{left_out}", job.score.threshold));
+    let noun = print::plural(counts.pairs, "pair");
+    line(counts.pairs, &format!("{noun} of {} or more{left_out}", job.score.bound()));
     let noun = print::plural(counts.clusters, "cluster");
     line(counts.clusters, &format!("{noun} of {} documents", print::count(counts.clustered_documents)));
     if let Some(n) = positive(counts.chained_documents) {

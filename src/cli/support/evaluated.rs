@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use crate::cli::support::print;
 use crate::cli::support::work::on_session;
 use crate::error::Result;
-use crate::evaluate::{Agreement, Estimate, Evaluation, Settings, evaluate};
+use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, Settings, evaluate};
 use crate::job::Job;
 
 /// Measures the finished output of `job` on a sample, with the memory of its engine.
@@ -44,8 +44,14 @@ pub(in crate::cli) fn text(evaluation: &Evaluation) -> String {
         print::count(evaluation.sample),
         print::count(evaluation.shingle_sets),
     );
+    if let Some(ByExactRule { recall, precision }) = evaluation.by_exact_rule {
+        let rows = [row("recall of pairs", recall), row("precision of pairs", precision)];
+        let table = print::table(&["by exact similarity", "value", "95 % interval"], &rows);
+        let _ = writeln!(text, "\nthese pairs were kept by their estimates\n{table}");
+    }
     if let Some(expected) = evaluation.expected {
-        let _ = writeln!(text, "expected recall of pairs at the similarities of the sample: {expected:.4}");
+        let _ =
+            writeln!(text, "expected recall of pairs at the exact similarities of the sample: {expected:.4}");
     }
     let wrong = evaluation.wrong_pairs;
     let _ = writeln!(text, "{} of the sample wrong", print::counted(wrong, "pair"));

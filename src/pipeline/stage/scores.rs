@@ -56,7 +56,7 @@ impl Writes for Scores {
     }
 
     fn describe(&self, job: &Job) -> String {
-        let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
+        let bound = job.score.bound();
         if job.candidates.method == Method::None {
             return "compare no documents".into();
         }
@@ -64,13 +64,13 @@ impl Writes for Scores {
             return "take the pairs that were found".into();
         }
         if job.candidates.method == Method::All {
-            return format!("keep every two documents of {noun} {threshold} or more");
+            return format!("keep every two documents of {bound} or more");
         }
         let cut = match AllSketches::of(job) {
             AllSketches::Nowhere => "cut the shingles of candidates again, and ",
             _ => "",
         };
-        format!("{cut}keep candidates of {noun} {threshold} or more")
+        format!("{cut}keep candidates of {bound} or more")
     }
 
     fn tables(&self, _job: &Job) -> Tables {
