@@ -26,11 +26,6 @@ enum Place {
 }
 
 impl Entry {
-    /// Whether its name is that of an unfinished file without a writer's name, such as a commit.
-    pub(crate) fn is_begun(&self) -> bool {
-        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), "")
-    }
-
     /// Whether its name is that of an unfinished file of `output`'s writer.
     pub(crate) fn is_staged_by(&self, output: &Layout) -> bool {
         local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), output.writer())

@@ -6,30 +6,30 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// Writes a new file.
+/// Writes a new file. Until it is whole, its name contains `writer`.
 ///
 /// # Errors
 /// [`object_store::Error::AlreadyExists`] if it exists, or the error of the system.
-pub(super) async fn create(folder: &Path, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
-    put(folder, inside, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
+pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
+    put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
 
-/// Writes a file, and replaces an existing one.
-pub(super) async fn replace(folder: &Path, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
-    put(folder, inside, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
+/// Writes a file as [`create`] does, and replaces an existing one.
+pub(super) async fn replace(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
+    put(path, writer, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
 }
 
 async fn put(
-    folder: &Path,
-    inside: &str,
+    path: PathBuf,
+    writer: &str,
     bytes: &Bytes,
     name: impl FnOnce(tempfile::NamedTempFile, &Path) -> io::Result<File> + Send + 'static,
 ) -> object_store::Result<()> {
-    let (path, bytes) = (folder.join(inside), bytes.clone());
+    let (writer, bytes) = (writer.to_owned(), bytes.clone());
     let shown = path.display().to_string();
     let written = tokio::task::spawn_blocking(move || {
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut staged = staged_in(&parent, "")?;
+        let mut staged = staged_in(&parent, &writer)?;
         staged.write_all(&bytes)?;
         // Sync the bytes before the rename, so that a power cut leaves no incomplete file of that name.
         staged.as_file().sync_all()?;

@@ -72,7 +72,7 @@ impl Layout {
     /// this content.
     pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
         let put = match self.folder() {
-            Some(folder) => local::create(folder, inside, &bytes).await,
+            Some(folder) => local::create(folder.join(inside), self.writer(), &bytes).await,
             None => self.put_if_absent(inside, &bytes).await,
         };
         self.created(inside, put, &bytes).await
@@ -130,7 +130,7 @@ impl Layout {
             return Ok(now == Some(bytes));
         }
         let written = match self.folder() {
-            Some(folder) => local::replace(folder, inside, &bytes).await,
+            Some(folder) => local::replace(folder.join(inside), self.writer(), &bytes).await,
             None => {
                 let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
                 match put(PutMode::Update(version.clone()).into()).await {

@@ -89,6 +89,32 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     assert!(!applied.path("to/_resemblance/_work").exists());
 }
 
+/// A limit of the size of files ends the process inside of the manifest, which names more files than any record before it.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_rest_of_a_manifest_that_was_cut_off_goes_with_the_next_attempt() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let applied = applied_of(800);
+    let ended = Command::new("sh")
+        .args(["-c", "ulimit -f 160; exec \"$0\" apply \"$@\""])
+        .arg(assert_cmd::cargo::cargo_bin("resemblance"))
+        .arg(applied.path("out"))
+        .arg("--to")
+        .arg(applied.path("to"))
+        .output()
+        .unwrap();
+    let sigxfsz = 25;
+    assert_eq!(ended.status.signal(), Some(sigxfsz), "{}", String::from_utf8_lossy(&ended.stderr));
+    let rest = || {
+        let names = files(&applied.path("to")).into_keys();
+        names.filter(|name| name.ends_with(".tmp")).count()
+    };
+    assert!(rest() == 1 && !applied.path("to/_resemblance/manifest.json").exists());
+    applied.apply("to", &[]);
+    assert_eq!(rest(), 0);
+}
+
 #[test]
 fn files_that_were_lost_after_a_kill_are_written_again() {
     let applied = applied();

@@ -56,7 +56,7 @@ pub(crate) async fn put_whole(
     let log = below(folder, FOLDER);
     let commit = format!("{log}/{}", commit_name(0));
     let log = output.entries(&log).await?;
-    if let Some(other) = log.iter().find(|entry| entry.inside != commit && !entry.is_begun()) {
+    if let Some(other) = log.iter().find(|entry| entry.inside != commit) {
         return Err(foreign(output, &other.inside));
     }
     let put = match output.read_bytes(&commit).await? {
