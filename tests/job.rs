@@ -272,6 +272,14 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
             "source={format=\"parquet\", url=\"in\", text=\"t\", encoding=\"latin-1\"}",
             &["`source.encoding`", "always UTF-8", "remove the key"],
         ),
+        (
+            "source={format=\"parquet\", url=\"in\", text=\"t\", id=[\"a\", \"b\"], id_separator=\"\"}",
+            &["`source.id_separator`", "one or more characters"],
+        ),
+        (
+            "source={format=\"parquet\", url=\"in\", text=\"t\", id=[\"a\", \"b\"], id_separator='\\'}",
+            &["`source.id_separator`", "without a backslash"],
+        ),
         ("output.url=", &["`output.url`", "folder"]),
         ("output.url=in.csv/", &["`output.url`", "in.csv", "outside"]),
         ("engine.spill=", &["`engine.spill`", "folder"]),

@@ -1,5 +1,6 @@
 //! Files of every format -> documents: each row once, numbered as it is in its file, whatever the partitions.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -349,6 +350,26 @@ async fn an_id_without_one_of_its_parts_is_null_and_a_text_is_what_there_is() {
     let rows = read(&source, 1).await.unwrap();
     assert_eq!(rows.ids(), [Some("1::x"), None, None]);
     assert_eq!(rows.texts(), [Some("top\nbottom"), Some("top"), None]);
+}
+
+#[tokio::test]
+async fn different_parts_have_different_ids_whatever_they_hold() {
+    let dir = Folder::new();
+    let parts = ["a", "b", "_", "-", "a_", "_b", "_-", "\\", "a\\", "\\_", "a_-b"];
+    let rows: String =
+        parts.iter().flat_map(|a| parts.iter().map(move |b| format!("\"{a}\",\"{b}\",t\n"))).collect();
+    dir.write("a.csv", &format!("a,b,t\n{rows}"));
+    let mut source = dir.source(Format::Csv);
+    source.id = columns(&["a", "b"]);
+    source.text = vec!["t".into()];
+    for separator in ["_", "_-", "--"] {
+        source.id_separator = separator.into();
+        let rows = read(&source, 1).await.unwrap();
+        let ids = rows.ids();
+        let distinct: BTreeSet<_> = ids.iter().flatten().collect();
+        assert_eq!((ids.len(), distinct.len()), (parts.len().pow(2), parts.len().pow(2)), "{separator}");
+        assert!(ids.contains(&Some(format!("a{separator}b").as_str())), "{separator}");
+    }
 }
 
 #[tokio::test]

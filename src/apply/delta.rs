@@ -105,8 +105,7 @@ pub(super) async fn put_logs(
 ) -> Result<()> {
     let written = manifest.files.iter().flat_map(|file| &file.written);
     let files: Vec<WholeFile> = written
-        // Frameworks leave empty files behind, which are no Parquet.
-        .filter(|file| file.bytes > 0 && file.is_kept())
+        .filter(|file| file.is_kept())
         .map(|file| WholeFile { path: file.path.clone(), rows: file.rows, bytes: file.bytes })
         .collect();
     put_whole(target, "", kept, &files, &manifest.fingerprint).await?;

@@ -33,8 +33,8 @@ pub(super) async fn write(
             as_parquet::write(work, file, path, &actions, documents).await?
         }
         Rewriting::WholeFile => (1, whole_file::write(work, file, path, &actions).await?),
-        // Frameworks leave empty files behind, which have no rows and are not valid files of their format.
-        _ if file.size() == 0 => (0, vec![whole_file::copy(work, file, path, 0).await?]),
+        // Frameworks leave files without bytes behind, which readers of the format refuse.
+        _ if file.size() == 0 => (0, Vec::new()),
         Rewriting::ParquetValues => parquet::write(work, file, path, &actions, bytes).await?,
         Rewriting::Rows(format) => rows::write(work, format, file, path, &actions, bytes).await?,
     };

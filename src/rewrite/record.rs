@@ -42,7 +42,7 @@ pub struct SourceRecord {
     /// Its documents.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The files that hold them now; empty if a text file was removed.
+    /// The files that hold them now; empty if no row is left, and the format needs no header.
     pub written: Vec<Written>,
 }
 

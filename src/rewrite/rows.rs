@@ -102,6 +102,7 @@ impl SortedRows<'_> {
     fn take(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::Header(body, end) => {
+                self.kept.has_header = true;
                 self.write_to_both(body);
                 self.write_to_both(end);
             }
@@ -132,7 +133,11 @@ impl SortedRows<'_> {
     }
 
     async fn finish(self) -> Result<Vec<Written>> {
-        let mut files = vec![self.kept.finish().await?];
+        let mut files = Vec::new();
+        // Some readers refuse a file that has neither rows nor a header.
+        if self.kept.rows > 0 || self.kept.has_header {
+            files.push(self.kept.finish().await?);
+        }
         if let Some(rejected) = self.rejected {
             files.push(rejected.finish().await?);
         }
@@ -191,6 +196,7 @@ impl Editor<'_> {
             sorted.take(Piece::Header(body, end));
             return Ok(());
         };
+        sorted.kept.has_header = true;
         let kept = &mut sorted.kept.buffer;
         append_names(self.format, &self.work.source, annotations, (body, self.path), kept)?;
         kept.extend_from_slice(end);
@@ -238,6 +244,7 @@ struct RowFile {
     /// Bytes that are not compressed and uploaded yet.
     buffer: Vec<u8>,
     rows: u64,
+    has_header: bool,
 }
 
 enum Encoder {
@@ -254,7 +261,7 @@ impl RowFile {
             FileCompressionType::ZSTD => Encoder::Zstd(Box::new(ZstdEncoder::new(Vec::new()))),
             _ => Encoder::Plain,
         };
-        Ok(Self { upload, encoder, buffer: Vec::new(), rows: 0 })
+        Ok(Self { upload, encoder, buffer: Vec::new(), rows: 0, has_header: false })
     }
 
     fn row(&mut self, body: &[u8], end: &[u8]) {

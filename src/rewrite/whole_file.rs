@@ -28,7 +28,7 @@ pub(super) async fn write(
 ) -> Result<Vec<Written>> {
     let inside = match actions.of(0) {
         RowAction::Keep => path.to_owned(),
-        RowAction::Separate => return Ok(vec![copy(work, file, &work::rejected(path), 1).await?]),
+        RowAction::Separate => return Ok(vec![copy(work, file, &work::rejected(path)).await?]),
         RowAction::Remove => return Ok(Vec::new()),
     };
     let spans = match &work.cuts.spans {
@@ -36,7 +36,7 @@ pub(super) async fn write(
         None => Vec::new(),
     };
     Ok(vec![match spans.is_empty() {
-        true => copy(work, file, &inside, 1).await?,
+        true => copy(work, file, &inside).await?,
         false => cut(work, file, &inside, spans).await?,
     }])
 }
@@ -69,15 +69,12 @@ async fn cut(work: &Work, file: &SourceFile, inside: &str, spans: Vec<Range<usiz
     }
 }
 
-/// Copies a file of `rows` documents.
-///
-/// # Errors
-/// When the file cannot be read to its end, or the store refuses.
-pub(super) async fn copy(work: &Work, file: &SourceFile, inside: &str, rows: u64) -> Result<Written> {
+/// Copies a file.
+async fn copy(work: &Work, file: &SourceFile, inside: &str) -> Result<Written> {
     let mut upload = work.target.upload(inside).await?;
     let mut bytes = file.stored(&work.session).await?;
     while let Some(bytes) = bytes.try_next().await.context(|| format!("reading {} failed", file.path()))? {
         upload.put(bytes).await?;
     }
-    written(upload, rows).await
+    written(upload, 1).await
 }

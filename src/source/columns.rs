@@ -1,10 +1,11 @@
 //! The columns of a format -> the columns that every format has.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Column;
-use datafusion::functions::string::expr_fn::concat_ws;
+use datafusion::functions::string::expr_fn::{concat_ws, replace};
 use datafusion::logical_expr::{Expr, and, cast, lit, when};
 
 use super::file::SourceFile;
@@ -116,15 +117,13 @@ pub(super) fn id(source: &Source, values: &Values, kind: IdType) -> Result<Expr>
             return Ok(cast(value(values, name)?, DataType::Int64));
         }
         Id::Columns(names) => {
-            let parts = names
-                .iter()
-                .map(|name| Ok(cast(value(values, name)?, DataType::Utf8View)))
-                .collect::<Result<Vec<_>>>()?;
-            joined(
-                &source.id_separator,
-                parts.clone(),
-                parts.into_iter().map(|part| part.is_null()).reduce(Expr::or),
-            )?
+            let part = |name: &String| Ok(cast(value(values, name)?, DataType::Utf8View));
+            let mut parts = names.iter().map(part).collect::<Result<Vec<_>>>()?;
+            let null = parts.iter().cloned().map(Expr::is_null).reduce(Expr::or);
+            if parts.len() > 1 {
+                parts = parts.into_iter().map(|part| escaped(part, &source.id_separator)).collect();
+            }
+            joined(&source.id_separator, parts, null)?
         }
         Id::RowNumber => {
             let row = cast(column("position"), DataType::Utf8View);
@@ -133,6 +132,16 @@ pub(super) fn id(source: &Source, values: &Values, kind: IdType) -> Result<Expr>
         Id::Path => column("name"),
     };
     Ok(cast(id, DataType::Utf8View))
+}
+
+/// A part of an id with a backslash before each backslash and each character of `separator`, which holds no backslash. Different
+/// parts then have different ids.
+fn escaped(part: Expr, separator: &str) -> Expr {
+    let special: BTreeSet<char> = separator.chars().collect();
+    // The backslash comes first, because the others add backslashes.
+    std::iter::once('\\')
+        .chain(special)
+        .fold(part, |part, c| replace(part, lit(c.to_string()), lit(format!("\\{c}"))))
 }
 
 /// The text (Utf8View): the parts that are not null, joined by newlines; null if there are none.

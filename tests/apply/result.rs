@@ -176,6 +176,58 @@ fn sql_reads_records_as_the_job_did() {
     }
 }
 
+/// Frameworks leave files of no bytes behind, and all rows of a file may be copies of others.
+#[test]
+fn other_programs_open_every_file_that_is_written() {
+    const READER: &str = r#"
+import glob, json, sys
+import duckdb, pyarrow.csv, pyarrow.json, pyarrow.parquet
+to, ending = sys.argv[1:]
+arrow = {"parquet": pyarrow.parquet.read_table, "csv": pyarrow.csv.read_csv, "jsonl": pyarrow.json.read_json}[ending]
+db = {"parquet": duckdb.read_parquet, "csv": lambda name: duckdb.read_csv(name, header=True), "jsonl": duckdb.read_json}[ending]
+files = sorted(glob.glob(f"{to}/*.{ending}"))
+ids = lambda rows: sorted(str(row) for row in rows)
+print(json.dumps([
+    ids(row for name in files for row in arrow(name)["id"].to_pylist()),
+    ids(row[0] for row in db(f"{to}/*.{ending}").project("id").fetchall()),
+]))
+"#;
+    let documents = corpus(84, 40, 15);
+    let copies: Vec<Document> =
+        documents[..3].iter().map(|(id, text)| (format!("z{id}"), text.clone())).collect();
+    for (format, ending) in [("parquet", "parquet"), ("csv", "csv"), ("jsonl", "jsonl")] {
+        let applied = Applied::new();
+        for (name, documents) in [("a", &documents), ("copies", &copies)] {
+            let line = |(id, text): &Document| match format {
+                "csv" => format!("{id},{text}\n"),
+                _ => format!("{}\n", serde_json::json!({"id": id, "text": text})),
+            };
+            let name = format!("{name}.{ending}");
+            match format {
+                "parquet" => write_parquet(&applied.path("in").join(name), documents, 10),
+                _ => {
+                    let head = if format == "csv" { "id,text\n" } else { "" };
+                    applied.put(&name, head.to_owned() + &documents.iter().map(line).collect::<String>());
+                }
+            }
+        }
+        applied.put(&format!("empty.{ending}"), "");
+        applied.run(format, "id = \"id\"\ntext = \"text\"");
+        applied.apply("to", &[]);
+        let gone = gone_ids(&applied);
+        assert!(copies.iter().all(|(id, _)| gone.contains(id)));
+        let mut stay: Vec<&String> =
+            documents.iter().map(|(id, _)| id).filter(|id| !gone.contains(*id)).collect();
+        stay.sort();
+        let Some(mut python) = python("duckdb, pyarrow") else { return };
+        let ran = python.arg("-c").arg(READER).arg(applied.path("to")).arg(ending).output().unwrap();
+        assert!(ran.status.success(), "{format}: {}", String::from_utf8_lossy(&ran.stderr));
+        let found: Vec<Vec<String>> = serde_json::from_slice(&ran.stdout).unwrap();
+        assert!(found.iter().all(|found| found.iter().eq(stay.iter().copied())), "{format}: {found:?}");
+        result(&applied.path("to"));
+    }
+}
+
 #[test]
 fn show_has_removed_documents_beside_those_that_were_kept() {
     let applied = Applied::new();

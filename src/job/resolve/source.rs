@@ -104,6 +104,16 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
             );
         }
     };
+    let several = matches!(&id, Id::Columns(names) if names.len() > 1);
+    if several && (source.id_separator.is_empty() || source.id_separator.contains('\\')) {
+        return wrong(
+            "source.id_separator",
+            format!(
+                "is {:?}: expected one or more characters without a backslash, by which the parts of an id stay apart",
+                source.id_separator
+            ),
+        );
+    }
     let columns = columns_of(rules, source.columns)?;
     let (columns, group) = with_group(rules, columns, source.group)?;
     let (condition, limit) = rows::rows_of(source.condition, source.limit, source.seed)?;
