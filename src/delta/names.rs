@@ -20,7 +20,7 @@ pub(super) struct LogNames {
     v2_checkpoints: BTreeSet<u64>,
 }
 
-/// The files from which the newest version is read.
+/// The files from which a version is read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NeededFiles {
     pub version: u64,
@@ -64,16 +64,17 @@ impl LogNames {
         }
     }
 
-    /// The files that hold the newest version: the newest complete checkpoint, and the commits after it.
+    /// The files that hold version `at`, or else the newest one: its newest complete checkpoint, and the commits after that.
     ///
     /// # Errors
     /// Why the log cannot be read.
-    pub(super) fn needed(&self) -> Result<NeededFiles, Unusable> {
+    pub(super) fn needed(&self, at: Option<u64>) -> Result<NeededFiles, Unusable> {
         // A checkpoint counts once all of its parts are written.
         let whole = |((_, parts), there): &(&(u64, u64), &BTreeSet<u64>)| there.len() as u64 == *parts;
-        let checkpoint = self.checkpoints.iter().filter(whole).map(|(key, _)| *key).next_back();
+        let until = ..=(at.unwrap_or(u64::MAX), u64::MAX);
+        let checkpoint = self.checkpoints.range(until).filter(whole).map(|(key, _)| *key).next_back();
         let newest = self.commits.last().copied().max(checkpoint.map(|(version, _)| version));
-        let Some(version) = newest.or(self.v2_checkpoints.last().copied()) else {
+        let Some(version) = at.or(newest).or(self.v2_checkpoints.last().copied()) else {
             return Err(Unusable::NoLog);
         };
         let first = checkpoint.map_or(0, |(version, _)| version + 1);
@@ -135,7 +136,7 @@ mod tests {
     fn needed(names: &[String]) -> Result<NeededFiles, Unusable> {
         let mut found = LogNames::default();
         names.iter().for_each(|name| found.add(name));
-        found.needed()
+        found.needed(None)
     }
 
     #[test]
@@ -155,6 +156,11 @@ mod tests {
         assert_eq!(with(&parts), Ok(of(4, &parts, &[4])));
         assert_eq!(with(&[single(1), part(3, 1, 2)]), Ok(of(4, &[single(1)], &[2, 3, 4])));
         let others = ["_last_checkpoint", "00000000000000000001.crc", ".tmp", "7.json"];
+        let mut found = LogNames::default();
+        all.iter().chain(&[single(1), single(3)]).for_each(|name| found.add(name));
+        assert_eq!(found.needed(Some(2)), Ok(of(2, &[single(1)], &[2])), "a version before the newest");
+        assert_eq!(found.needed(Some(1)), Ok(of(1, &[single(1)], &[])));
+        assert_eq!(found.needed(Some(7)), Err(Unusable::MissingCommit(commit(5))));
         let compacted = format!("{:020}.{:020}.compacted.json", 1, 3);
         assert_eq!(with(&[others.map(str::to_owned).to_vec(), vec![compacted]].concat()), needed(&all));
     }

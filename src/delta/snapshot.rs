@@ -1,4 +1,4 @@
-//! Reads the newest version of a Delta table.
+//! Reads a version of a Delta table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::error::{Context, Error, Result};
 /// Files of the log that are read at the same time.
 const CONCURRENT: usize = 16;
 
-/// A table at its newest version.
+/// A table at a version.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub version: u64,
@@ -38,14 +38,20 @@ pub(crate) struct SnapshotFile {
     pub partition_values: BTreeMap<String, Option<String>>,
 }
 
-/// Reads the log of the table in the folder `root` of a store; `shown` is the table's name in errors.
+/// Reads the log of the table in the folder `root` of a store up to version `at`, or else to its end; `shown` is the table's name
+/// in errors.
 ///
 /// The log's folder is listed, so `_last_checkpoint`, which would save that, is not read.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if there is no log, it is damaged, or it needs a feature that this
 /// program does not support.
-pub(crate) async fn read(store: &Arc<dyn ObjectStore>, root: &Path, shown: &str) -> Result<Snapshot> {
+pub(crate) async fn read(
+    store: &Arc<dyn ObjectStore>,
+    root: &Path,
+    shown: &str,
+    at: Option<u64>,
+) -> Result<Snapshot> {
     let shown = shown.trim_end_matches('/');
     let folder = root.clone().join(FOLDER);
     let listed: Vec<ObjectMeta> = store
@@ -57,7 +63,7 @@ pub(crate) async fn read(store: &Arc<dyn ObjectStore>, root: &Path, shown: &str)
     // Folders in that of the log belong to other programs.
     let inside = listed.iter().filter(|meta| meta.location.parts_count() == folder.parts_count() + 1);
     inside.filter_map(|meta| meta.location.filename()).for_each(|name| names.add(name));
-    let needed = names.needed().map_err(|why| unusable(shown, why))?;
+    let needed = names.needed(at).map_err(|why| unusable(shown, why))?;
 
     let get = async |name: String| -> Result<(String, Bytes)> {
         let failed = || format!("{shown}/{FOLDER}/{name} cannot be read");
@@ -135,7 +141,7 @@ fn unusable(shown: &str, why: Unusable) -> Error {
              format to that of the files"
         )),
         Unusable::MissingCommit(commit) => {
-            unreadable(shown, &format!("{FOLDER}/{commit} is gone, and no checkpoint is newer: restore it"))
+            unreadable(shown, &format!("{FOLDER}/{commit} is gone, and no checkpoint replaces it: restore it"))
         }
         Unusable::V2Checkpoint => unreadable(shown, protocol::V2_CHECKPOINT),
     }

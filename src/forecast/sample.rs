@@ -86,6 +86,7 @@ impl Sample {
         Source {
             format: Format::Parquet,
             urls: vec![folder.to_string_lossy().into_owned()],
+            table_versions: Vec::new(),
             id: Id::Columns(vec![ID.to_owned()]),
             text: vec![TEXT.to_owned()],
             condition: None,

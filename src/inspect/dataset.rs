@@ -115,6 +115,7 @@ fn any_source(format: Format, urls: &[String]) -> Source {
         format,
         encoding: Encoding::Utf8,
         urls: urls.to_vec(),
+        table_versions: Vec::new(),
         id: Id::RowNumber,
         id_separator: ":".to_owned(),
         text: Vec::new(),

@@ -52,6 +52,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         format,
         encoding,
         urls,
+        // Their files are among the inputs.
+        table_versions: _,
         id,
         id_separator,
         text,

@@ -64,7 +64,7 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
                 }
                 keys.insert("header".into(), value["header"].clone())
             }
-            "csv" => None,
+            "csv" | "table_versions" => None,
             "references" if format != "reuters" => None,
             "encoding" if matches!(format, "parquet" | "delta") => None,
             _ => keys.insert(name.clone(), value.clone()),

@@ -16,6 +16,10 @@ pub struct Source {
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
+    /// In the job of a finished run, the version of each Delta table in `urls` that was read. Empty otherwise: the newest
+    /// versions are read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub table_versions: Vec<u64>,
     /// The id of a document.
     pub id: Id,
     /// The separator between the parts of an id of several columns.

@@ -2,6 +2,7 @@
 
 use super::context::StageContext;
 use super::difference::Reads;
+use super::input::Input;
 use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
 use super::reference::ReferenceDocuments;
@@ -9,7 +10,7 @@ use super::reference::chain::Chain;
 use super::reference::same_ids;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{FORMAT_VERSION, InputFile, Job, Method, Short};
+use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Method, Reference, Short};
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
@@ -137,7 +138,8 @@ pub(super) async fn publish(
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
-        job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
+        job: serde_json::to_value(pinned(job, cx.input, reference))
+            .map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: cx.runner.read_files(inputs),
         source: cx.types.clone(),
         origin,
@@ -192,6 +194,22 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
             output.shown()
         )
     })
+}
+
+/// `job` with the versions of the Delta tables that the run read: later commands read the same ones.
+fn pinned(job: &Job, input: &Input, reference: Option<&ReferenceDocuments>) -> Job {
+    let mut job = job.clone();
+    if let Input::Read(listed) = input {
+        job.source.table_versions = listed.table_versions();
+    }
+    if let (
+        Some(Against { reference: Reference::Source(source), .. }),
+        Some(ReferenceDocuments::Source(second)),
+    ) = (&mut job.against, reference)
+    {
+        source.table_versions = second.files().1.table_versions();
+    }
+    job
 }
 
 /// Another process published while this one was about to. If its result is of the same job and inputs, it is also the

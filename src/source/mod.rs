@@ -117,6 +117,8 @@ pub struct Listed {
     unnamable: Vec<job::InputFile>,
     /// Columns of Delta tables whose values are in no file.
     partition_columns: Vec<String>,
+    /// The versions of the Delta tables, in their order.
+    table_versions: Vec<u64>,
 }
 
 impl Listed {
@@ -136,12 +138,17 @@ impl Listed {
     /// A listing of these files.
     pub(crate) fn of(files: &[SourceFile]) -> Self {
         let files = files.iter().cloned().map(Arc::new).collect();
-        Self { files, unnamable: Vec::new(), partition_columns: Vec::new() }
+        Self { files, unnamable: Vec::new(), partition_columns: Vec::new(), table_versions: Vec::new() }
     }
 
     /// Columns of Delta tables whose values are in no file.
     pub(crate) fn partition_columns(&self) -> &[String] {
         &self.partition_columns
+    }
+
+    /// The versions of the Delta tables, in their order.
+    pub(crate) fn table_versions(&self) -> Vec<u64> {
+        self.table_versions.clone()
     }
 
     /// Removes the documents of these files from `wanted`, and returns them.
@@ -161,6 +168,7 @@ impl From<listing::Found> for Listed {
             files: found.files.into_iter().map(Arc::new).collect(),
             unnamable: found.unnamable,
             partition_columns: found.partition_columns,
+            table_versions: found.table_versions,
         }
     }
 }

@@ -194,11 +194,84 @@ fn apply_writes_the_files_that_the_table_has() {
         assert_eq!(found, expected, "{}", NAMES[file]);
     }
     assert!(!to.join("a.parquet").exists() && !to.join("_delta_log").exists());
-    // The table has other files now.
-    written.commit(1, &[remove(1)]);
+}
+
+#[test]
+fn a_table_that_grew_is_read_again_as_the_run_read_it() {
+    let written = Written::new();
+    written.commit(0, &[protocol(), meta_data(), written.add(0), written.add(1)]);
+    let (before, after, moved) = (written.path("before"), written.path("after"), written.path("moved"));
+    let kept = |to: &Path, more: &[&str]| {
+        resemblance().arg("apply").arg(written.path("out")).arg("--to").arg(to).args(more).assert().success();
+        let is_data = |path: &Path| path.extension().is_some_and(|ending| ending == "parquet");
+        files(to).into_iter().filter(|(path, _)| is_data(path)).collect::<Vec<_>>()
+    };
+    let bytes =
+        |files: Vec<(PathBuf, Vec<u8>)>| files.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    let lsh = ["candidates.method=lsh", "minhash.permutations=64", "lsh.bands=64", "lsh.rows=1"];
+    written.run("out", &lsh).success();
+    let expected = bytes(kept(&before, &[]));
+    assert_eq!(expected.len(), 2);
+    // A day later the table has another file, and one of the files is not a part of it any more.
+    written.commit(1, &[written.add(2), remove(1)]);
+    assert_eq!(bytes(kept(&after, &[])), expected);
+    std::fs::rename(written.path("in"), written.path("elsewhere")).unwrap();
+    let source = written.path("elsewhere").display().to_string();
+    assert_eq!(bytes(kept(&moved, &["--source", &source])), expected);
+    std::fs::rename(written.path("elsewhere"), written.path("in")).unwrap();
+
+    // The texts of the reference documents are those of version 0.
+    let against = format!("against.output={:?}", written.path("out"));
+    written.run("next", &[&lsh[..], &[&against, "against.same_id=skip"]].concat()).success();
+    let of_file = |file: usize| written.documents.chunks(OF_FILE).nth(file).unwrap();
+    let mut pairs_of_new = exact_pairs(&[of_file(0), of_file(1), of_file(2)].concat(), 3, 0.5);
+    let is_new = |id: &String| of_file(2).iter().any(|(new, _)| new == id);
+    pairs_of_new.retain(|(a, b), _| is_new(a) || is_new(b));
+    assert!(pairs_of_new.keys().filter(|(a, b)| is_new(a) != is_new(b)).count() > 2);
+    let found = pairs(&written.path("next")).into_iter();
+    let found = found.map(|((a, b), jaccard)| ((a.clone().min(b.clone()), a.max(b)), jaccard));
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), pairs_of_new);
+
+    // Without the commits of the version, as after the retention of the log, it cannot be read.
+    written.checkpoint(&format!("{:020}.checkpoint.parquet", 1), &[protocol(), meta_data(), written.add(0)]);
+    std::fs::remove_file(written.path(&format!("in/_delta_log/{:020}.json", 0))).unwrap();
+    let mut refused = resemblance();
     let refused =
-        resemblance().arg("apply").arg(&out).arg("--to").arg(written.path("other")).assert().code(3);
-    assert!(String::from_utf8(refused.get_output().stderr.clone()).unwrap().contains("has changed"));
+        refused.arg("apply").arg(written.path("out")).arg("--to").arg(written.path("late")).assert();
+    let said = String::from_utf8(refused.code(3).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("00000000000000000000.json is gone") && said.contains("--overwrite"), "{said}");
+}
+
+#[test]
+fn a_second_source_that_grew_is_read_again_as_the_run_read_it() {
+    let written = Written::new();
+    written.commit(0, &[protocol(), meta_data(), written.add(0)]);
+    let new: Vec<Document> = written.documents[..OF_FILE]
+        .iter()
+        .map(|(id, text)| (format!("new {id}"), format!("{text} z")))
+        .collect();
+    write_parquet(&written.path("new.parquet"), &new, 10);
+    let source = format!(
+        "against.source={{ format = 'delta', url = {:?}, id = 'id', text = 'text' }}",
+        written.path("in")
+    );
+    run(&job(&written.path("new.parquet"), &written.path("linked"), &[&source])).unwrap();
+    written.commit(1, &[written.add(2), remove(0)]);
+    let ran = resemblance()
+        .arg("show")
+        .arg(written.path("linked"))
+        .args(["--json", "--top", "100"])
+        .assert()
+        .success();
+    let shown = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
+    let texts: BTreeMap<&str, &str> =
+        written.documents.iter().map(|(id, text)| (id.as_str(), text.as_str())).collect();
+    let lines = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let known: Vec<Value> = lines.filter(|line| line["reference_b"] == true).collect();
+    assert!(known.len() >= OF_FILE);
+    for line in known {
+        assert_eq!(line["text_b"].as_str().unwrap(), texts[line["id_b"].as_str().unwrap()]);
+    }
 }
 
 #[test]

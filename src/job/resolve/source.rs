@@ -138,6 +138,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         format,
         encoding,
         urls,
+        table_versions: Vec::new(),
         id,
         id_separator: source.id_separator,
         text,

@@ -17,7 +17,7 @@ use crate::source::file::SourceFile;
 use crate::source::format::SourceFormat;
 use crate::source::partitions::Partitions;
 
-/// The files of the newest versions of the Delta tables of `source`.
+/// The files of the Delta tables of `source`, in the versions that it names, or else in the newest ones.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a table cannot be read or has no files, or a file of it is gone;
@@ -28,13 +28,18 @@ pub(in crate::source) async fn files(
     format: &SourceFormat,
 ) -> Result<Found> {
     let mut found = Vec::with_capacity(source.urls.len());
-    for url in &source.urls {
-        found.push(of_table(ctx, format, url).await?);
+    for (at, url) in source.urls.iter().enumerate() {
+        found.push(of_table(ctx, format, url, source.table_versions.get(at).copied()).await?);
     }
     Ok(merge(found))
 }
 
-async fn of_table(ctx: &SessionContext, format: &SourceFormat, url: &str) -> Result<Found> {
+async fn of_table(
+    ctx: &SessionContext,
+    format: &SourceFormat,
+    url: &str,
+    version: Option<u64>,
+) -> Result<Found> {
     let pattern = InputPattern::parse(url)?;
     if pattern.glob.is_some() {
         return Err(Error::job(format!(
@@ -45,7 +50,7 @@ async fn of_table(ctx: &SessionContext, format: &SourceFormat, url: &str) -> Res
     let store =
         ctx.runtime_env().object_store(&store_url).context(|| format!("no storage is set up for `{url}`"))?;
     let root = pattern.url.prefix();
-    let table = delta::read(&store, root, url).await?;
+    let table = delta::read(&store, root, url, version).await?;
     tracing::info!(url, version = table.version, files = table.files.len(), "the Delta table was listed");
     if table.files.is_empty() {
         return Err(Error::input(format!(
@@ -76,7 +81,8 @@ async fn of_table(ctx: &SessionContext, format: &SourceFormat, url: &str) -> Res
         check_name(&file, format)?;
         files.push(file);
     }
-    Ok(Found { files, partition_columns: table.partition_columns, ..Found::default() })
+    let (partition_columns, table_versions) = (table.partition_columns, vec![table.version]);
+    Ok(Found { files, partition_columns, table_versions, ..Found::default() })
 }
 
 /// Whether `url` is the folder of a Delta table.

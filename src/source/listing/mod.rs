@@ -35,6 +35,8 @@ pub(super) struct Found {
     pub unnamable: Vec<job::InputFile>,
     /// Columns of Delta tables whose values are in no file.
     pub partition_columns: Vec<String>,
+    /// The versions of the Delta tables, in their order.
+    pub table_versions: Vec<u64>,
 }
 
 /// The files of `source`.
@@ -69,9 +71,10 @@ pub(super) async fn quietly(ctx: &SessionContext, urls: &[String], format: &Sour
 fn merge(found: Vec<Found>) -> Found {
     let mut files = BTreeMap::new();
     let mut unnamable = BTreeMap::new();
-    let mut partition_columns = Vec::new();
+    let (mut partition_columns, mut table_versions) = (Vec::new(), Vec::new());
     for found in found {
         partition_columns.extend(found.partition_columns);
+        table_versions.extend(found.table_versions);
         for file in found.files {
             files.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
         }
@@ -80,7 +83,7 @@ fn merge(found: Vec<Found>) -> Found {
     let mut files: Vec<SourceFile> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     name_apart(&mut files);
-    Found { files, unnamable: unnamable.into_values().collect(), partition_columns }
+    Found { files, unnamable: unnamable.into_values().collect(), partition_columns, table_versions }
 }
 
 /// Makes names unique, since they are parts of ids: where two folders have files of one name, every name is the whole path.

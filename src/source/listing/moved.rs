@@ -29,7 +29,7 @@ pub(in crate::source) async fn files(
         )));
     }
     let mut found = Vec::with_capacity(places.len());
-    for (was, place) in source.urls.iter().zip(places) {
+    for (at, (was, place)) in source.urls.iter().zip(places).enumerate() {
         let (base, pattern) = split_glob(was);
         let now = match pattern {
             Some(pattern) if split_glob(place).1.is_none() => {
@@ -40,7 +40,8 @@ pub(in crate::source) async fn files(
         let mut of_place = match format.listing {
             Listing::Files => quietly(ctx, std::slice::from_ref(&now), format).await?,
             Listing::DeltaTables => {
-                let moved = job::Source { urls: vec![now.clone()], ..source.clone() };
+                let table_versions = source.table_versions.get(at).copied().into_iter().collect();
+                let moved = job::Source { urls: vec![now.clone()], table_versions, ..source.clone() };
                 delta_tables::files(ctx, &moved, format).await?
             }
         };
