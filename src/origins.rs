@@ -3,7 +3,7 @@
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Context, Error, Result};
-use crate::job::{Job, fingerprint};
+use crate::job::{Job, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{Origin, read_job};
 use crate::source::{self, AsRead, Listed};
@@ -13,6 +13,11 @@ use crate::source::{self, AsRead, Listed};
 pub(crate) struct Moved<'a> {
     pub(crate) of: &'a str,
     pub(crate) places: &'a [String],
+}
+
+/// Sources with their numbers, by which the column `origin_number` names them.
+pub(crate) fn numbered(sources: &[(Job, Listed)]) -> impl Iterator<Item = (u64, &Source, &Listed)> {
+    (0..).zip(sources).map(|(origin, (job, listed))| (origin, &job.source, listed))
 }
 
 impl Stored {

@@ -71,7 +71,7 @@ impl Days {
             let mut tables: Vec<_> =
                 ["pairs", "clusters", "documents"].map(|name| table(output, name)).into();
             // The days were read from other files.
-            for column in ["source", "position"] {
+            for column in ["source", "position", "origin_number"] {
                 let at = tables[2].schema().index_of(column).unwrap();
                 tables[2].remove_column(at);
             }

@@ -368,8 +368,17 @@ fn columns_of_the_source_are_carried_into_documents() {
         let output = folder.path().join(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
-        let own =
-            ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
+        let own = [
+            "id",
+            "source",
+            "position",
+            "origin_number",
+            "doc",
+            "shingle_count",
+            "set_hash_0",
+            "set_hash_1",
+            "signature",
+        ];
         let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
         let positions = int64s(&rows, "position");
@@ -477,11 +486,11 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(whole["format_version"], 11);
+    assert_eq!(whole["format_version"], 12);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 10, 12] {
+    for format in [1, 11, 13] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
@@ -491,7 +500,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in reading {
             resemblance().args(arguments).assert().code(3).stderr(
                 predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 11"))
+                    .and(predicate::str::contains("format 12"))
                     .and(predicate::str::contains("--overwrite")),
             );
         }
@@ -499,7 +508,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                12 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 12"))),
+                13 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 13"))),
                 _ => drop(asked.success()),
             }
         }

@@ -29,7 +29,7 @@ for name, table in manifest["tables"].items():
         assert not type.startswith("U"), (name, column, type)
 types = dict(zip(*[iter(x for c in db.execute(f"DESCRIBE SELECT * FROM '{out}/documents/*.parquet'").fetchall() for x in c[:2])] * 2))
 assert types == {
-    "id": "BIGINT", "source": "VARCHAR", "position": "BIGINT", "doc": "BIGINT", "shingle_count": "BIGINT",
+    "id": "BIGINT", "source": "VARCHAR", "position": "BIGINT", "origin_number": "BIGINT", "doc": "BIGINT", "shingle_count": "BIGINT",
     "set_hash_0": "BIGINT", "set_hash_1": "BIGINT",
     "signature": "BLOB", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
 }, types

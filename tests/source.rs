@@ -913,6 +913,7 @@ fn source(format: Format, url: &str) -> Source {
         format,
         encoding: Encoding::Utf8,
         urls: vec![url.to_owned()],
+        table_versions: Vec::new(),
         id: columns(&["id"]),
         id_separator: "-".into(),
         text: vec!["text".into()],

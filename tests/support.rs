@@ -223,7 +223,7 @@ pub fn table(output: &Path, name: &str) -> RecordBatch {
 pub fn tables_of_any_source(output: &Path) -> Vec<RecordBatch> {
     let mut tables = tables(output);
     for table in tables.iter_mut().filter(|table| table.column_by_name("signature").is_some()) {
-        for column in ["source", "position"] {
+        for column in ["source", "position", "origin_number"] {
             table.remove_column(table.schema().index_of(column).unwrap());
         }
     }

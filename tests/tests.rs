@@ -83,6 +83,7 @@ mod rows;
 mod s3;
 mod schema;
 mod secrets;
+mod shared_file;
 mod show;
 mod sketch_joins;
 #[cfg(feature = "cluster")]

@@ -98,6 +98,7 @@ impl<'a> Reading<'a> {
             format: self.format,
             encoding: job::Encoding::Utf8,
             urls: vec![url],
+            table_versions: Vec::new(),
             id: self.id.clone(),
             id_separator: ":".into(),
             text: self.text.clone(),

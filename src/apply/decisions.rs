@@ -32,9 +32,11 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
         Field::new("id", id.arrow(), false),
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
+        Field::new("origin_number", DataType::Int64, false),
         Field::new("kept_id", id.arrow(), true),
         Field::new("kept_source", DataType::Utf8, true),
         Field::new("kept_position", DataType::Int64, true),
+        Field::new("kept_origin_number", DataType::Int64, true),
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
         Field::new("cluster_id", id.arrow(), true),
@@ -72,6 +74,7 @@ pub(super) fn represented(
         col("member"),
         col("source"),
         col("position"),
+        col("origin_number"),
         col("cluster_id"),
         col("kept_id"),
         col("kept_is_reference"),
@@ -88,6 +91,7 @@ pub(super) fn represented(
         col("id").alias("kept"),
         col("source").alias("kept_source"),
         col("position").alias("kept_position"),
+        col("origin_number").alias("kept_origin_number"),
     ])?;
     let gone = gone.with_column("own_kept_id", own)?;
     let gone = gone.join(places, JoinType::Left, &["own_kept_id"], &["kept"], None)?;
@@ -103,9 +107,11 @@ pub(super) fn represented(
         col("member").alias("id"),
         col("source"),
         col("position"),
+        col("origin_number"),
         col("kept_id"),
         col("kept_source"),
         col("kept_position"),
+        col("kept_origin_number"),
         jaccard.alias("jaccard"),
         containment.alias("containment"),
         col("cluster_id"),
@@ -128,8 +134,8 @@ pub(super) fn rejected(stored: &Stored) -> Result<DataFrame> {
     Ok(rejects.select(vec![col("source"), col("position")])?)
 }
 
-/// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
-/// kept_is_reference, group, similarity). The similarity is that with the document which stays; null where that is not known.
+/// The documents of clusters that are in the output's own source: (member, source, position, origin_number, cluster_id,
+/// representative, kept_id, kept_is_reference, group, similarity). The similarity is that with the document which stays; null where that is not known.
 pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
@@ -146,12 +152,14 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFram
     ])?;
     let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
     let documents = stored.table(Table::Documents)?;
-    let documents =
-        documents.select(vec![col("id"), col("source"), col("position"), by_group::group(group)])?;
+    let mut columns = ["id", "source", "position", "origin_number"].map(col).to_vec();
+    columns.push(by_group::group(group));
+    let documents = documents.select(columns)?;
     Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?.select(vec![
         col("member"),
         col("source"),
         col("position"),
+        col("origin_number"),
         col("cluster_id"),
         col("representative"),
         col("kept_id"),

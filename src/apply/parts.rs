@@ -47,7 +47,7 @@ pub(super) async fn write(
     (control, stage): (&RunControl, usize),
 ) -> Result<Done> {
     let (mut done, mut ahead, mut bytes) = (Vec::new(), Vec::new(), 0);
-    for SourceToWrite { source, text, files } in sources {
+    for (origin, SourceToWrite { source, text, files }) in (0..).zip(sources) {
         let sizes: Vec<u64> = files.iter().map(|file| file.file.pin.size).collect();
         bytes += sizes.iter().sum::<u64>();
         for range in parts(&sizes) {
@@ -55,7 +55,7 @@ pub(super) async fn write(
             let finished = finished_part(target, number, &rewrite.fingerprint).await?;
             if finished.is_none() {
                 let (source, text, files) = (source.clone(), text.clone(), files[range].to_vec());
-                ahead.push(PartToWrite { number, source, text, files });
+                ahead.push(PartToWrite { number, origin, source, text, files });
             }
             done.push(finished);
         }

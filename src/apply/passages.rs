@@ -15,9 +15,10 @@ use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::frames::by_group;
 use crate::job::{self, Encoding, Job};
+use crate::origins::numbered;
 use crate::output::Stored;
 use crate::schema::{IdType, Table};
-use crate::source::{self, Listed, Request, Rewriting, Selection, format_of, text_place};
+use crate::source::{self, Listed, Places, Rewriting, format_of, text_place};
 use crate::udf::expr_fn::word_count;
 
 /// The columns of the table of spans that are cut or marked.
@@ -99,56 +100,35 @@ pub(super) async fn short(
         ])?;
     let places =
         cut.clone().select(vec![col("cut_source").alias("source"), col("cut_position").alias("position")])?;
-    let mut wanted = Selection::of_rows(places).await?;
-    let mut short: Option<DataFrame> = None;
-    for (job, listed) in sources {
-        let of_source = listed.take(&mut wanted);
-        if of_source.is_empty() {
-            continue;
-        }
-        let texts =
-            source::read(stored.session(), &job.source, listed, Request::only(of_source)).await?.frame;
-        let texts = texts.select(vec![
-            cast(col("source"), DataType::Utf8).alias("source"),
-            col("position"),
-            word_count(col("text"), &stored.job().shingle).alias("text_words"),
-        ])?;
-        let (left, right) = (&["cut_source", "cut_position"], &["source", "position"]);
-        let rows = cut.clone().join(texts, JoinType::Inner, left, right, None)?;
-        let number = |name: &str| cast(col(name), DataType::Int64);
-        let left = number("text_words") - number("cut_words");
-        let rows = rows.filter(left.lt(lit(min_words.min(i64::MAX as u64) as i64)))?.select(vec![
-            col("id"),
-            col("cut_source").alias("source"),
-            number("cut_position").alias("position"),
-        ])?;
-        short = Some(match short {
-            None => rows,
-            Some(others) => others.union(rows)?,
-        });
-    }
-    wanted.all_taken()?;
-    match short {
-        Some(short) => Ok(short),
-        None => {
-            let columns = vec![
-                col("id"),
-                col("cut_source").alias("source"),
-                cast(col("cut_position"), DataType::Int64).alias("position"),
-            ];
-            Ok(cut.filter(lit(false))?.select(columns)?)
-        }
-    }
+    // Only an output that is not merged has spans, so it has one source.
+    let places = Places::of_rows(places, lit(0_u64)).await?;
+    let texts = source::read_at(stored.session(), numbered(sources), places, None).await?;
+    let number = |name: &str| cast(col(name), DataType::Int64);
+    let columns =
+        vec![col("id"), col("cut_source").alias("source"), number("cut_position").alias("position")];
+    let Some((_, texts)) = texts.into_iter().next() else {
+        return Ok(cut.filter(lit(false))?.select(columns)?);
+    };
+    let texts = texts.select(vec![
+        cast(col("source"), DataType::Utf8).alias("source"),
+        col("position"),
+        word_count(col("text"), &stored.job().shingle).alias("text_words"),
+    ])?;
+    let (left, right) = (&["cut_source", "cut_position"], &["source", "position"]);
+    let rows = cut.join(texts, JoinType::Inner, left, right, None)?;
+    let left = number("text_words") - number("cut_words");
+    Ok(rows.filter(left.lt(lit(min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
 /// The documents of [`short`] in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
 pub(super) fn removed_as_short(stored: &Stored, short: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let groups = stored.table(Table::Documents)?;
-    let groups = groups.select(vec![col("id").alias("of_id"), by_group::group(group)])?;
+    let groups =
+        groups.select(vec![col("id").alias("of_id"), col("origin_number"), by_group::group(group)])?;
     let rows = short.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
     let value = |field: &FieldRef| {
         let value = match field.name().as_str() {
-            name @ ("id" | "source" | "position" | "group") => col(name),
+            name @ ("id" | "source" | "position" | "origin_number" | "group") => col(name),
             "reason" => lit(TOO_SHORT),
             _ => lit(ScalarValue::Null),
         };

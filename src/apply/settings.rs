@@ -9,7 +9,7 @@ use crate::output::Stored;
 use crate::rewrite::{Annotation, Rejects};
 
 /// The version of what an application writes. Raise it with every change that gives other files.
-pub(super) const FORMAT_VERSION: u64 = 5;
+pub(super) const FORMAT_VERSION: u64 = 6;
 
 /// What is done with the documents of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

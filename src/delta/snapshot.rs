@@ -140,9 +140,10 @@ fn unusable(shown: &str, why: Unusable) -> Error {
             "`{shown}` is no Delta table, because there is no log in `{shown}/{FOLDER}`: correct [source] url, or set [source] \
              format to that of the files"
         )),
-        Unusable::MissingCommit(commit) => {
-            unreadable(shown, &format!("{FOLDER}/{commit} is gone, and no checkpoint replaces it: restore it"))
-        }
+        Unusable::MissingCommit(commit) => unreadable(
+            shown,
+            &format!("{FOLDER}/{commit} is gone, and no checkpoint replaces it: restore it"),
+        ),
         Unusable::V2Checkpoint => unreadable(shown, protocol::V2_CHECKPOINT),
     }
 }

@@ -10,7 +10,7 @@ use datafusion::common::cast::{as_list_array, as_string_array, as_string_view_ar
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream_partitioned;
-use datafusion::prelude::{DataFrame, cast, col};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
 
 use super::agreeing::Agreeing;
@@ -23,9 +23,10 @@ use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of};
 use crate::kernel::text::beginning::Beginning;
 use crate::kernel::text::shingles::{Scratch, shingles};
+use crate::origins::numbered;
 use crate::output::Stored;
 use crate::schema::Table;
-use crate::source::{self, CUT, Request, Selection};
+use crate::source::{self, CUT, Places, Request};
 use crate::udf::expr_fn::document_key;
 
 /// What two sets have in common.
@@ -78,7 +79,7 @@ enum Origin {
     Output,
 }
 
-/// Documents (source: Utf8, position: UInt64, doc: UInt64), with `text`: Utf8View, `cut`: `List<UInt64>` or both.
+/// Documents (source: Utf8, position: UInt64, doc: UInt64, origin: UInt64), with `text`: Utf8View, `cut`: `List<UInt64>` or both.
 struct Documents {
     frame: DataFrame,
     origin: Origin,
@@ -88,7 +89,7 @@ struct Documents {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where a source is gone or has changed.
-async fn documents(stored: &Stored, wanted: Option<&Selection>) -> Result<Vec<Documents>> {
+async fn documents(stored: &Stored, wanted: Option<Places>) -> Result<Vec<Documents>> {
     let job = stored.job();
     let position = || cast(col("position"), DataType::UInt64).alias("position");
     if job.shingle.hash == ShingleHash::Dictionary {
@@ -98,31 +99,38 @@ async fn documents(stored: &Stored, wanted: Option<&Selection>) -> Result<Vec<Do
                  \"shingles\"",
             ));
         }
-        let kept = vec![utf8("source"), position(), col("doc"), col("shingles").alias(CUT)];
+        let origin = col("origin_number").alias("origin");
+        let kept = vec![utf8("source"), position(), col("doc"), origin, col("shingles").alias(CUT)];
         let frame = stored.table(Table::Documents)?.select(kept)?;
         return Ok(vec![Documents { frame, origin: Origin::Output }]);
     }
-    let mut all = Vec::new();
-    for (made, listed) in stored.sources("the texts are read again", "").await? {
-        let request = match wanted {
-            // Two sources may have a file in common.
-            Some(wanted) => Request::only(listed.take(&mut wanted.clone())),
-            None => Request::all(),
-        };
-        if request.wanted.as_ref().is_some_and(Selection::is_empty) {
-            continue;
+    let sources = stored.sources("the texts are read again", "").await?;
+    let (session, shingle) = (stored.session(), &job.shingle);
+    let read = match wanted {
+        Some(wanted) => source::read_at(session, numbered(&sources), wanted, Some(shingle)).await?,
+        None => {
+            let mut all = Vec::with_capacity(sources.len());
+            for (origin, source, listed) in numbered(&sources) {
+                let request = Request::all().cut(shingle);
+                all.push((origin, source::read(session, source, listed, request).await?.frame));
+            }
+            all
         }
-        let read =
-            source::read(stored.session(), &made.source, &listed, request.cut(&made.shingle)).await?.frame;
+    };
+    let mut all = Vec::with_capacity(read.len());
+    for (origin, read) in read {
         let mut columns = vec![
             utf8("source"),
             position(),
             document_key(col("id")).alias("doc"),
+            lit(origin).alias("origin"),
             cast(col("text"), DataType::Utf8View).alias("text"),
         ];
         columns.extend(read.schema().as_arrow().column_with_name(CUT).map(|_| col(CUT)));
-        let frame = read.select(columns)?;
-        all.push(Documents { frame, origin: Origin::Texts(Box::new(made.shingle)) });
+        all.push(Documents {
+            frame: read.select(columns)?,
+            origin: Origin::Texts(Box::new(shingle.clone())),
+        });
     }
     Ok(all)
 }
@@ -192,12 +200,13 @@ async fn index(stored: &Stored, search: &Search, drawn: &[u32]) -> Result<Index>
         col("source"),
         cast(col("position"), DataType::UInt64).alias("position"),
         col("doc"),
+        col("origin_number"),
     ])?;
     let places = docs.join(places, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let wanted = Selection::of_rows(places).await?;
+    let wanted = Places::of_rows(places, col("origin_number")).await?;
     let mut index = Index::new(stored.session(), search.score);
     let mut cutter = Cutter::default();
-    for Documents { frame, origin } in documents(stored, Some(&wanted)).await? {
+    for Documents { frame, origin } in documents(stored, Some(wanted)).await? {
         let mut batches = frame.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let rows = Rows::of(&batch)?;
@@ -249,6 +258,7 @@ struct Rows<'a> {
     sources: &'a arrow::array::StringArray,
     positions: &'a UInt64Array,
     docs: &'a UInt64Array,
+    origins: &'a UInt64Array,
     texts: Option<&'a arrow::array::StringViewArray>,
     cuts: Option<&'a arrow::array::ListArray>,
 }
@@ -260,6 +270,7 @@ impl<'a> Rows<'a> {
             sources: as_string_array(batch.column(0))?,
             positions: as_uint64_array(batch.column(1))?,
             docs: as_uint64_array(batch.column(2))?,
+            origins: as_uint64_array(batch.column(3))?,
             texts: column("text").map(|texts| as_string_view_array(texts)).transpose()?,
             cuts: column(CUT).map(|cuts| as_list_array(cuts)).transpose()?,
         })
@@ -267,7 +278,8 @@ impl<'a> Rows<'a> {
 
     /// Whether a document is at this place.
     fn is_at(&self, row: usize, at: u64) -> bool {
-        self.sources.is_valid(row) && place(self.sources.value(row), self.positions.value(row)) == at
+        let of = |source| place(self.origins.value(row), source, self.positions.value(row));
+        self.sources.is_valid(row) && of(self.sources.value(row)) == at
     }
 
     /// The text of a document that was not cut while it was read.

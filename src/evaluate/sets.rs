@@ -70,9 +70,9 @@ pub(super) struct Sets {
     shift: u32,
 }
 
-/// A hash of the place of a document: its file and its number there. Of several documents with one id, one was compared.
-pub(super) fn place(source: &str, position: u64) -> u64 {
-    xxh3_64_with_seed(source.as_bytes(), position)
+/// A hash of the place of a document: its origin, its file and its number there. Of several documents with one id, one was compared.
+pub(super) fn place(origin: u64, source: &str, position: u64) -> u64 {
+    xxh3_64_with_seed(source.as_bytes(), xxh3_64_with_seed(&origin.to_le_bytes(), position))
 }
 
 impl Sets {
@@ -115,9 +115,11 @@ impl Sets {
             let number = |at: usize| as_uint64_array(batch.column(at));
             let (docs, hashes, groups) = (number(0)?, [number(1)?, number(2)?], number(3)?);
             let (sizes, positions, sources) = (number(4)?, number(5)?, as_string_array(batch.column(6))?);
+            let origins = number(7)?;
             for row in 0..batch.num_rows() {
                 let (hashes, group) = ([hashes[0].value(row), hashes[1].value(row)], groups.value(row));
-                let (doc, place) = (docs.value(row), place(sources.value(row), positions.value(row)));
+                let place = place(origins.value(row), sources.value(row), positions.value(row));
+                let doc = docs.value(row);
                 let new =
                     Set { hashes, group, shingles: sizes.value(row), documents: 0, doc, place, cluster: 0 };
                 let is_it = |&set: &u32| {
@@ -175,7 +177,7 @@ impl Sets {
     }
 }
 
-/// (doc, set_hash_0, set_hash_1, group_key, shingle_count, position: UInt64, source: Utf8) of all documents.
+/// (doc, set_hash_0, set_hash_1, group_key, shingle_count, position: UInt64, source: Utf8, origin_number: UInt64) of all documents.
 fn documents_of(stored: &Stored) -> Result<DataFrame> {
     let job = stored.job();
     let key = match job.candidates.compare {
@@ -194,6 +196,7 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
         number("shingle_count"),
         number("position"),
         utf8("source"),
+        number("origin_number"),
     ])?)
 }
 

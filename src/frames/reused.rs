@@ -9,11 +9,13 @@ use crate::error::Result;
 use crate::job::Lsh;
 use crate::schema::{self, SourceTypes};
 
-/// The columns of a table documents, over a source of `types`, that [`reused`] reads.
-pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool) -> Vec<Expr> {
+/// The columns of a table documents, over a source of `types`, that [`reused`] reads. `origin` is the number of a document's origin
+/// in the new table.
+pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool, origin: Expr) -> Vec<Expr> {
     let mut columns = vec![
         col("source"),
         col("position"),
+        origin.alias("origin_number"),
         col("id"),
         lit(ScalarValue::Utf8(None)).alias("reason"),
         col("doc"),

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 11;
+pub const FORMAT_VERSION: u32 = 12;
 
 /// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide
 /// what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // Known from version 11 of the tables on: another value here means that finished outputs would be made again.
-        assert_eq!(fingerprint(&job(), &inputs()), "abfe176c25434bb9f67d60f4c2a4c833");
+        // Known from version 12 of the tables on: another value here means that finished outputs would be made again.
+        assert_eq!(fingerprint(&job(), &inputs()), "acb5f536a9aedb8031a3ec72d6311e6f");
     }
 
     #[test]

@@ -142,7 +142,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
         let live =
             later.clone().join(documents.clone(), JoinType::RightAnti, &["later_doc"], &["doc"], None)?;
         let again = Reread::open(&earlier, Need::Texts).await?;
-        texts.extend(again.documents(live.select(vec![col("source"), col("position")])?).await?);
+        texts.extend(again.documents(live, None).await?);
         later = later.union(keys(documents)?)?;
     }
     Ok(texts)

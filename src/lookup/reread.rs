@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_string_array;
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
 use super::{Finished, Id, id};
 use crate::error::{Context, Error, Result};
 use crate::frames::{self, utf8};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
+use crate::origins::numbered;
 use crate::schema::Table;
-use crate::source::{self, AsRead, Listed, Request, Selection};
+use crate::source::{self, AsRead, Listed, Places, Request};
 
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
@@ -49,62 +52,53 @@ impl<'a> Reread<'a> {
         Ok(Self { finished, sources })
     }
 
-    /// (source, position) of documents -> their texts from the source, by their ids.
+    /// Rows of the table `documents` -> their texts from the source, by their ids.
     ///
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
         let mut texts = BTreeMap::new();
-        for read in self.documents(documents).await? {
+        for read in self.documents(documents, None).await? {
             texts.extend(texts_by_id(self.finished, read).await?);
         }
         Ok(texts)
     }
 
-    /// (source, position) of documents -> their rows (source, position, id, text, ..), lazily, in a frame for each source that
-    /// has some.
+    /// Rows of the table `documents` -> their rows (source, position, id, text, ..), lazily, in a frame for each source that has
+    /// some. Long texts may be cut as `cut` says.
     ///
     /// # Errors
-    /// When no source has a document.
-    pub(super) async fn documents(&self, documents: DataFrame) -> Result<Vec<DataFrame>> {
-        let mut wanted = Selection::of_rows(documents).await?;
-        let mut all = Vec::new();
-        for (Job { source, .. }, listed) in &self.sources {
-            let of_source = listed.take(&mut wanted);
-            if of_source.is_empty() {
-                continue;
-            }
-            let request = Request::only(of_source);
-            all.push(source::read(self.finished.session(), source, listed, request).await?.frame);
-        }
-        wanted.all_taken()?;
-        Ok(all)
+    /// When a source lacks a document.
+    pub(super) async fn documents(
+        &self,
+        documents: DataFrame,
+        cut: Option<&Shingle>,
+    ) -> Result<Vec<DataFrame>> {
+        let places = Places::of_rows(documents, col("origin_number")).await?;
+        let read = source::read_at(self.finished.session(), numbered(&self.sources), places, cut).await?;
+        Ok(read.into_iter().map(|(_, documents)| documents).collect())
     }
 
-    /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), whose numbers can be compared with those
+    /// Rows of the table `documents` -> (doc: UInt64, shingles: `List<UInt64>`), whose numbers can be compared with those
     /// of other texts, but not with a dictionary's.
     ///
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
-        let mut wanted = Selection::of_rows(documents).await?;
-        let mut all = Vec::with_capacity(self.sources.len());
-        for (at, (job, listed)) in self.sources.iter().enumerate() {
-            let of_source = listed.take(&mut wanted);
-            // The first source gives a frame even if none of its documents is wanted.
-            if of_source.is_empty() && at > 0 {
-                continue;
-            }
-            let (session, shingle) = (self.finished.session(), comparable(job));
-            let request = Request::only(of_source).cut(&shingle);
-            let read = source::read(session, &job.source, listed, request).await?;
-            let documents = frames::documents::documents(read.frame)?;
+        let shingle = comparable(self.finished.job());
+        let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
+            let documents = frames::documents::documents(read)?;
             let frequent = self.finished.frequent_shingles()?;
             let shingles = frames::shingles::that_count(documents, &shingle, frequent)?;
-            all.push(Ok(shingles.select(vec![col("doc"), col("shingles")])?));
+            Ok(shingles.select(vec![col("doc"), col("shingles")])?)
+        });
+        match frames::union(read)? {
+            Some(shingles) => Ok(shingles),
+            None => {
+                let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
+                Ok(documents.select(vec![col("doc"), lit(none).alias("shingles")])?.filter(lit(false))?)
+            }
         }
-        wanted.all_taken()?;
-        frames::union(all)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 }
 

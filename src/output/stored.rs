@@ -102,6 +102,11 @@ impl Stored {
         }
     }
 
+    /// The number of these runs.
+    pub(crate) fn origin_count(&self) -> u64 {
+        self.manifest.origins.len().max(1) as u64
+    }
+
     /// The sources of the documents, by their names in the jobs.
     ///
     /// # Errors

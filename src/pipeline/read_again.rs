@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::frames;
 use crate::job;
 use crate::schema::{self, SourceTypes, Table};
-use crate::source::{self, CUT, Listed, Request, Selection};
+use crate::source::{self, CUT, Listed, Places, Request, Selection};
 
 impl StageContext<'_> {
     /// The documents at the positions of a table, in the columns of [`frames::documents`]. Pass `cut` if only the
@@ -42,88 +42,60 @@ impl StageContext<'_> {
         if self.needs_several_plans(documents) {
             return Ok(vec![self.in_several_plans(table, own, listed, cut).await?]);
         }
-        self.read_at(own, &[(&self.job.source, listed)], documents, cut).await
+        let own = own.with_column("origin", lit(0_u64))?;
+        let mut frames = self.read_at(own, vec![(0, &self.job.source, listed)], documents, cut).await?;
+        if frames.is_empty() {
+            let request = Request { wanted: Some(Selection::default()), shingle: cut };
+            let read = source::read(self.session(), &self.job.source, listed, request).await?;
+            frames.push(frames::documents::documents(read.frame)?);
+        }
+        Ok(frames)
     }
 
-    /// The same of reference documents.
+    /// The same of reference documents; no frame if there are none.
     pub(super) async fn reference_at(
         &self,
         table: WorkTable,
         cut: Option<&job::Shingle>,
     ) -> Result<Vec<DataFrame>> {
-        let mut frames = Vec::new();
-        let positions = self.table(table)?;
-        let of_origin = |origin: usize| positions.clone().filter(col("origin").eq(lit(origin as u64)));
-        let known = positions.clone().filter(col("origin").is_not_null())?;
-        let origins = keys_of(known.select(vec![col("origin")])?.distinct()?).await?;
-        let is_needed = |origin: usize| origins.contains(&(origin as u64));
-        match self.reference {
-            Some(ReferenceDocuments::Source(source)) if is_needed(0) => {
-                let documents = self.rows(WorkTable::REFERENCE_KEYS);
-                let known = self.read_at(of_origin(0)?, &[source.files()], documents, cut).await?;
-                for texts in known {
-                    frames.push(frames::reference::with_second_source_keys(texts)?);
-                }
-            }
-            None | Some(ReferenceDocuments::Source(_)) => {}
-            Some(ReferenceDocuments::Outputs(outputs)) => {
-                for (origin, sources) in outputs.sources().filter(|(origin, _)| is_needed(*origin)) {
-                    let sources: Vec<_> =
-                        sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
-                    let there = of_origin(origin)?;
-                    frames.extend(
-                        self.read_at(there, &sources, outputs.chain.count(Table::Documents), cut).await?,
-                    );
-                }
+        let Some(reference) = self.reference else { return Ok(Vec::new()) };
+        let places = self.table(table)?.filter(col("origin").is_not_null())?;
+        let documents = reference.outputs().map(|outputs| outputs.chain.count(Table::Documents));
+        let documents = documents.unwrap_or_else(|| self.rows(WorkTable::REFERENCE_KEYS));
+        let frames = self.read_at(places, reference.sources(), documents, cut).await?;
+        match reference {
+            ReferenceDocuments::Outputs(_) => Ok(frames),
+            ReferenceDocuments::Source(_) => {
+                frames.into_iter().map(frames::reference::with_second_source_keys).collect()
             }
         }
-        Ok(frames)
     }
 
-    /// The documents at `positions` in the files of one source or more, which have about `documents` documents.
+    /// The documents at `places` (origin, source, position) of `sources`, which have about `documents` documents: a frame for each
+    /// source that has some.
     pub(super) async fn read_at(
         &self,
-        positions: DataFrame,
-        sources: &[(&job::Source, &Listed)],
+        places: DataFrame,
+        sources: Vec<(u64, &job::Source, &Listed)>,
         documents: u64,
         cut: Option<&job::Shingle>,
     ) -> Result<Vec<DataFrame>> {
         let session = self.session();
-        let open = async |source, listed, wanted| {
-            source::read(session, source, listed, Request { wanted, shingle: cut }).await
-        };
-        let mut wanted = self.selection(positions.clone(), documents).await?;
-        let mut frames = Vec::with_capacity(sources.len());
-        for (at, (source, listed)) in sources.iter().enumerate() {
-            frames.push(match &mut wanted {
-                Some(wanted) => {
-                    let of_source = listed.take(wanted);
-                    // The first source gives a frame even if none of its documents is wanted.
-                    if of_source.is_empty() && at > 0 {
-                        continue;
-                    }
-                    frames::documents::documents(open(source, listed, Some(of_source)).await?.frame)?
-                }
-                None => {
-                    let documents = frames::documents::documents(open(source, listed, None).await?.frame)?;
-                    frames::sketches::at(documents, positions.clone())?
-                }
-            });
+        // A bit for each document must not be too much to hold or to send.
+        if documents / 8 <= self.engine().selection_bytes() {
+            let places = Places::of_rows(places, col("origin")).await?;
+            let read = source::read_at(session, sources, places, cut).await?.into_iter();
+            return read.map(|(_, read)| frames::documents::documents(read)).collect();
         }
-        if let Some(wanted) = wanted {
-            wanted.all_taken()?;
+        tracing::info!("too many documents need their texts again, so all texts are read");
+        let needed = keys_of(places.clone().select(vec![col("origin")])?.distinct()?).await?;
+        let mut frames = Vec::with_capacity(needed.len());
+        for (origin, source, listed) in sources.into_iter().filter(|(origin, ..)| needed.contains(origin)) {
+            let read = source::read(session, source, listed, Request { wanted: None, shingle: cut }).await?;
+            let there = places.clone().filter(col("origin").eq(lit(origin)))?;
+            frames.push(frames::sketches::at(frames::documents::documents(read.frame)?, there)?);
         }
         Ok(frames)
-    }
-
-    /// The positions, among about `documents` documents; `None` if a bit for each document would be too much to hold or
-    /// to send.
-    async fn selection(&self, positions: DataFrame, documents: u64) -> Result<Option<Selection>> {
-        if documents / 8 > self.engine().selection_bytes() {
-            tracing::info!("too many documents need their texts again, so all texts are read");
-            return Ok(None);
-        }
-        Ok(Some(Selection::of_rows(positions).await?))
     }
 
     /// Whether a bit for each of `documents` is too much for one plan, and not too much for the memory of this process.
@@ -162,11 +134,9 @@ impl StageContext<'_> {
         listed: &Listed,
         cut: Option<&job::Shingle>,
     ) -> Result<Vec<DataFrame>> {
-        let mut wanted = Selection::of_rows(own).await?;
-        let of_source = listed.take(&mut wanted);
-        wanted.all_taken()?;
+        let wanted = Selection::of_rows(own).await?;
         let mut plans = Vec::new();
-        for part in of_source.parts(self.engine().selection_bytes()) {
+        for part in wanted.parts(self.engine().selection_bytes()) {
             let request = Request { wanted: Some(part), shingle: cut };
             let read = source::read(self.session(), &self.job.source, listed, request).await?;
             let documents = frames::documents::documents(read.frame)?;

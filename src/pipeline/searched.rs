@@ -51,16 +51,17 @@ impl StageContext<'_> {
             }
             Some(ReferenceDocuments::Outputs(outputs)) => {
                 let places = self.places_in_outputs(outputs)?;
-                let mut texts = Vec::new();
-                for (origin, sources) in outputs.sources() {
-                    let there = places.clone().filter(col("origin").eq(lit(origin as u64)))?;
-                    let sources: Vec<_> =
-                        sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
-                    let count = outputs.chain.count(Table::Documents);
-                    texts.extend(self.read_at(there, &sources, count, None).await?);
+                let count = outputs.chain.count(Table::Documents);
+                let texts = self.read_at(places.clone(), outputs.sources(), count, None).await?.into_iter();
+                let text = |read: DataFrame| Ok(read.select(vec![col("doc"), col("text")])?);
+                match frames::union(texts.map(text))? {
+                    Some(texts) => Ok(texts),
+                    // This run replaces all of them.
+                    None => {
+                        let none = lit(ScalarValue::Utf8View(None)).alias("text");
+                        Ok(places.select(vec![col("doc"), none])?.filter(lit(false))?)
+                    }
                 }
-                let texts = texts.into_iter().map(|read| Ok(read.select(vec![col("doc"), col("text")])?));
-                frames::union(texts)?.ok_or_else(|| Error::bug("no output has reference documents"))
             }
             None => Err(Error::bug("the job has no reference documents")),
         }
@@ -69,7 +70,7 @@ impl StageContext<'_> {
     /// The places (source, position, doc, origin) of the reference documents of outputs.
     fn places_in_outputs(&self, outputs: &ReferenceOutputs) -> Result<DataFrame> {
         let places = outputs.chain.live(|at, _| {
-            Ok(vec![col("source"), col("position"), col("doc"), lit(at as u64).alias("origin")])
+            Ok(vec![col("source"), col("position"), col("doc"), outputs.chain.origin(at).alias("origin")])
         })?;
         match replaces(self.job) {
             true => frames::reference::without(places, self.table(WorkTable::KEYS)?),

@@ -126,7 +126,7 @@ pub(super) fn position_columns(_source: &SourceTypes) -> Vec<Field> {
     vec![
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::UInt64, false),
-        // The number of the known output that has the document, or 0 for one of a second source; null for one of the job's own.
+        // The number of the source of a reference document; null for a document of the run's own.
         Field::new("origin", DataType::UInt64, true),
     ]
 }

@@ -58,7 +58,9 @@ pub(crate) struct Rewrite {
 pub(crate) struct PartToWrite {
     /// Its number, which is in the name of its record.
     pub number: usize,
-    /// The source of its files.
+    /// The number of the source of its files.
+    pub origin: u64,
+    /// That source.
     pub source: job::Source,
     /// Where the texts are in them.
     pub text: TextPlace,
@@ -121,10 +123,19 @@ impl Rewrite {
             None => None,
         };
         let cuts = Cuts { spans, text: part.text.clone() };
-        let (source, rejects) = (part.source.clone(), self.rejects);
-        let read = read.clone();
-        let work =
-            Work { session, source, target, records, rejects, removed, rejected, annotations, cuts, read };
+        let work = Work {
+            session,
+            source: part.source.clone(),
+            origin: part.origin,
+            target,
+            records,
+            rejects: self.rejects,
+            removed,
+            rejected,
+            annotations,
+            cuts,
+            read: read.clone(),
+        };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
             files.push(one_file::write(&work, &SourceFile::listed(file)?, path, *expected).await?);

@@ -44,5 +44,5 @@ pub(super) async fn write(
         false => expected,
     };
     let counts = actions.counts(source, rows, expected)?;
-    Ok(SourceRecord { source: source.to_owned(), counts, written })
+    Ok(SourceRecord { origin: work.origin, source: source.to_owned(), counts, written })
 }

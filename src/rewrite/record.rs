@@ -37,6 +37,8 @@ impl Counts {
 /// The files written from a file of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
+    /// Its number among the sources.
+    pub origin: u64,
     /// The file, by its name in tables.
     pub source: String,
     /// Its documents.

@@ -17,6 +17,8 @@ use crate::source::Selection;
 pub(super) struct Work {
     pub session: SessionContext,
     pub source: job::Source,
+    /// The number of the source.
+    pub origin: u64,
     /// The folder of the result, and its folder of records.
     pub target: Layout,
     pub records: Layout,

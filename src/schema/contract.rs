@@ -507,7 +507,7 @@ mod tests {
         let of = |keep| contract(Table::Documents).over(&source, Columns { keep, ..Columns::default() });
         let names =
             |keep| of(keep).columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>().join(" ");
-        let least = "id source position doc shingle_count";
+        let least = "id source position origin_number doc shingle_count";
         assert_eq!(names(Keep::None), format!("{least} title"));
         let hashes = "set_hash_0 set_hash_1";
         assert_eq!(names(Keep::Signatures), format!("{least} {hashes} signature title"));

@@ -78,8 +78,8 @@ pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::parts::parts;
 pub(crate) use self::rows::{Piece, Row};
-pub(crate) use self::selection::RowSet;
 pub use self::selection::Selection;
+pub(crate) use self::selection::{Places, RowSet};
 pub(crate) use self::text_place::TextPlace;
 
 /// The documents of a source, and their files.
@@ -149,11 +149,6 @@ impl Listed {
     /// The versions of the Delta tables, in their order.
     pub(crate) fn table_versions(&self) -> Vec<u64> {
         self.table_versions.clone()
-    }
-
-    /// Removes the documents of these files from `wanted`, and returns them.
-    pub(crate) fn take(&self, wanted: &mut Selection) -> Selection {
-        wanted.take(|path| self.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok())
     }
 
     /// The place of every file: its store, its path there, and the path as tables have it.
@@ -313,6 +308,27 @@ pub async fn read(
         _ => frame,
     };
     Ok(Documents { frame, types, inputs: listed.inputs() })
+}
+
+/// The documents at `places` in `sources`, each with its number: for each source that has some of them, its number and the frame of
+/// [`Documents`].
+///
+/// # Errors
+/// As [`read`].
+pub(crate) async fn read_at<'a>(
+    ctx: &SessionContext,
+    sources: impl IntoIterator<Item = (u64, &'a job::Source, &'a Listed)>,
+    mut places: Places,
+    shingle: Option<&job::Shingle>,
+) -> Result<Vec<(u64, DataFrame)>> {
+    let mut frames = Vec::new();
+    for (origin, source, listed) in sources {
+        if let wanted @ Some(_) = places.take(origin) {
+            frames.push((origin, read(ctx, source, listed, Request { wanted, shingle }).await?.frame));
+        }
+    }
+    places.all_taken()?;
+    Ok(frames)
 }
 
 /// Where the text of a document is in the listed files of `source`. Reads headers and first rows as [`read`] does.

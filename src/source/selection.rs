@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, cast, col};
+use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
@@ -144,34 +144,17 @@ pub(super) fn missing(file: &str) -> Error {
 pub struct Selection(BTreeMap<String, RowSet>);
 
 impl Selection {
-    /// The documents that `frame` (source, position: UInt64, ..) names.
+    /// The documents of one source that `frame` (source, position: UInt64, ..) names.
     ///
     /// # Errors
     /// When the frame has other columns or cannot be computed.
     pub(crate) async fn of_rows(frame: DataFrame) -> Result<Self> {
-        let source = cast(col("source"), DataType::Utf8).alias("source");
-        let mut rows = frame.select(vec![source, col("position")])?.execute_stream().await?;
-        let mut wanted = Selection::default();
-        while let Some(batch) = rows.try_next().await? {
-            let (sources, positions) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-            for (source, position) in sources.iter().flatten().zip(positions.values()) {
-                wanted.insert(source, *position);
-            }
-        }
-        Ok(wanted)
+        Ok(Places::of_rows(frame, lit(0_u64)).await?.take(0).unwrap_or_default())
     }
 
     /// These rows of the file `source`.
     pub(crate) fn of_file(source: &str, rows: RowSet) -> Self {
         Self(BTreeMap::from([(source.to_owned(), rows)]))
-    }
-
-    /// Removes and returns the files for which `is_there` is true.
-    pub(super) fn take(&mut self, is_there: impl Fn(&str) -> bool) -> Selection {
-        let all = std::mem::take(&mut self.0);
-        let (there, rest) = all.into_iter().partition(|(path, _)| is_there(path));
-        self.0 = rest;
-        Selection(there)
     }
 
     /// The same rows in selections of at most `most` bytes each, or of 64 rows. At least one, which may be empty.
@@ -194,22 +177,6 @@ impl Selection {
         parts
     }
 
-    /// Whether nothing is wanted.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Checks that every file was taken by some source.
-    ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) that names a file which no source has.
-    pub(crate) fn all_taken(&self) -> Result<()> {
-        match self.sources().next() {
-            None => Ok(()),
-            Some(gone) => Err(missing(gone)),
-        }
-    }
-
     /// Adds the document at `position` of the file `source`.
     pub fn insert(&mut self, source: &str, position: u64) {
         match self.0.get_mut(source) {
@@ -226,6 +193,58 @@ impl Selection {
     /// The wanted rows of a file; `None` if there are none.
     pub(crate) fn of(&self, source: &str) -> Option<&RowSet> {
         self.0.get(source)
+    }
+}
+
+/// The places of documents: the origin, which is the number of the source in a list of sources, the file and the row.
+///
+/// Nothing less tells two documents apart, because two sources may read other columns of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Places(BTreeMap<u64, Selection>);
+
+impl Places {
+    /// The documents that `frame` (source, position: UInt64, ..) names. `origin` is their origin.
+    ///
+    /// # Errors
+    /// When the frame has other columns or cannot be computed.
+    pub(crate) async fn of_rows(frame: DataFrame, origin: Expr) -> Result<Self> {
+        let columns = vec![
+            cast(origin, DataType::UInt64),
+            cast(col("source"), DataType::Utf8),
+            cast(col("position"), DataType::UInt64),
+        ];
+        let mut rows = frame.select(columns)?.execute_stream().await?;
+        let mut places = Places::default();
+        while let Some(batch) = rows.try_next().await? {
+            let (origins, sources) = (as_uint64_array(batch.column(0))?, as_string_array(batch.column(1))?);
+            let places_of_rows = origins.values().iter().zip(sources.iter().flatten());
+            for ((origin, source), position) in places_of_rows.zip(as_uint64_array(batch.column(2))?.values())
+            {
+                places.insert(*origin, source, *position);
+            }
+        }
+        Ok(places)
+    }
+
+    /// Adds a place.
+    pub(crate) fn insert(&mut self, origin: u64, source: &str, position: u64) {
+        self.0.entry(origin).or_default().insert(source, position);
+    }
+
+    /// Removes and returns the documents of an origin; `None` if it has none of them.
+    pub(super) fn take(&mut self, origin: u64) -> Option<Selection> {
+        self.0.remove(&origin)
+    }
+
+    /// Checks that the documents of every origin were taken.
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) with an origin that no source has.
+    pub(super) fn all_taken(&self) -> Result<()> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(origin) => Err(Error::bug(format!("no source has the number {origin}"))),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is done with a finished result: other programs read it as a dataset, and `verify`, `sql`, `show` and `clean` work on it.
 
 use predicates::prelude::*;
+use resemblance::job::Job;
 
 use super::*;
 use crate::support::needs::python;
@@ -174,6 +175,48 @@ fn sql_reads_records_as_the_job_did() {
             assert_eq!(found[id.as_str()], (text.as_str(), text.len().to_string().as_str()), "{format}");
         }
     }
+}
+
+/// Of a merged output whose sources have different formats, the tables have all rows, under the columns of both.
+#[test]
+fn sql_reads_sources_of_different_formats() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = corpus(83, 60, 15);
+    let (records, rows) = documents.split_at(30);
+    let line = |(id, text): &Document| {
+        format!("{}\n", serde_json::json!({"id": id, "text": text, "more": id.len()}))
+    };
+    for name in ["records", "rows"] {
+        std::fs::create_dir(path(name)).unwrap();
+    }
+    std::fs::write(path("records/a.jsonl"), records.iter().map(line).collect::<String>()).unwrap();
+    write_parquet(&path("rows/a.parquet"), rows, 30);
+    run(&job(&path("records"), &path("A"), &["source.format=jsonl"])).unwrap();
+    let against = format!("against.output={:?}", path("A"));
+    let last = job(&path("rows"), &path("B"), &[&against]);
+    run(&last).unwrap();
+    let outputs = ["A", "B"].map(|name| path(name).display().to_string()).to_vec();
+    run(&Job::of_merge(outputs, &last, &path("M").display().to_string())).unwrap();
+    resemblance().arg("apply").arg(path("M")).arg("--to").arg(path("to")).assert().success();
+    let removed = lines(&["sql", "SELECT id, source, origin_number FROM removed", "--json"], &path("to"));
+    let gone: BTreeSet<&str> = removed.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    let kept = lines(&["sql", "SELECT * FROM kept", "--json"], &path("to"));
+    let found: BTreeMap<&str, &serde_json::Value> =
+        kept.iter().map(|row| (row["id"].as_str().unwrap(), row)).collect();
+    let stay: Vec<&Document> = documents.iter().filter(|(id, _)| !gone.contains(id.as_str())).collect();
+    assert!(kept.len() == stay.len() && stay.len() < documents.len());
+    for (id, text) in stay {
+        let more = records.iter().any(|(other, _)| other == id).then(|| id.len().to_string());
+        let expected = serde_json::json!({"id": id, "text": text, "more": more});
+        assert_eq!(*found[id.as_str()], expected);
+    }
+    for row in &removed {
+        let is_row = row["source"].as_str().unwrap().ends_with(".parquet");
+        assert_eq!(row["origin_number"], i64::from(is_row));
+    }
+    let shown = lines(&["show", "--json", "--top", "1000"], &path("to"));
+    assert_eq!(shown.len(), removed.len());
 }
 
 /// Frameworks leave files of no bytes behind, and all rows of a file may be copies of others.

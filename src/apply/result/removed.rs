@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::Array;
+use arrow::array::{Array, Int64Array, StringArray};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_float64_array, as_int64_array, as_string_array};
 use datafusion::prelude::{DataFrame, cast, col, lit};
@@ -16,9 +16,9 @@ use crate::job::Job;
 use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{First, Member, Pair, Texts, similarity};
-use crate::origins::Moved;
+use crate::origins::{Moved, numbered};
 use crate::output::Stored;
-use crate::source::{self, Request, Selection};
+use crate::source::{self, Places};
 
 /// Removed documents with their texts.
 pub struct Removed {
@@ -45,8 +45,8 @@ pub enum Of<'a> {
     Cluster(&'a str),
 }
 
-/// The row of a document in its file.
-type Place = (String, u64);
+/// The place of a document: its origin, its file and its row there.
+type Place = (u64, String, u64);
 
 /// A removed document, and the one that was kept instead.
 struct Row {
@@ -72,6 +72,8 @@ impl Applied {
             let (positions, kept_positions) =
                 (as_int64_array(batch.column(2))?, as_int64_array(batch.column(5))?);
             let jaccard = as_float64_array(batch.column(6))?;
+            let (origins, kept_origins) =
+                (as_int64_array(batch.column(7))?, as_int64_array(batch.column(8))?);
             for row in 0..batch.num_rows() {
                 all += 1;
                 if kept_sources.is_null(row) {
@@ -87,9 +89,12 @@ impl Applied {
                     First::LeastSimilar => similarity,
                     First::Random { seed } => xxh3_64_with_seed(&document_key(&id).to_le_bytes(), seed),
                 };
-                let place = (sources.value(row).to_owned(), positions.value(row).cast_unsigned());
-                let kept_place =
-                    (kept_sources.value(row).to_owned(), kept_positions.value(row).cast_unsigned());
+                let place = |origins: &Int64Array, sources: &StringArray, positions: &Int64Array| {
+                    let [origin, position] = [origins, positions].map(|of| of.value(row).cast_unsigned());
+                    (origin, sources.value(row).to_owned(), position)
+                };
+                let kept_place = place(kept_origins, kept_sources, kept_positions);
+                let place = place(origins, sources, positions);
                 firsts.insert((order, place.clone()), Row { id, place, kept, kept_place });
                 if firsts.len() > most {
                     firsts.pop_last();
@@ -100,7 +105,7 @@ impl Applied {
         let (job, texts) = self.texts(&rows).await?;
         let text = |place: &Place| {
             texts.get(place).map(String::as_str).ok_or_else(|| {
-                Error::input(format!("{} has no text at row {}: run the job again", place.0, place.1))
+                Error::input(format!("{} has no text at row {}: run the job again", place.1, place.2))
             })
         };
         let (mut pairs, mut of_documents) = (Vec::with_capacity(rows.len()), BTreeMap::new());
@@ -118,7 +123,7 @@ impl Applied {
         Ok(Removed { pairs, texts: Texts::of_read(of_documents), all, by_reference, job })
     }
 
-    /// (id, source, position, kept_id, kept_source, kept_position, jaccard), texts as Utf8.
+    /// (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number), texts as Utf8.
     async fn wanted(&self, of: Of<'_>) -> Result<DataFrame> {
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let duplicates = self.removed_rows()?.filter(col("reason").eq(lit(DUPLICATE)))?;
@@ -130,6 +135,8 @@ impl Applied {
             text("kept_source"),
             col("kept_position"),
             col("jaccard"),
+            col("origin_number"),
+            col("kept_origin_number"),
             text("cluster_id"),
         ])?;
         let id = match of {
@@ -167,36 +174,30 @@ impl Applied {
 
     /// The texts of all documents of `rows`, and a job that read them.
     async fn texts(&self, rows: &[Row]) -> Result<(Job, BTreeMap<Place, String>)> {
-        let mut wanted = Selection::default();
-        for (source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {
-            wanted.insert(source, *position);
+        let mut wanted = Places::default();
+        for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {
+            wanted.insert(*origin, source, *position);
         }
-        let (mut job_of_texts, mut texts) = (None, BTreeMap::new());
         let places = Moved { of: self.target.shown(), places: &self.places };
         let (origins, version) = (&self.manifest.origins, &self.manifest.resemblance);
         let why = ("a result of apply has no removed texts", "");
-        for (job, listed) in Stored::sources_of(&self.session, origins, version, places, why).await? {
-            let of_source = listed.take(&mut wanted);
-            if !of_source.is_empty() {
-                let read =
-                    source::read(&self.session, &job.source, &listed, Request::only(of_source)).await?;
-                let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
-                let position = cast(col("position"), DataType::Int64).alias("position");
-                let frame = read.frame.select(vec![text("source"), position, text("text")])?;
-                let mut batches = frame.execute_stream().await?;
-                while let Some(batch) = batches.try_next().await? {
-                    let (sources, found) =
-                        (as_string_array(batch.column(0))?, as_string_array(batch.column(2))?);
-                    let positions = as_int64_array(batch.column(1))?;
-                    for row in (0..batch.num_rows()).filter(|row| found.is_valid(*row)) {
-                        let place = (sources.value(row).to_owned(), positions.value(row).cast_unsigned());
-                        texts.insert(place, found.value(row).to_owned());
-                    }
+        let sources = Stored::sources_of(&self.session, origins, version, places, why).await?;
+        let mut texts = BTreeMap::new();
+        for (origin, read) in source::read_at(&self.session, numbered(&sources), wanted, None).await? {
+            let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
+            let position = cast(col("position"), DataType::Int64).alias("position");
+            let mut batches =
+                read.select(vec![text("source"), position, text("text")])?.execute_stream().await?;
+            while let Some(batch) = batches.try_next().await? {
+                let (sources, found) = (as_string_array(batch.column(0))?, as_string_array(batch.column(2))?);
+                let positions = as_int64_array(batch.column(1))?;
+                for row in (0..batch.num_rows()).filter(|row| found.is_valid(*row)) {
+                    let place = (origin, sources.value(row).to_owned(), positions.value(row).cast_unsigned());
+                    texts.insert(place, found.value(row).to_owned());
                 }
             }
-            job_of_texts.get_or_insert(job);
         }
-        wanted.all_taken()?;
+        let job_of_texts = sources.into_iter().next().map(|(job, _)| job);
         let job =
             job_of_texts.ok_or_else(|| Error::input("the manifest names no job: apply the output again"))?;
         Ok((job, texts))

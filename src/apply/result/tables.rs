@@ -1,12 +1,14 @@
 //! The tables of a result for SQL: the documents that were kept, removed and rejected, and the spans that were cut.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::prelude::{DataFrame, col, ident, lit};
+use datafusion::prelude::{DataFrame, Expr, cast, col, ident, lit};
+use datafusion::scalar::ScalarValue;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectMeta;
 
@@ -14,6 +16,7 @@ use super::{Applied, file};
 use crate::apply::decisions::removed_schema;
 use crate::apply::passages::removed_spans_schema;
 use crate::error::{Context, Error, Result};
+use crate::frames;
 use crate::inspect;
 use crate::job::{self, OnError};
 use crate::output::manifest::{File, read_job};
@@ -35,14 +38,12 @@ impl Applied {
     /// When a file is gone or damaged, or the job in the manifest cannot be read.
     pub async fn register(&self) -> Result<()> {
         let [kept, removed, rejected, removed_spans] = TABLES;
-        let (of_kept, of_rejected): (Vec<&Written>, Vec<&Written>) =
-            self.written().partition(|written| written.is_kept());
         let nothing = || self.session.read_table(Arc::new(EmptyTable::new(Arc::new(Schema::empty()))));
-        let rows = match self.documents(&of_kept).await? {
+        let rows = match self.documents(Written::is_kept).await? {
             Some(rows) => rows,
             None => nothing()?,
         };
-        let of_rejected = match self.documents(&of_rejected).await? {
+        let of_rejected = match self.documents(|written| !written.is_kept()).await? {
             Some(rows) => rows,
             None => rows.clone().filter(lit(false))?,
         };
@@ -68,19 +69,23 @@ impl Applied {
         }
     }
 
-    /// The rows of files of documents with all of their columns; `None` if there are no files with rows.
-    async fn documents(&self, files: &[&Written]) -> Result<Option<DataFrame>> {
-        // Frameworks leave empty files behind, which are no Parquet.
-        let files: Vec<&Written> = files.iter().copied().filter(|file| file.bytes > 0).collect();
-        let Some(origin) = self.manifest.origins.first().filter(|_| !files.is_empty()) else {
-            return Ok(None);
-        };
-        let source = read_job(&origin.job, &self.manifest.resemblance)?.source;
-        let rows = match format_of(source.format).rewriting {
-            Rewriting::ParquetValues | Rewriting::AsParquet => self.parquet(&files).await?,
-            Rewriting::Rows(_) | Rewriting::WholeFile => self.records(source, &files).await?,
-        };
-        Ok(Some(rows))
+    /// The rows of the files of documents that are `wanted`, with the columns of any of them; `None` if there are no such files.
+    async fn documents(&self, wanted: impl Fn(&Written) -> bool) -> Result<Option<DataFrame>> {
+        let mut all = Vec::new();
+        for (number, origin) in (0..).zip(&self.manifest.origins) {
+            let of_origin = self.manifest.files.iter().filter(|file| file.origin == number);
+            let files: Vec<&Written> =
+                of_origin.flat_map(|file| &file.written).filter(|file| wanted(file)).collect();
+            if files.is_empty() {
+                continue;
+            }
+            let source = read_job(&origin.job, &self.manifest.resemblance)?.source;
+            all.push(match format_of(source.format).rewriting {
+                Rewriting::ParquetValues | Rewriting::AsParquet => self.parquet(&files).await?,
+                Rewriting::Rows(_) | Rewriting::WholeFile => self.records(source, &files).await?,
+            });
+        }
+        by_name(all)
     }
 
     async fn parquet(&self, files: &[&Written]) -> Result<DataFrame> {
@@ -132,4 +137,34 @@ impl Applied {
         });
         metas.buffered(CONCURRENT_FILES).try_collect().await
     }
+}
+
+/// The rows of all frames, with the columns of any of them in the order in which they come first. A column that has several types is
+/// text.
+fn by_name(all: Vec<DataFrame>) -> Result<Option<DataFrame>> {
+    let (mut fields, mut places) = (Vec::<(String, DataType)>::new(), HashMap::new());
+    for field in all.iter().flat_map(|frame| frame.schema().as_arrow().fields()) {
+        let place = *places.entry(field.name().clone()).or_insert(fields.len());
+        match fields.get_mut(place) {
+            None => fields.push((field.name().clone(), field.data_type().clone())),
+            Some((_, kind)) if kind != field.data_type() => *kind = DataType::Utf8,
+            Some(_) => {}
+        }
+    }
+    let columns = |frame: &DataFrame| -> Result<Vec<Expr>> {
+        let own: HashSet<&String> =
+            frame.schema().as_arrow().fields().iter().map(|field| field.name()).collect();
+        let column = |(name, kind): &(String, DataType)| {
+            let value = match own.contains(name) {
+                true => cast(ident(name), kind.clone()),
+                false => lit(ScalarValue::try_from(kind)?),
+            };
+            Ok(value.alias(name))
+        };
+        fields.iter().map(column).collect()
+    };
+    frames::union(all.into_iter().map(|frame| {
+        let columns = columns(&frame)?;
+        Ok(frame.select(columns)?)
+    }))
 }

@@ -268,8 +268,18 @@ fn with_group(
 }
 
 /// The table's own columns: those of `schemas/documents.toml`.
-pub(crate) const DOCUMENTS_COLUMNS: [&str; 9] =
-    ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
+pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
+    "id",
+    "source",
+    "position",
+    "origin_number",
+    "doc",
+    "shingle_count",
+    "set_hash_0",
+    "set_hash_1",
+    "signature",
+    "shingles",
+];
 
 /// The strings of `names`: one or more, none of them empty.
 pub(super) fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {

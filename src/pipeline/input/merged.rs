@@ -41,7 +41,8 @@ pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 pub(crate) fn read(chain: &Chain, job: &Job) -> Result<Read> {
     let types = chain.types();
     let keeps_shingles = job.output.keep.shingles();
-    let documents = chain.live(|_, _| Ok(frames::reused::columns(&types, keeps_shingles)))?;
+    let documents =
+        chain.live(|at, _| Ok(frames::reused::columns(&types, keeps_shingles, chain.origin(at))))?;
     let rejects = union(chain.outputs().iter().map(|stored| stored.table(Table::Rejects)))?;
     let documents = frames::reused::reused(documents, rejects, &job.lsh)?;
     Ok(Read { documents, types, inputs: chain.outputs().iter().map(as_input).collect() })

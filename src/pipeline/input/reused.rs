@@ -1,6 +1,6 @@
 //! A finished output whose sketches are reused.
 
-use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use super::read::{Read, as_input};
 use crate::error::{Error, Result};
@@ -79,7 +79,8 @@ impl Reused {
     pub(super) fn read(&self, job: &Job) -> Result<Read> {
         let table = |table: Table| -> Result<DataFrame> { self.stored.table(table) };
         let types = self.stored.manifest().source.clone();
-        let columns = frames::reused::columns(&types, self.stored.job().output.keep.shingles());
+        let keeps_shingles = self.stored.job().output.keep.shingles();
+        let columns = frames::reused::columns(&types, keeps_shingles, col("origin_number"));
         let documents = table(Table::Documents)?.select(columns)?;
         let documents = frames::reused::reused(documents, table(Table::Rejects)?, &job.lsh)?;
         Ok(Read { documents, types, inputs: vec![as_input(&self.stored)] })

@@ -105,6 +105,16 @@ impl Chain {
         self.outputs.iter().flat_map(Stored::origins).collect()
     }
 
+    /// The place of the first of [`Self::origins`] that the output at `at` has.
+    pub(crate) fn first_origin(&self, at: usize) -> u64 {
+        self.outputs[..at].iter().map(Stored::origin_count).sum()
+    }
+
+    /// The place in [`Self::origins`] of the run that read a document of the output at `at`.
+    pub(crate) fn origin(&self, at: usize) -> Expr {
+        col("origin_number") + lit(self.first_origin(at))
+    }
+
     /// The fingerprints of the runs that read the documents; of a merged output, those of the outputs that were merged.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
         let of_one = |stored: &Stored| match &stored.manifest().merged {

@@ -14,12 +14,13 @@ use crate::error::Result;
 use crate::frames;
 use crate::frames::cluster_id::ClusterId;
 use crate::frames::keep::BEFORE;
-use crate::job::{InputFile, Job, Reference};
+use crate::job::{InputFile, Job, Reference, Source};
 use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
+use crate::source::Listed;
 use outputs::ReferenceOutputs;
 use source::SecondSource;
 
@@ -102,6 +103,17 @@ impl ReferenceDocuments {
         match self {
             Self::Outputs(_) => Vec::new(),
             Self::Source(source) => source.inputs(),
+        }
+    }
+
+    /// The sources from which texts are read, with the numbers that the column `origin` has.
+    pub(super) fn sources(&self) -> Vec<(u64, &Source, &Listed)> {
+        match self {
+            Self::Outputs(outputs) => outputs.sources(),
+            Self::Source(second) => {
+                let (source, listed) = second.files();
+                vec![(0, source, listed)]
+            }
         }
     }
 

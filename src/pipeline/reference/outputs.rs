@@ -10,7 +10,8 @@ use super::same_ids::{replaced, replaces};
 use crate::error::{Error, Result};
 use crate::frames::keep::BEFORE;
 use crate::frames::{self, merged, reference};
-use crate::job::{Job, Prefer, Preference};
+use crate::job::{Job, Prefer, Preference, Source};
+use crate::origins::numbered;
 use crate::output::Stored;
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
@@ -87,14 +88,14 @@ impl ReferenceOutputs {
     }
 
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1,
-    /// signature, shingles, group). Shingles are null if an output keeps none, and `origin` is the place of the output.
+    /// signature, shingles, group). Shingles are null if an output keeps none, and `origin` is the number among [`Self::sources`].
     /// Documents that a later output replaced are left out.
     pub(crate) fn documents(&self) -> Result<DataFrame> {
         let columns =
             ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
         self.chain.live(|at, stored| {
             let mut columns = columns.map(col).to_vec();
-            columns.insert(0, lit(at as u64).alias("origin"));
+            columns.insert(0, self.chain.origin(at).alias("origin"));
             columns.push(match stored.job().output.keep.shingles() {
                 true => col("shingles"),
                 false => {
@@ -113,10 +114,15 @@ impl ReferenceOutputs {
         self.chain.all_live(vec![col("id"), col("doc"), col("shingle_count"), group])
     }
 
-    /// The sources of texts, with the jobs that read them, by the place of their output.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = (usize, &[(Job, Listed)])> {
-        let places = self.sources.iter().enumerate();
-        places.filter_map(|(at, sources)| Some((at, sources.as_deref()?)))
+    /// The sources of texts, with the numbers of their origins in the chain. Sources that are not read are missing.
+    pub(crate) fn sources(&self) -> Vec<(u64, &Source, &Listed)> {
+        let of_output = |(at, sources)| {
+            let first = self.chain.first_origin(at);
+            numbered(sources).map(move |(origin, source, listed)| (first + origin, source, listed))
+        };
+        let read =
+            self.sources.iter().enumerate().filter_map(|(at, sources)| Some((at, sources.as_deref()?)));
+        read.flat_map(of_output).collect()
     }
 
     /// The edges of the outputs: (a, b).

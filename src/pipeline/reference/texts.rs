@@ -3,14 +3,15 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, SessionContext, cast, col};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 
 use super::ReferenceDocuments;
 use super::chain::union;
 use super::outputs::ReferenceOutputs;
 use crate::error::Result;
-use crate::frames;
+use crate::frames::{self, utf8};
 use crate::job::{Job, Source};
+use crate::origins::numbered;
 use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Request};
 
@@ -50,21 +51,25 @@ pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) 
 /// The documents of reference outputs that no later output replaced: all of their sources are read.
 async fn of_outputs(session: &SessionContext, outputs: &ReferenceOutputs, job: &Job) -> Result<DataFrame> {
     let mut read = Vec::new();
-    for stored in outputs.chain.outputs() {
-        for (made, listed) in
-            stored.sources("the texts of the documents of against.output are read", "").await?
-        {
-            let frame = source::read(session, &made.source, &listed, Request::all()).await?.frame;
-            read.push(with_group(frame, &made.source, job.source.group.as_deref()));
+    for (at, stored) in outputs.chain.outputs().iter().enumerate() {
+        let sources = stored.sources("the texts of the documents of against.output are read", "").await?;
+        for (origin, source, listed) in numbered(&sources) {
+            let frame = source::read(session, source, listed, Request::all()).await?.frame;
+            let texts = with_group(frame, source, job.source.group.as_deref())?;
+            read.push(Ok(texts.with_column("origin", lit(outputs.chain.first_origin(at) + origin))?));
         }
     }
-    let live = vec![
-        cast(col("source"), DataType::Utf8).alias("live_source"),
-        col("position").alias("live_position"),
-        col("doc"),
-    ];
-    let live = outputs.chain.all_live(live)?;
-    let live = live.select(vec![col("live_source"), col("live_position"), col("doc").alias("live_doc")])?;
-    let (left, right) = (&["live_source", "live_position", "live_doc"], &["source", "position", "doc"]);
-    Ok(live.join(union(read.into_iter())?, JoinType::RightSemi, left, right, None)?)
+    let live = outputs.chain.live(|at, _| {
+        Ok(vec![
+            outputs.chain.origin(at).alias("live_origin"),
+            utf8("source").alias("live_source"),
+            col("position").alias("live_position"),
+            col("doc"),
+        ])
+    })?;
+    let live = live.with_column_renamed("doc", "live_doc")?;
+    let left = &["live_origin", "live_source", "live_position", "live_doc"];
+    let right = &["origin", "source", "position", "doc"];
+    let texts = live.join(union(read.into_iter())?, JoinType::RightSemi, left, right, None)?;
+    Ok(texts.drop_columns(&["origin"])?)
 }

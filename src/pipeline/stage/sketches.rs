@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, lit};
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
@@ -105,6 +105,8 @@ impl Stage for Sketches {
 /// The same rows with signatures and buckets; `dictionary` is the number of entries of the dictionary, if there is one.
 pub(super) fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
+    // A run that reads texts has one source.
+    let signatures = signatures.with_column("origin_number", lit(0_u64))?;
     match job.candidates.method {
         Method::None => frames::bands::no_bands(signatures),
         Method::Lsh | Method::All | Method::Prefix => frames::bands::bands(signatures, &job.lsh),
