@@ -90,7 +90,7 @@ fn client(options: &ClientOptions) -> object_store::Result<Client> {
 }
 
 /// A switch in the words of object_store.
-fn switch(text: &str) -> Option<bool> {
+pub(super) fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "on" | "yes" | "y" => Some(true),
         "0" | "false" | "off" | "no" | "n" => Some(false),

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::ClientConfigKey;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 
-use super::connector::Connector;
+use super::connector::{Connector, switch};
 use super::explain::BucketUrl;
 use super::retry_policy::RetryPolicy;
 use super::{aws_variables, checksum};
@@ -71,10 +71,7 @@ fn configured(
         .find_map(|key| builder.get_config_value(key));
     let plain = endpoint.is_some_and(|url| url.trim().to_ascii_lowercase().starts_with("http://"));
     let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
-    if plain
-        && !allowed
-            .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
-    {
+    if plain && allowed.and_then(|value| switch(&value)) != Some(true) {
         return Err(Error::job(
             "the endpoint in AWS_ENDPOINT or AWS_ENDPOINT_URL starts with http://, which sends documents unencrypted: set \
              AWS_ALLOW_HTTP=true if that is meant, or use https://",
