@@ -7,9 +7,15 @@ use datafusion::functions::all_default_functions;
 use datafusion::functions_nested::all_default_nested_functions;
 use datafusion::logical_expr::{ScalarUDF, Volatility};
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Value, ValueWithSpan, visit_expressions, visit_expressions_mut,
+use datafusion::sql::sqlparser::ast::BinaryOperator::{
+    self, PGRegexIMatch, PGRegexMatch, PGRegexNotIMatch, PGRegexNotMatch,
 };
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value, ValueWithSpan,
+    visit_expressions, visit_expressions_mut,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -105,9 +111,19 @@ impl From<Condition> for String {
     }
 }
 
+/// The most names, operators and brackets of a condition. The engine calls itself for each of them.
+const MAX_PARTS: usize = 3_000;
+
 fn parsed(text: &str) -> Result<Expr> {
     if text.trim().is_empty() {
         return Err(Error::job("is empty: expected a SQL condition, as in \"lang = 'en' AND stars > 2\""));
+    }
+    let parts = parts(text);
+    if parts > MAX_PARTS {
+        return Err(Error::job(format!(
+            "has {parts} names, operators and brackets, and at most {MAX_PARTS} can be evaluated: write a list of values as \
+             lang IN ('en', 'de'), or prepare a column"
+        )));
     }
     match DFParser::parse_sql_into_expr(text) {
         Ok(parsed) if parsed.alias.is_none() => Ok(parsed.expr),
@@ -117,6 +133,18 @@ fn parsed(text: &str) -> Result<Expr> {
         ))
         .because(error)),
     }
+}
+
+/// The names, operators and brackets of a text. Texts, numbers and commas do not count, so that lists of values may be long.
+fn parts(text: &str) -> usize {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
+    let value = |token: &Token| {
+        matches!(
+            token,
+            Token::Whitespace(_) | Token::Comma | Token::Number(..) | Token::SingleQuotedString(_)
+        )
+    };
+    tokens.iter().filter(|token| !value(token)).count()
 }
 
 /// The parts of a condition that AND joins.
@@ -151,10 +179,26 @@ fn refuse(part: &Expr) -> ControlFlow<String> {
         Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
             format!("has the placeholder `{name}`: expected its value")
         }
+        Expr::BinaryOp {
+            op: PGRegexMatch | PGRegexIMatch | PGRegexNotMatch | PGRegexNotIMatch,
+            right,
+            ..
+        } => {
+            return pattern(Some(&**right));
+        }
+        Expr::RLike { pattern: of, .. } | Expr::SimilarTo { pattern: of, .. } => return pattern(Some(&**of)),
         Expr::Function(call) => {
             let name = call.name.to_string().to_lowercase();
             match row_function(&name) {
+                Some(known) if LENGTHENING.contains(&known.name()) && !is_short(call) => {
+                    format!(
+                        "calls {name}(), which may take all memory: expected lpad() or rpad() to at most {MAX_PAD} characters"
+                    )
+                }
                 Some(known) if call.over.is_none() => match known.signature().volatility {
+                    Volatility::Immutable if name.starts_with("regexp_") => {
+                        return pattern(argument(call, 1));
+                    }
                     Volatility::Immutable => return ControlFlow::Continue(()),
                     Volatility::Stable | Volatility::Volatile => {
                         format!(
@@ -170,6 +214,48 @@ fn refuse(part: &Expr) -> ControlFlow<String> {
         _ => return ControlFlow::Continue(()),
     };
     ControlFlow::Break(refused)
+}
+
+/// The functions whose result may be longer than their arguments by any factor.
+const LENGTHENING: [&str; 7] =
+    ["lpad", "rpad", "repeat", "array_repeat", "array_resize", "range", "generate_series"];
+/// The most characters of a text that is padded.
+const MAX_PAD: u32 = 1_000;
+
+/// Whether a call pads a text to a length that is written out, and not too long.
+fn is_short(call: &Function) -> bool {
+    let pads = matches!(call.name.to_string().to_lowercase().as_str(), "lpad" | "rpad");
+    let length = match argument(call, 1) {
+        Some(Expr::Value(ValueWithSpan { value: Value::Number(length, _), .. })) => length.parse().ok(),
+        _ => None,
+    };
+    pads && length.is_some_and(|length: u32| length <= MAX_PAD)
+}
+
+/// The argument `at` of a call.
+fn argument(call: &Function, at: usize) -> Option<&Expr> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    match list.args.get(at)? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument),
+        _ => None,
+    }
+}
+
+/// Refuses a regular expression that cannot be read, or is not written out.
+fn pattern(written: Option<&Expr>) -> ControlFlow<String> {
+    let Some(Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })) = written else {
+        return ControlFlow::Break(
+            "has a regular expression that is not written out: expected a text in '...'".into(),
+        );
+    };
+    match regex::Regex::new(text) {
+        Ok(_) => ControlFlow::Continue(()),
+        Err(error) => {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            ControlFlow::Break(format!("has '{text}', which is not a regular expression: {why}"))
+        }
+    }
 }
 
 fn row_function(name: &str) -> Option<Arc<ScalarUDF>> {
@@ -224,10 +310,32 @@ mod tests {
             ("EXISTS (SELECT 1)", "has a subquery"),
             ("stars > (SELECT 1)", "has a subquery"),
             ("stars > $1", "has the placeholder `$1`"),
+            ("text ~ '['", "has '[', which is not a regular expression: unclosed character class"),
+            ("NOT text !~* '(a'", "is not a regular expression"),
+            ("text SIMILAR TO '*'", "is not a regular expression"),
+            ("regexp_like(text, '(?<')", "is not a regular expression"),
+            ("regexp_replace(text, 'a{9999}{9999}', '') = ''", "is not a regular expression"),
+            ("regexp_like(text, lang)", "a regular expression that is not written out"),
+            ("lpad(text, 2000000000) = ''", "calls lpad(), which may take all memory"),
+            ("rpad(text, stars) = ''", "calls rpad(), which may take all memory"),
+            ("length(repeat(text, 2)) > 3", "calls repeat(), which may take all memory"),
+            ("array_length(range(0, 9)) > 3", "calls range(), which may take all memory"),
         ] {
             let said = Condition::parse(text).unwrap_err().to_string();
             assert!(said.contains(says), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn only_lists_of_values_may_be_long() {
+        let joined =
+            |of: &str, by: &str| (0..60_000).map(|n| format!("{of}{n}")).collect::<Vec<_>>().join(by);
+        assert!(Condition::parse(&format!("stars IN ({})", joined("", ", "))).is_ok());
+        for text in [joined("stars = ", " OR "), joined("", " || "), joined("stars > ", " AND ")] {
+            let said = Condition::parse(&text).unwrap_err().to_string();
+            assert!(said.contains("names, operators and brackets"), "{said}");
+        }
+        assert!(Condition::parse("lpad(text, 5, '0') = '00001' AND text ~ '^a+$'").is_ok());
     }
 
     #[test]
