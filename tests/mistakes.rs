@@ -99,6 +99,53 @@ fn orders_of_other_programs_are_spelled_as_here() {
     }
 }
 
+/// The job is right, and the data are not.
+#[test]
+fn ids_of_several_json_types_are_an_error_of_the_input() {
+    let scene = Scene::new("");
+    let lines = ["1", "\"a\""].map(|id| format!("{{\"id\":{id},\"text\":\"one two three\"}}\n"));
+    std::fs::write(scene.path("in.jsonl"), lines.concat()).unwrap();
+    std::fs::write(scene.path("job.toml"), JOB.replace("in.csv", "in.jsonl").replace("columns", "#"))
+        .unwrap();
+    let said = scene.refused(&["run", "job.toml"], 3);
+    assert!(said.contains("id column `id` holds strings and integers: ids must be of one type"), "{said}");
+}
+
+/// None of these may take the memory or the stack of the process.
+#[test]
+fn conditions_that_cannot_be_evaluated_are_errors_of_the_job() {
+    let scene = Scene::new(CSV);
+    std::fs::write(scene.path("job.toml"), JOB).unwrap();
+    let long = vec!["id = '1'"; 60_000].join(" OR ");
+    for (condition, expected) in [
+        (long.as_str(), "names, operators and brackets"),
+        ("text ~ '['", "is not a regular expression"),
+        ("regexp_like(text, '(')", "is not a regular expression"),
+        ("lpad(text, 2000000000) = ''", "calls lpad(), which may take all memory"),
+        ("length(repeat(text, 1000000)) > 3", "calls repeat(), which may take all memory"),
+    ] {
+        std::fs::write(
+            scene.path("job.toml"),
+            JOB.replace("columns", &format!("where = {condition:?}\ncolumns")),
+        )
+        .unwrap();
+        let said = scene.refused(&["run", "job.toml"], 2);
+        assert!(said.contains("source.where") && said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn the_longest_condition_is_evaluated() {
+    let scene = Scene::new(CSV);
+    let condition = vec!["id = '7'"; 999].join(" OR ");
+    std::fs::write(
+        scene.path("job.toml"),
+        JOB.replace("columns", &format!("where = {condition:?}\ncolumns")),
+    )
+    .unwrap();
+    resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
+}
+
 #[test]
 fn another_delimiter_is_named() {
     for (delimiter, expected) in [

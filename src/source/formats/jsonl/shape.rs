@@ -127,7 +127,8 @@ impl Shape {
 /// The kind that the value called `name` at `path` must have in every row.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where its values cannot be used in this role.
+/// [`Kind::Job`](crate::error::Kind::Job) where its values cannot be used in this role, and
+/// [`Kind::Input`](crate::error::Kind::Input) where ids are of several kinds.
 pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));
@@ -159,7 +160,7 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
         (Role::Id, false, true, false) if *float => Ok(ValueKind::Number),
         (Role::Id, false, true, false) => Ok(ValueKind::Integer),
         (Role::Id, ..) => {
-            Err(Error::job(format!("id column `{name}` holds {}: ids must be of one type", kinds())))
+            Err(Error::input(format!("id column `{name}` holds {}: ids must be of one type", kinds())))
         }
     }
 }
