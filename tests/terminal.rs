@@ -198,3 +198,51 @@ fn names_of_files_are_escaped_where_they_are_ids() {
     assert_harmless("standard error", &found.stderr);
     assert!(String::from_utf8_lossy(&found.stdout).contains("c\\u{202e}gpj.exe\\u{2066}"));
 }
+
+/// Names of groups and jobs come from files of others.
+#[test]
+fn names_of_groups_and_jobs_do_not_act_on_a_terminal() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("in.jsonl");
+    let line = |n: usize| {
+        let text = "one two three four five six seven";
+        serde_json::json!({"id": format!("{n}"), "text": text, "shop": format!("\u{1b}[2J\u{9b}31m{}", n % 2)}).to_string() + "\n"
+    };
+    std::fs::write(&path, (0..6).map(line).collect::<String>()).unwrap();
+    let job = folder.path().join("job.toml");
+    let text = job_text_of("jsonl", &path, folder.path().join("out"));
+    let text = format!(
+        "name = \"a\\u001b[2J\\u009b31m\"\nalarms = {{ largest_cluster = 1, per = \"group\" }}\n{text}"
+    );
+    std::fs::write(&job, text).unwrap();
+    let job = job.to_str().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let group = ["--set", "source.group=shop"];
+    for (arguments, is_json) in [
+        (vec!["run", job, "--log-format", "json", "-vv"], false),
+        (vec!["check", job], false),
+        (vec!["check", job, "--json"], true),
+        (vec!["plan", job], false),
+        (vec!["report", &out], false),
+        (vec!["report", &out, "--json"], true),
+        (vec!["apply", &out, "--dry-run"], false),
+        (vec!["sql", &out, "SELECT shop FROM documents", "--json"], false),
+    ] {
+        let takes_a_job = arguments.contains(&job);
+        let mut command = plain_command();
+        command.args(&arguments).args(if takes_a_job { &group[..] } else { &[] });
+        let ran = command.output().unwrap();
+        assert!(ran.status.success(), "{arguments:?}: {}", said(&ran));
+        let shown = String::from_utf8(ran.stdout).unwrap();
+        for text in [&shown, &String::from_utf8(ran.stderr).unwrap()] {
+            let acts = text.chars().find(|c| c.is_control() && !"\n\t".contains(*c));
+            assert_eq!(acts, None, "{arguments:?}: {text:?}");
+        }
+        if is_json {
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&shown).unwrap().to_string().contains('\u{9b}'),
+                "{shown}"
+            );
+        }
+    }
+}

@@ -97,7 +97,7 @@ fn refuse(refused: &clap::Error) -> ExitCode {
     let said = refused.render();
     if !refused.use_stderr() {
         let said = if print::colour() { said.ansi().to_string() } else { said.to_string() };
-        return match print::result(&said) {
+        return match print::exact(&said) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error, log::Format::Text),
         };

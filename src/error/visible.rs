@@ -30,6 +30,26 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// `text` with an escape of JSON for every character that a terminal would act on, except line feeds and tabs. JSON stays the
+/// same JSON.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| acts(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_escaped(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                // Writing to a string does not fail.
+                let _ = write!(shown, "\\u{unit:04x}");
+            }),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Whether a terminal may act on the character instead of showing it.
 pub(crate) fn acts(c: char) -> bool {
     let turns =
@@ -53,5 +73,17 @@ mod tests {
         ] {
             assert_eq!(visible(text), shown);
         }
+    }
+
+    #[test]
+    fn escaped_json_is_the_same_json() {
+        let text = "a\u{1b}[2J \u{9b}31m \u{202e} \u{e0041} é\n";
+        let json = serde_json::json!({ "text": text });
+        let shown = format!("{json:#}\n");
+        assert!(shown.contains('\u{9b}'));
+        let shown = escaped(&shown);
+        assert!(!shown.contains(|c| acts(c) && c != '\n'), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+        assert_eq!(escaped("plain\tä\n"), "plain\tä\n");
     }
 }

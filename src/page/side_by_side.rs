@@ -266,6 +266,8 @@ struct Line {
 
 const BOLD_GREEN: &str = "\x1b[1;32m";
 const PLAIN: &str = "\x1b[0m";
+/// The escapes with which lines are coloured.
+pub(crate) const COLOURS: [&str; 2] = [BOLD_GREEN, PLAIN];
 
 impl Line {
     fn push(&mut self, text: &str, marked: bool) {

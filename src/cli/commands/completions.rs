@@ -23,6 +23,6 @@ impl Completions {
     pub(in crate::cli) fn run(&self, mut line: clap::Command) -> Result<()> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut line, "resemblance", &mut script);
-        print::result(&String::from_utf8_lossy(&script))
+        print::exact(&String::from_utf8_lossy(&script))
     }
 }

@@ -75,7 +75,7 @@ impl Find {
             return print::result(&rows::json_lines(&pairs)?);
         }
         if let Some(kind) = self.csv.kind() {
-            return print::result(&CsvArguments::for_output(rows::csv(&COLUMNS, &pairs, kind)?));
+            return self.csv.print(&rows::csv(&COLUMNS, &pairs, kind)?);
         }
         let cells = rows::cells(&pairs)?;
         let Counts { pairs: found, documents, .. } = outcome.manifest.counts;

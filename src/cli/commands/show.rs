@@ -130,7 +130,7 @@ impl Show {
         })?;
         match (self.json, self.csv.kind()) {
             (true, _) => print::result(&shown.json_lines()?),
-            (false, Some(kind)) => print::result(&CsvArguments::for_output(shown.csv(kind)?)),
+            (false, Some(kind)) => self.csv.print(&shown.csv(kind)?),
             (false, None) => print::result(&self.text(&shown)?),
         }
     }
@@ -142,9 +142,7 @@ impl Show {
         })?;
         match (self.json, self.csv.kind()) {
             (true, _) => print::result(&rows::json_lines(&passage.rows())?),
-            (false, Some(kind)) => {
-                print::result(&CsvArguments::for_output(rows::csv(passage.columns(), &passage.rows(), kind)?))
-            }
+            (false, Some(kind)) => self.csv.print(&rows::csv(passage.columns(), &passage.rows(), kind)?),
             (false, None) => print::result(&passage_text(&passage)?),
         }
     }

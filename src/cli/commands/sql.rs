@@ -64,9 +64,9 @@ impl Sql {
         // Users write joins in any order.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
         work.run(self.open(&context))?;
-        let answer = |query: &str| work.run(self.answer(&context, query));
+        let answer = |query: &str| self.csv.print(&work.run(self.answer(&context, query))?);
         match &self.query {
-            Some(query) => print::result(&answer(query)?),
+            Some(query) => answer(query),
             None if std::io::stdin().is_terminal() => {
                 prompt(&self.output, &query::table_names(&context).join(", "), answer)
             }
@@ -94,7 +94,7 @@ impl Sql {
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if let Some(kind) = self.csv.kind() {
-            return rows::csv(&names, &batches, kind).map(CsvArguments::for_output);
+            return rows::csv(&names, &batches, kind);
         }
         Ok(print::table(&names, &rows::cells(&batches)?))
     }
@@ -137,25 +137,25 @@ impl Lines {
 }
 
 /// Runs the queries of a file or a pipe, until one fails.
-fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
+fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let mut lines = Lines::default();
     for line in input.lines() {
         let line = line.context(|| "standard input cannot be read".to_owned())?;
         match lines.add(&line) {
             None => {}
-            Some(Asked::Query(query)) => print::result(&answer(&query)?)?,
+            Some(Asked::Query(query)) => answer(&query)?,
             Some(Asked::Help) => print::result(HELP)?,
             Some(Asked::Leave) => return Ok(()),
         }
     }
     match lines.rest() {
-        Some(query) => print::result(&answer(&query)?),
+        Some(query) => answer(&query),
         None => Ok(()),
     }
 }
 
 /// Runs the queries that are typed at the prompt.
-fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
+fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
     print::result(&format!("{output}\ntables: {tables}; end a query with a semicolon\n{HELP}"))?;
@@ -176,7 +176,7 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<String>) -
                 // A history that cannot be kept is no reason to stop.
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
-                    Ok(text) => print::result(&text)?,
+                    Ok(()) => {}
                     Err(e) if e.kind() == Kind::Interrupted => return Err(e),
                     Err(e) => print::error(&errors::explain(&e)),
                 }

@@ -2,7 +2,8 @@
 
 use std::io::IsTerminal;
 
-use crate::error::visible::acts;
+use crate::cli::support::print;
+use crate::error::Result;
 use crate::lookup::rows::Csv;
 
 /// Whether and how rows are printed as CSV.
@@ -17,11 +18,11 @@ pub(in crate::cli) struct CsvArguments {
 }
 
 impl CsvArguments {
-    /// CSV for standard output: on a terminal, characters that act on it are replaced.
-    pub(in crate::cli) fn for_output(text: String) -> String {
-        match std::io::stdout().is_terminal() {
-            true => text.replace(|c| c != '\n' && acts(c), "\u{fffd}"),
-            false => text,
+    /// Prints a result: CSV as it is, unless a terminal shows it.
+    pub(in crate::cli) fn print(&self, text: &str) -> Result<()> {
+        match self.kind() {
+            Some(_) if !std::io::stdout().is_terminal() => print::exact(text),
+            _ => print::result(text),
         }
     }
 

@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use crate::address::secrets::masked;
 use crate::cli::support::errors::sentences;
 use crate::error::Error;
-use crate::error::visible::visible;
+use crate::error::visible::{escaped, visible};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -66,16 +66,19 @@ pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 
     debug_fn(field).delimited(" ")
 }
 
-/// A log line with secrets masked.
+/// A log line with secrets masked, and without characters on which a terminal would act.
 pub(in crate::cli) fn without_secrets(line: &str, format: Format) -> String {
     let masked = masked(line);
-    if format == Format::Text || masked == line {
+    if format == Format::Text {
         return masked;
+    }
+    if masked == line {
+        return escaped(line).into_owned();
     }
     // A mask may have replaced a part of a JSON escape.
     let Ok(mut value) = serde_json::from_str(line) else { return masked };
     mask_strings(&mut value);
-    format!("{value}\n")
+    escaped(&format!("{value}\n")).into_owned()
 }
 
 fn mask_strings(value: &mut Value) {
@@ -131,5 +134,6 @@ mod tests {
         assert!(!message.contains("n0t") && message.starts_with("reading s3://"), "{message}");
         assert!(shown.ends_with('\n') && value["fields"]["n"] == 1, "{shown}");
         assert_eq!(without_secrets("{\"b\":1,\"a\":2}\n", Format::Json), "{\"b\":1,\"a\":2}\n");
+        assert_eq!(without_secrets("{\"a\":\"\u{9b}2J\"}\n", Format::Json), "{\"a\":\"\\u009b2J\"}\n");
     }
 }

@@ -7,12 +7,22 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
 use crate::environment::Environment;
-use crate::error::visible::visible;
+use crate::error::visible::{escaped, visible};
 use crate::error::{Error, Result};
 pub(in crate::cli) use crate::page::count;
+use crate::page::side_by_side::COLOURS;
 
-/// Writes a result to standard output. A closed pipe, as that of `head`, is not an error.
+/// Writes a result to standard output. Whatever a terminal would act on is escaped, except the colours of this program.
 pub(in crate::cli) fn result(text: &str) -> Result<()> {
+    let shown = escaped(text);
+    match colour() {
+        true => exact(&COLOURS.iter().fold(shown.into_owned(), |shown, of| shown.replace(&*escaped(of), of))),
+        false => exact(&shown),
+    }
+}
+
+/// Writes a result to standard output byte for byte. A closed pipe, as that of `head`, is not an error.
+pub(in crate::cli) fn exact(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
