@@ -60,6 +60,13 @@ pub enum Csv {
 /// The most UTF-16 code units of a cell in Excel.
 const EXCEL_CELL: usize = 32_767;
 
+/// The characters with which a formula begins, also full-width.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+/// Characters without a width that are no white space: soft hyphen, joiners, marks of direction and byte order mark.
+const UNSEEN: [char; 9] = [
+    '\u{ad}', '\u{180e}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{2060}', '\u{feff}',
+];
+
 /// CSV (RFC 4180) with a header and every value whole; NULL is an empty field. `names` are those of the columns.
 ///
 /// # Errors
@@ -123,7 +130,10 @@ pub fn csv_of(names: &[&str], rows: &[Vec<Field>], kind: Csv) -> Result<String> 
 
 /// A text that a spreadsheet shows as it is: not as a formula, and in one cell.
 fn for_a_cell(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    // Some spreadsheets drop characters that are not seen before they look for a sign; full-width signs count too.
+    let unseen = |c: char| c.is_whitespace() || c.is_control() || UNSEEN.contains(&c);
+    let seen = text.trim_start_matches(unseen);
+    let is_formula = seen.starts_with(FORMULA) || text.starts_with(['\t', '\r', '\n']);
     let mut cell = if is_formula { format!("'{text}") } else { text.to_owned() };
     let mut units = 0;
     let over = cell.char_indices().find(|(_, c)| {
@@ -195,10 +205,14 @@ mod tests {
         assert_eq!(lines[0], "\u{feff}text,n,share");
         assert_eq!(lines[2], "'=1+1,2,0.3333333333333333");
         assert_eq!(lines[3], ",,-0.5", "a negative number is no formula");
-        for formula in ["=A1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"] {
+        let signs = ["=A1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1"];
+        let hidden = [" =1", "\n=1", "\u{200b}=1", "\u{feff}@A", "\u{a0} \u{ad}+1", "\u{0}=1", "\nwords"];
+        for formula in signs.into_iter().chain(hidden) {
             assert_eq!(for_a_cell(formula), format!("'{formula}"));
         }
-        assert_eq!(for_a_cell("a=b"), "a=b");
+        for text in ["a=b", " a", "\u{feff}a", ""] {
+            assert_eq!(for_a_cell(text), text);
+        }
         let longest = "é".repeat(EXCEL_CELL);
         assert_eq!(for_a_cell(&longest), longest);
         let cut = for_a_cell(&"😀".repeat(EXCEL_CELL));
