@@ -378,6 +378,24 @@ fn init_writes_a_job_that_check_takes() {
 }
 
 #[test]
+fn every_one_of_many_columns_is_looked_at() {
+    let folder = tempdir().unwrap();
+    let column = |at: usize| -> (String, arrow::array::ArrayRef) {
+        let (name, values) = match at {
+            590 => ("key".to_owned(), ["k1", "k2"]),
+            595 => ("story".to_owned(), ["a text of several words", "another text of several words"]),
+            _ => (format!("c{at}"), ["x", "x"]),
+        };
+        (name, std::sync::Arc::new(arrow::array::StringArray::from(values.to_vec())))
+    };
+    let batch = arrow::array::RecordBatch::try_from_iter((0..600).map(column)).unwrap();
+    write_batch(&folder.path().join("wide.parquet"), &batch, 9);
+    resemblance().current_dir(folder.path()).args(["init", "wide.parquet"]).assert().success();
+    let text = std::fs::read_to_string(folder.path().join("wide.toml")).unwrap();
+    assert!(text.contains("id = \"key\"") && text.contains("text = \"story\""), "{text}");
+}
+
+#[test]
 fn check_says_what_the_data_are() {
     let folder = tempdir().unwrap();
     let data = write(&folder, "in.jsonl", json_lines());

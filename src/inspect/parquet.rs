@@ -1,5 +1,7 @@
 //! The columns of Parquet files, and values of their first rows.
 
+use std::collections::BTreeMap;
+
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
@@ -16,6 +18,8 @@ use crate::source::{self, Listed, ParquetFile, Request, SourceFile, is_string, n
 
 /// Rows from which columns are known.
 const SAMPLED: usize = 1000;
+/// Columns of a plan, which takes time by the square of their number.
+const AT_ONCE: usize = 256;
 
 /// The columns of `file`, one of those of `source`; a field `b` of the struct `a` is `a.b`.
 ///
@@ -30,13 +34,14 @@ pub(super) async fn columns(
     let fields = named_fields(schema.fields());
     let names = readable(&fields);
     let text = fields.iter().find(|(name, field)| is_string(field.data_type()) && names.contains(name));
-    let mut values = match text {
-        Some((text, _)) => sample(ctx, source, file, text, &names).await?,
-        None => Vec::new(),
-    };
+    let mut values = BTreeMap::new();
+    if let Some((text, _)) = text {
+        for names in names.chunks(AT_ONCE) {
+            values.extend(names.iter().zip(sample(ctx, source, file, text, names).await?));
+        }
+    }
     let column = |(name, field): &(String, &Field)| {
-        let at = names.iter().position(|readable| readable == name);
-        let values = at.and_then(|at| values.get_mut(at)).map(std::mem::take).unwrap_or_default();
+        let values = values.remove(name).unwrap_or_default();
         values.column(name, &field.data_type().to_string(), is_string(field.data_type()))
     };
     Ok(fields.iter().map(column).collect())
@@ -45,10 +50,11 @@ pub(super) async fn columns(
 /// The columns that may be a text or an id: strings and integers whose name no other column has.
 fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
+    let mut named_so: BTreeMap<&str, usize> = BTreeMap::new();
+    fields.iter().for_each(|(name, _)| *named_so.entry(name).or_default() += 1);
     let readable = fields.iter().filter(|(name, field)| {
         let is_whole = matches!(field.data_type(), Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32);
-        let named_so = fields.iter().filter(|(other, _)| other == name).count();
-        (is_whole || is_string(field.data_type())) && named_so == 1
+        (is_whole || is_string(field.data_type())) && named_so.get(name.as_str()) == Some(&1)
     });
     readable.map(|(name, _)| name.clone()).collect()
 }
