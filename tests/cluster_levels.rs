@@ -341,12 +341,20 @@ fn ids_that_are_numbers_stay_numbers_and_what_is_no_pair_is_an_error() {
         ("score", scores.clone()),
     ]);
     write_batch(&path("gap.parquet"), &gap.unwrap(), 10);
+    // The sign of NaN decides whether the engine orders it before or behind all numbers.
+    for (name, score) in [("nan.parquet", f64::NAN), ("minus.parquet", -f64::NAN)] {
+        let scores: ArrayRef = Arc::new(Float64Array::from(vec![0.9, score]));
+        let batch = RecordBatch::try_from_iter([("id_a", a.clone()), ("id_b", a.clone()), ("score", scores)]);
+        write_batch(&path(name), &batch.unwrap(), 10);
+    }
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let mixed = RecordBatch::try_from_iter([("id_a", a), ("id_b", texts), ("score", scores)]).unwrap();
     write_batch(&path("mixed.parquet"), &mixed, 10);
     for (pairs, more, code, part) in [
         ("numbers.parquet", &["--to", "x"][..], 2, "cannot be used multiple times"),
         ("gap.parquet", &[], 3, "1 row without an id or a score"),
+        ("nan.parquet", &[], 3, "1 row without an id or a score"),
+        ("minus.parquet", &[], 3, "1 row without an id or a score"),
         ("mixed.parquet", &[], 3, "ids must have one type"),
         ("gap.parquet", &["--score", "jaccard"], 2, "no column `jaccard`: name one with --score"),
         ("none.parquet", &[], 3, "none.parquet"),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow::datatypes::DataType;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use datafusion::common::cast::{as_boolean_array, as_int64_array};
+use datafusion::functions::math::expr_fn::isnan;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionContext, cast, ident, lit, when};
 use futures::TryStreamExt;
@@ -86,6 +87,8 @@ impl Cluster {
         let engine = job::Engine::local(self.memory);
         let work = Work::begin(&engine)?;
         let session = session::session(&engine)?;
+        // The engine takes a column for constant whose least and greatest value in the footer are equal, but NaN is neither.
+        session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
         let found = work.run(async {
             let pairs = self.pairs(&session).await?;
             let clusters = given_pairs::clusters(pairs, self.threshold, self.method)?;
@@ -151,8 +154,8 @@ impl Cluster {
 async fn missing(pairs: &DataFrame) -> Result<u64> {
     let score = ident("score");
     let lacks = ident("id_a").is_null().or(ident("id_b").is_null()).or(score.clone().is_null());
-    // Only NaN differs from itself in SQL; the engine orders it behind all numbers.
-    let lacks = lacks.or(score.gt(lit(f64::INFINITY)));
+    // The engine orders NaN before or behind all numbers, by its sign.
+    let lacks = lacks.or(isnan(score));
     let one = when(lacks, lit(1_i64)).otherwise(lit(0_i64))?;
     number(pairs.clone().aggregate(vec![], vec![sum(one).alias("n")])?).await
 }
