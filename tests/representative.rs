@@ -1,11 +1,11 @@
 //! `clusters.keep`: which document represents its cluster, against a plain comparison.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use resemblance::error::Kind;
 use resemblance::job::{self, Job};
 use tempfile::tempdir;
@@ -222,5 +222,226 @@ fn what_documents_do_not_carry_is_refused() {
         let file = job::file::read(&text, "job.toml", &[format!("clusters.keep={keep}")]).unwrap();
         let error = job::resolve(file).unwrap_err().to_string();
         assert!(error.contains("`clusters.keep`") && error.contains(said), "{error}");
+    }
+}
+
+// ---- values and names of the data -------------------------------------------------------------------------------------
+
+const SAME: &str = "one two three four five six seven eight nine ten";
+
+/// The ids that represent the clusters of an output.
+fn kept(output: &Path) -> Vec<String> {
+    let clusters = table(output, "clusters");
+    let representative = clusters.column_by_name("representative").unwrap().as_boolean().clone();
+    let ids = strings(&clusters, "id").into_iter().zip(representative.values().iter());
+    ids.filter_map(|(id, is)| is.then_some(id)).collect()
+}
+
+/// Copies of one text with the ids a, b, and so on, and these values of the column `name`, as JSON writes them.
+fn copies_in(format: &str, folder: &Path, name: &str, values: &[&str]) {
+    let folder = folder.join("in");
+    std::fs::create_dir_all(&folder).unwrap();
+    let ids = ('a'..='z').zip(values);
+    let plain = |value: &str| value.trim_matches('"').to_owned();
+    match format {
+        "jsonl" => {
+            let line = |(id, value)| format!("{{\"id\":\"{id}\",\"text\":\"{SAME}\",\"{name}\":{value}}}\n");
+            std::fs::write(folder.join("in.jsonl"), ids.map(line).collect::<String>()).unwrap();
+        }
+        "csv" => {
+            let line = |(id, value): (char, &&str)| format!("{id},{SAME},{}\n", plain(value));
+            let rows: String = ids.map(line).collect();
+            std::fs::write(folder.join("in.csv"), format!("id,text,{name}\n{rows}")).unwrap();
+        }
+        _ => ids.for_each(|(id, value)| {
+            let folder = folder.join(format!("{name}={}", plain(value)));
+            std::fs::create_dir_all(&folder).unwrap();
+            write_parquet(&folder.join(format!("{id}.parquet")), &[(id.to_string(), SAME.to_owned())], 9);
+        }),
+    }
+}
+
+/// A job over these copies.
+fn over_copies(format: &str, folder: &Path, sets: &[&str]) -> Job {
+    let text = job_text_of(format, folder.join("in"), folder.join("out"));
+    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+    job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
+}
+
+#[test]
+fn numbers_are_ordered_as_numbers_in_every_format() {
+    for format in ["jsonl", "csv", "parquet"] {
+        for (values, keep, expected) in [
+            (&["9", "10", "100"][..], "n desc", "c"),
+            (&["9", "10", "100"], "n", "a"),
+            (&["1e-05", "0.95", "-3"], "n desc", "b"),
+            (&["9007199254740993", "9007199254740992"], "n", "b"),
+            (&["2", "1.0", "3"], "n in (1, 2)", "b"),
+            (&["\"v9\"", "\"v10\""], "n", "b"),
+            (&["null", "5"], "n", "b"),
+        ] {
+            if format != "jsonl" && values.contains(&"null") {
+                continue;
+            }
+            let folder = tempdir().unwrap();
+            copies_in(format, folder.path(), "n", values);
+            let keep = format!("clusters.keep=['{keep}']");
+            run(&over_copies(format, folder.path(), &["source.columns=['n']", &keep])).unwrap();
+            assert_eq!(kept(&folder.path().join("out")), [expected], "{format} {values:?} {keep}");
+        }
+    }
+}
+
+#[test]
+fn numbers_and_texts_have_no_common_order() {
+    for (format, values) in [("jsonl", ["9", "\"n/a\""]), ("csv", ["9", "n/a"]), ("parquet", ["9", "none"])] {
+        let folder = tempdir().unwrap();
+        copies_in(format, folder.path(), "n", &values);
+        let of = |keep: &str| over_copies(format, folder.path(), &["source.columns=['n']", keep]);
+        let error = run(&of("clusters.keep=['n desc']")).unwrap_err();
+        let said = error.to_string();
+        assert_eq!(error.kind(), Kind::Input, "{format}: {said}");
+        let text = values[1].trim_matches('"');
+        assert!(
+            said.contains("`n`") && said.contains("9 and") && said.contains(&format!("{text:?}")),
+            "{said}"
+        );
+        assert!(run(&of("clusters.keep=['n in (n/a)']")).is_ok(), "{format}");
+    }
+}
+
+/// A day whose numbers are texts does not go with a day of numbers, whatever each day has alone.
+#[test]
+fn numbers_of_one_day_and_texts_of_another_have_no_common_order() {
+    let folder = tempdir().unwrap();
+    for (day, value) in [("1", "9"), ("2", "\"n/a\"")] {
+        copies_in("jsonl", &folder.path().join(day), "n", &[value, value]);
+    }
+    let line = format!("{{\"id\":\"z\",\"text\":\"{SAME}\",\"n\":\"n/a\"}}\n");
+    std::fs::write(folder.path().join("2/in/in.jsonl"), line).unwrap();
+    let of = |day: &str, more: &[&str]| {
+        let sets = [&["source.columns=['n']", "clusters.keep=['n desc']"], more].concat();
+        over_copies("jsonl", &folder.path().join(day), &sets)
+    };
+    run(&of("1", &[])).unwrap();
+    let against = format!("against.output={:?}", folder.path().join("1/out"));
+    let error = run(&of("2", &[&against])).unwrap_err();
+    assert!(error.to_string().contains("numbers and texts, such as 9 and \"n/a\""), "{error}");
+}
+
+#[test]
+fn not_a_number_comes_last_in_both_directions() {
+    for (values, least, most) in [
+        (vec![f64::NAN, -f64::NAN, 1.0, 2.0], "c", "d"),
+        // Footers do not count NaN, so that 1 is the least and the greatest value there.
+        (vec![f64::NAN, 1.0], "b", "b"),
+        (vec![-f64::NAN, 1.0], "b", "b"),
+    ] {
+        let folder = tempdir().unwrap();
+        let input = folder.path().join("in.parquet");
+        let ids = ["a", "b", "c", "d"][..values.len()].to_vec();
+        let columns: [(&str, ArrayRef); 3] = [
+            ("text", Arc::new(StringArray::from(vec![SAME; ids.len()]))),
+            ("id", Arc::new(StringArray::from(ids))),
+            ("n", Arc::new(Float64Array::from(values))),
+        ];
+        write_batch(&input, &RecordBatch::try_from_iter(columns).unwrap(), 9);
+        for (keep, expected) in [("n", least), ("n desc", most)] {
+            let output = folder.path().join(keep);
+            let keep = format!("clusters.keep=['{keep}']");
+            run(&job(&input, &output, &["source.columns=['n']", &keep])).unwrap();
+            assert_eq!(kept(&output), [expected], "{keep}");
+        }
+    }
+}
+
+/// Names that the program gives to values of all documents, too: a column of the data has its name for itself.
+#[test]
+fn a_column_of_the_data_may_have_any_name() {
+    for name in ["source", "length", "group", "position", "doc", "shingles", "signature", "id_", "reference"]
+    {
+        let folder = tempdir().unwrap();
+        copies_in("jsonl", folder.path(), name, &["5", "50", "7"]);
+        let columns = format!("source.columns=['{name}']");
+        let keep = format!("clusters.keep=['{name} desc']");
+        run(&over_copies("jsonl", folder.path(), &[&columns, &keep])).unwrap();
+        assert_eq!(kept(&folder.path().join("out")), ["b"], "{name}");
+        let keep = format!("clusters.keep=['{name} in (7)']");
+        let (group, across) = (format!("source.group='{name}'"), "candidates.compare=across");
+        std::fs::remove_dir_all(folder.path().join("out")).unwrap();
+        run(&over_copies("jsonl", folder.path(), &[&group, across, &keep])).unwrap();
+        assert_eq!(kept(&folder.path().join("out")), ["c"], "{name}");
+        let groups: BTreeSet<String> =
+            strings(&table(&folder.path().join("out"), "pairs"), "group_a").into_iter().collect();
+        assert!(groups.contains("50"), "{name}: {groups:?}");
+    }
+    let text = job_text("in", "out");
+    let both = ["source.columns=['source', 'source_']".to_owned()];
+    let error = job::resolve(job::file::read(&text, "job.toml", &both).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("which are both `source_` in the table documents"), "{error}");
+}
+
+#[test]
+fn a_name_without_brackets_is_the_column_of_that_name_if_there_is_one() {
+    for (name, values) in [("source", ["\"web\"", "\"books\""]), ("length", ["5", "50"])] {
+        let list = if name == "source" { "books" } else { "50" };
+        for (keep, has, expected) in [
+            (format!("{name} in ({list})"), true, "b"),
+            (format!("{name}() in ({list})"), true, "a"),
+            (format!("{name}()"), true, "a"),
+            (format!("{name} desc"), false, "a"),
+        ] {
+            let folder = tempdir().unwrap();
+            copies_in("jsonl", folder.path(), if has { name } else { "other" }, &values);
+            let keep = format!("clusters.keep=['{keep}']");
+            run(&over_copies("jsonl", folder.path(), &[&keep])).unwrap();
+            assert_eq!(kept(&folder.path().join("out")), [expected], "{keep} {has}");
+        }
+    }
+}
+
+#[test]
+fn an_order_that_decides_nothing_is_said() {
+    let folder = tempdir().unwrap();
+    copies_in("csv", folder.path(), "n", &["7", "7", "nan"]);
+    let text = job_text_of("csv", folder.path().join("in"), folder.path().join("out"));
+    std::fs::write(folder.path().join("job.toml"), text).unwrap();
+    for (keep, expected) in [
+        ("n desc", &["`n` is NaN in 1 documents", "all documents with a `n` have the same one, 7"][..]),
+        ("n in (7, 8)", &["no document has the value `8` of `n`"]),
+        ("n in (\"7\")", &["no document has the value `\"7\"` of `n`; quotes would be a part of the value"]),
+        ("length desc", &[]),
+    ] {
+        let keep = format!("clusters.keep=['{keep}']");
+        let mut command = resemblance();
+        command.current_dir(folder.path()).args([
+            "run",
+            "job.toml",
+            "--overwrite",
+            "--set",
+            "source.columns=['n']",
+        ]);
+        let ran = command.args(["--set", &keep]).assert().success();
+        let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
+        assert_eq!(said.matches("clusters.keep:").count(), expected.len(), "{said}");
+        assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
+    }
+}
+
+#[test]
+fn check_says_how_columns_are_read() {
+    for (values, expected) in [
+        (["9", "10"], "column n is read as numbers"),
+        (["\"v9\"", "\"v10\""], "column n is read as texts"),
+        (["9", "\"n/a\""], "column n is read as numbers and texts, which have no common order"),
+    ] {
+        let folder = tempdir().unwrap();
+        copies_in("jsonl", folder.path(), "n", &values);
+        let text = job_text_of("jsonl", folder.path().join("in"), folder.path().join("out"));
+        std::fs::write(folder.path().join("job.toml"), text).unwrap();
+        let mut command = resemblance();
+        command.current_dir(folder.path()).args(["check", "job.toml", "--set", "source.columns=['n']"]);
+        let said = String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap();
+        assert!(said.lines().any(|line| line == expected), "{said}");
     }
 }

@@ -32,6 +32,7 @@ use self::pairs::Expected;
 use crate::engine::{RunControl, session};
 use crate::error::{Error, Kind, Result};
 use crate::job::{self, Job, Lsh, NewPairs, Output};
+use crate::pipeline::keep_values;
 
 /// The first sample has one in this many documents of the whole one: it shows what a run costs whatever it reads.
 const FEWER: u64 = 20;
@@ -55,6 +56,7 @@ pub async fn forecast(
     let steps = Steps { control };
     let engine = job::Engine { cluster: None, ..job.engine.clone() };
     let session = session::session(&engine)?;
+    let job = &keep_values::settled(&session, job).await?;
     let sample = steps.step(0, sample::take(&session, job, settings, folder)).await?;
     // Groups of the sample are smaller than those of the source by its share, and so are the limits on their sizes. Those of
     // reference documents are as large as in the run.

@@ -11,13 +11,13 @@ use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
 use crate::error::Result;
-use crate::job::Compare;
+use crate::job::{Compare, Source};
 use crate::udf::expr_fn::document_key;
 
-/// The group of a document as text, from the column `name`; null without such a column.
+/// The group of a document as text, from the column `name` of the source; null without such a column.
 pub(crate) fn group(name: Option<&str>) -> Expr {
     let group = match name {
-        Some(name) => cast(ident(name), DataType::Utf8),
+        Some(name) => cast(ident(Source::stored(name)), DataType::Utf8),
         None => lit(ScalarValue::Utf8(None)),
     };
     group.alias("group")

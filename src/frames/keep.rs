@@ -7,7 +7,9 @@ use datafusion::scalar::ScalarValue;
 
 use super::by_group::group;
 use crate::error::Result;
-use crate::job::{Prefer, Preference};
+use crate::job::{Prefer, Preference, Source};
+use crate::udf::expr_fn::order_key;
+use crate::udf::order_key::order_key as key_of;
 
 /// The column with the place of a document, if an order names reference documents: the least place comes first.
 pub(crate) const BEFORE: &str = "before";
@@ -22,13 +24,13 @@ fn name(at: usize) -> String {
 fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     order.iter().enumerate().filter_map(|(at, preference)| match preference {
         Preference::Reference => None,
-        Preference::Column { column, prefer: Prefer::Least | Prefer::Most } if is_length(column) => None,
+        Preference::Column { column, prefer: Prefer::Least | Prefer::Most }
+            if column == Preference::LENGTH =>
+        {
+            None
+        }
         Preference::Column { column, prefer } => Some((name(at), column.as_str(), prefer)),
     })
-}
-
-fn is_length(column: &str) -> bool {
-    column == Preference::LENGTH
 }
 
 /// The names of [`columns`].
@@ -45,16 +47,31 @@ pub(crate) fn columns(order: &[Preference], of_group: Option<&str>) -> Result<Ve
     by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, of_group)?.alias(name))).collect()
 }
 
+/// The preferences of `order` for values of the data, with the names of their columns.
+pub(crate) fn of_data(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
+    let is_ours = |column: &str| matches!(column, Preference::LENGTH | Preference::SOURCE | Preference::ID);
+    by_columns(order).filter(move |(_, column, _)| !is_ours(column))
+}
+
+/// The value of `column` as documents have it.
+pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
+    match column {
+        Preference::LENGTH => col("shingle_count"),
+        Preference::GROUP => group(of_group).unalias(),
+        Preference::SOURCE => col("source"),
+        Preference::ID => col("id"),
+        _ => ident(Source::stored(column)),
+    }
+}
+
 /// The value by which `column` orders documents.
 fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> {
-    let value = match column {
-        column if is_length(column) => col("shingle_count"),
-        "group" if of_group.is_some() => group(of_group).unalias(),
-        _ => ident(column),
-    };
-    match prefer {
-        Prefer::Least | Prefer::Most => Ok(value),
-        Prefer::In(values) => place(value, values),
+    let value = stored(column, of_group);
+    match (prefer, column) {
+        (Prefer::In(values), _) => place(value, values),
+        // They have the order that they have in tables.
+        (_, Preference::SOURCE | Preference::ID) => Ok(value),
+        _ => Ok(order_key(value)),
     }
 }
 
@@ -62,10 +79,12 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
 fn place(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
+    let key = order_key(text.clone());
+    let is = |listed: &String| key.clone().eq(lit(ScalarValue::Binary(key_of(listed))));
     let Some((first, at)) = places.next() else { return Ok(lit(ScalarValue::UInt64(None))) };
-    let mut place = when(text.clone().eq(lit(first.as_str())), lit(at));
+    let mut place = when(is(first), lit(at));
     for (value, at) in places {
-        place = place.when(text.clone().eq(lit(value.as_str())), lit(at));
+        place = place.when(is(value), lit(at));
     }
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
@@ -85,7 +104,7 @@ fn by<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<SortExpr>
         Preference::Reference => col(BEFORE).sort(true, false),
         Preference::Column { column, prefer } => {
             let value = match prefer {
-                Prefer::Least | Prefer::Most if is_length(column) => col("shingle_count"),
+                Prefer::Least | Prefer::Most if column == Preference::LENGTH => col("shingle_count"),
                 _ => col(name(at)),
             };
             value.sort(*prefer != Prefer::Most, false)

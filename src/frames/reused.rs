@@ -6,7 +6,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::bands::bands;
 use crate::error::Result;
-use crate::job::Lsh;
+use crate::job::{Lsh, Source};
 use crate::schema::{self, SourceTypes};
 
 /// The columns of a table documents, over a source of `types`, that [`reused`] reads. `origin` is the number of a document's origin
@@ -28,7 +28,8 @@ pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool, origin: Expr) -
         columns.push(col("shingles"));
     }
     let carried = types.columns.iter().enumerate();
-    columns.extend(carried.map(|(at, column)| ident(&column.name).alias(schema::carried(at))));
+    columns
+        .extend(carried.map(|(at, column)| ident(Source::stored(&column.name)).alias(schema::carried(at))));
     columns
 }
 

@@ -13,7 +13,9 @@ use super::in_order::in_order;
 use super::{delimited, encoding, json_lines, parquet};
 use crate::error::Result;
 use crate::job::{Format, Source};
+use crate::schema;
 use crate::source::{self, Listed, ParquetFile, Request, SourceFile};
+use crate::udf::order_key::number;
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
@@ -35,6 +37,8 @@ pub(crate) struct Contents {
     pub rows: Rows,
     /// The columns of the first file; empty for formats whose files have no columns of their own.
     pub columns: Vec<Column>,
+    /// The columns that documents carry, each with what its values are read as.
+    pub carried: Vec<(String, String)>,
     /// The beginnings of the first texts.
     pub texts: Vec<String>,
     /// Texts whose words were counted.
@@ -66,6 +70,7 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<Co
         bytes: files.iter().map(SourceFile::size).sum(),
         rows: Rows::Unknown,
         columns: Vec::new(),
+        carried: Vec::new(),
         texts: Vec::new(),
         sampled: 0,
         words: 0.0,
@@ -120,14 +125,25 @@ async fn footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
 impl Contents {
     /// Counts the words of the first texts.
     async fn add_texts(&mut self, ctx: &SessionContext, source: &Source, listed: &Listed) -> Result<()> {
-        let frame = source::read(&in_order(ctx), source, listed, Request::all()).await?.frame;
-        let frame = frame.select(vec![ident("text")])?;
+        let read = source::read(&in_order(ctx), source, listed, Request::all()).await?;
+        let carried = (0..read.types.columns.len()).map(|at| ident(schema::carried(at)));
+        let frame = read.frame.select([ident("text")].into_iter().chain(carried).collect::<Vec<_>>())?;
         let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
         let (mut words, mut bytes) = (0, 0);
+        // Whether values were numbers, and whether some were not.
+        let mut met = vec![[false; 2]; read.types.columns.len()];
         while bytes < SAMPLED_TEXTS
             && let Some(batch) = rows.try_next().await?
         {
             let texts = cast(batch.column(0), &DataType::Utf8View)?;
+            for (column, met) in batch.columns().iter().skip(1).zip(&mut met) {
+                let values = cast(column, &DataType::Utf8View)?;
+                values
+                    .as_string_view()
+                    .iter()
+                    .flatten()
+                    .for_each(|value| met[usize::from(number(value).is_none())] = true);
+            }
             for text in texts.as_string_view().iter().flatten() {
                 words += text.split_whitespace().count();
                 bytes += text.len();
@@ -138,6 +154,24 @@ impl Contents {
             }
         }
         self.words = words as f64 / self.sampled.max(1) as f64;
+        self.carried = read
+            .types
+            .columns
+            .into_iter()
+            .zip(met)
+            .map(|(column, met)| {
+                let read_as = match (&column.data_type, met) {
+                    (DataType::Utf8, [true, false]) => "numbers".to_owned(),
+                    (DataType::Utf8, [false, true]) => "texts".to_owned(),
+                    (DataType::Utf8, [true, true]) => {
+                        "numbers and texts, which have no common order".to_owned()
+                    }
+                    (DataType::Utf8, [false, false]) => "nothing: no value in the first documents".to_owned(),
+                    (other, _) => other.to_string(),
+                };
+                (column.name, read_as)
+            })
+            .collect();
         Ok(())
     }
 

@@ -63,14 +63,14 @@ pub use self::preference::{Prefer, Preference};
 pub use self::read_file::{InputFile, ReadFile, ReadRanges};
 pub use self::recipes::coefficients::Coefficients;
 pub use self::recipes::prime::is_prime;
-#[cfg(test)]
-pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
 pub(crate) use self::resolve::MAX_SHINGLE_SIZE;
 pub use self::resolve::resolve;
 pub use self::rows::{Condition, Limit, LimitSize};
 use self::search::ROWS_OF_16_BITS;
 pub use self::search::{Candidates, Choice, Compare, Lsh, Method, Score, ScoreBy};
 pub(crate) use self::size::parse_size;
+#[cfg(test)]
+pub(crate) use self::source::DOCUMENTS_COLUMNS;
 pub use self::source::{Csv, DuplicateIds, Format, Id, OnError, References, Source};
 pub use crate::kernel::lsh_bands::BucketHash;
 pub use crate::kernel::measure::Measure;

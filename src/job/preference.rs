@@ -14,7 +14,7 @@ pub enum Preference {
     Reference,
     /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: by the values of a column.
     Column {
-        /// A column that is carried, or `length`, `group`, `source` or `id`.
+        /// A column that is carried, or one of [`Preference::OWN`].
         column: String,
         /// Which of its values come first. Missing values come last.
         prefer: Prefer,
@@ -33,13 +33,22 @@ pub enum Prefer {
 }
 
 impl Preference {
-    /// The columns that all documents have: the number of shingles, the group, the file and the id.
-    pub(crate) const OWN: [&str; 4] = [Self::LENGTH, "group", "source", "id"];
+    /// The values that all documents have: the number of shingles, the group, the file and the id. The brackets distinguish them
+    /// from columns of the data, and may be left out for names that no column has.
+    pub(crate) const OWN: [&str; 4] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::ID];
 
     /// The number of shingles.
-    pub(crate) const LENGTH: &str = "length";
+    pub(crate) const LENGTH: &str = "length()";
+    pub(crate) const GROUP: &str = "group()";
+    pub(crate) const SOURCE: &str = "source()";
+    pub(crate) const ID: &str = "id()";
 
-    const REFERENCE: &str = "reference";
+    const REFERENCE: [&str; 2] = ["reference", "reference()"];
+
+    /// The value of all documents that a name without brackets may mean.
+    pub(crate) fn own(name: &str) -> Option<&'static str> {
+        Self::OWN.into_iter().find(|own| own.strip_suffix("()") == Some(name))
+    }
 
     /// By length, the greatest first.
     pub(crate) fn longest() -> Self {
@@ -54,10 +63,10 @@ impl FromStr for Preference {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let of = |column: &str, prefer| Ok(Self::Column { column: column.trim().to_owned(), prefer });
-        if text == Self::REFERENCE {
+        if Self::REFERENCE.contains(&text) {
             return Ok(Self::Reference);
         }
-        if let Some(listed) = text.strip_suffix(')') {
+        if let Some(listed) = text.strip_suffix(')').filter(|_| !Self::OWN.contains(&text)) {
             let Some((column, values)) = listed.split_once(" in (") else {
                 return Err("has a `)` and no ` in (`: expected \"COLUMN in (A, B)\"".into());
             };
@@ -107,7 +116,7 @@ fn other_order(text: &str) -> Option<String> {
 impl fmt::Display for Preference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reference => f.write_str(Self::REFERENCE),
+            Self::Reference => f.write_str("reference"),
             Self::Column { column, prefer: Prefer::Least } => write!(f, "{column} asc"),
             Self::Column { column, prefer: Prefer::Most } => write!(f, "{column} desc"),
             Self::Column { column, prefer: Prefer::In(values) } => {
@@ -144,6 +153,9 @@ mod tests {
             ("shop in (north,  south)", "shop in (north, south)"),
             ("shop in (one)", "shop in (one)"),
             (" reference", "reference"),
+            ("reference()", "reference"),
+            ("length()", "length() asc"),
+            ("source() in (a.csv, b (1).csv)", "source() in (a.csv, b (1).csv)"),
             // A column of that name.
             ("reference asc", "reference asc"),
         ] {
@@ -162,7 +174,7 @@ mod tests {
             let said = text.parse::<Preference>().unwrap_err();
             assert!(said.ends_with(&format!("write {meant:?}")), "{said}");
         }
-        for wrong in ["", "shop in ()", "shop (a)", "shop in (a,,b)"] {
+        for wrong in ["", "shop in ()", "shop (a)", "shop()", "shop in (a,,b)"] {
             assert!(wrong.parse::<Preference>().is_err(), "{wrong}");
         }
     }

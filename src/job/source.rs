@@ -50,7 +50,27 @@ pub struct Source {
     pub references: References,
 }
 
+/// The columns of the table `documents` that are not carried: see `schemas/documents.toml`.
+pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
+    "id",
+    "source",
+    "position",
+    "origin_number",
+    "doc",
+    "shingle_count",
+    "set_hash_0",
+    "set_hash_1",
+    "signature",
+    "shingles",
+];
+
 impl Source {
+    /// The name of the carried column `name` in the table `documents`: with `_` behind it where the table has a column of that name.
+    pub(crate) fn stored(name: &str) -> String {
+        let is_taken = DOCUMENTS_COLUMNS.contains(&name.to_lowercase().as_str());
+        if is_taken { format!("{name}_") } else { name.to_owned() }
+    }
+
     /// Whether some rows may be no documents, so that a run leaves them out.
     pub(crate) fn leaves_rows_out(&self) -> bool {
         self.condition.is_some() || self.limit.is_some()

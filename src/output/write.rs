@@ -284,6 +284,14 @@ fn properties(target: &Target) -> ParquetResult<WriterProperties> {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_coerce_types(false);
     for (at, field) in schema.fields().iter().enumerate() {
+        if at >= own && field.data_type().is_floating() {
+            // The engine takes a column for constant whose least and greatest value are equal, but NaN is neither.
+            properties = properties.set_column_statistics_enabled(
+                ColumnPath::from(field.name().as_str()),
+                EnabledStatistics::None,
+            );
+            continue;
+        }
         let path = match field.data_type() {
             DataType::List(item) => {
                 ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()])

@@ -8,6 +8,7 @@
 //! - `stage`: one file per stage, most of whose frames are made in [`crate::frames`]; `writes`: the names and tables of a stage;
 //!   `tables`: all tables; `run_tables`: those of a run.
 //! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
+//! - `keep_values`: the columns that `clusters.keep` means, and whether their values have an order.
 //! - `numbers`: small queries of the driver; `same_keys`: documents with one key.
 //! - `sketches`, `all_sketches`: where sketches come from; `read_again`: texts by their positions.
 //! - `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
@@ -22,6 +23,7 @@ mod candidate_pairs;
 pub(crate) mod context;
 mod difference;
 mod input;
+pub(crate) mod keep_values;
 pub(crate) mod numbers;
 mod outcome;
 pub(crate) mod overlap;
@@ -83,6 +85,7 @@ pub async fn run(
 ) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
+    let job = &keep_values::settled(session, job).await?;
     let absolute = job.with_absolute_paths()?;
     let attempt = Attempt::random();
     let mut waiting = Waiting::default();

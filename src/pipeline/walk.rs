@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::context::StageContext;
+use super::keep_values;
 use super::stage::{Stage, Stages};
 use crate::error::Result;
 
@@ -15,6 +16,7 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let names: Vec<String> = stages.all().map(|stage| stage.name().into_owned()).collect();
     cx.runner.begin(&names);
     run(cx, stages.search).await?;
+    keep_values::check(cx).await?;
     if cx.engine().runs_stages_together() {
         // Both are awaited, even if one of them fails: the stages that the other one finishes need not be repeated.
         let (pairs, clusters) = futures::join!(run(cx, stages.pairs), run(cx, stages.clusters));

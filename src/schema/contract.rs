@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
-use crate::job::{Bits, Columns, Job, ShingleHash};
+use crate::job::{Bits, Columns, Job, ShingleHash, Source};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -342,7 +342,7 @@ impl Contract {
                 contract.have_whole_signatures();
             }
             contract.columns.extend(source.columns.iter().map(|carried| Column {
-                name: carried.name.clone(),
+                name: Source::stored(&carried.name),
                 kind: Type::Source(carried.data_type.clone()),
                 nullable: true,
                 doc: "A column of the source.".into(),

@@ -331,6 +331,18 @@ pub(crate) async fn read_at<'a>(
     Ok(frames)
 }
 
+/// Whether the files of `source` have a column `name` that documents can carry, by the first one that is not empty.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name: &str) -> Result<bool> {
+    let listed = list_quietly(ctx, source).await?;
+    let first = listed.files.iter().find(|file| file.meta.size > 0);
+    let Some(first) = first.filter(|_| source.format != job::Format::Text) else { return Ok(false) };
+    let with = job::Source { columns: vec![name.to_owned()], condition: None, limit: None, ..source.clone() };
+    Ok(open_rows(ctx, &with, std::slice::from_ref(first), None, None).await.is_ok())
+}
+
 /// Where the text of a document is in the listed files of `source`. Reads headers and first rows as [`read`] does.
 ///
 /// # Errors

@@ -28,6 +28,7 @@
 //! | `windows` | text, fingerprints | the windows of words that have one of them |
 //! | `word_runs` | text, repeated windows | the runs of words in these windows |
 //! | `text_sample` | text, place | the first characters at that place |
+//! | `order_key` | a value | the value by which it is ordered: texts that are numbers as numbers |
 //! | `unsigned_bits` | signed numbers | the unsigned numbers of the same bits |
 //!
 //! What the functions share: `row_function` and `pair_function` are their interfaces, and `function` adapts both to DataFusion;
@@ -48,6 +49,7 @@ mod lsh_bands;
 mod minhash;
 mod minhash_similarity;
 mod one_permutation;
+pub(crate) mod order_key;
 mod pair_function;
 mod passages;
 mod row_function;
@@ -83,6 +85,7 @@ use lsh_bands::LshBands;
 use minhash::Minhash;
 use minhash_similarity::MinhashSimilarity;
 use one_permutation::OnePermutation;
+use order_key::OrderKey;
 use pair_function::PairUdf;
 use passages::Passages;
 use row_function::RowUdf;
@@ -133,6 +136,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<WordCount>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
+        shared(OrderKey::default()),
         shared(UnsignedBits::default()),
     ]
 }
@@ -171,9 +175,9 @@ pub mod expr_fn {
     use super::shingles::{HASHES, UNITS, WORDS};
     use super::{
         Containment, DocumentKey, Fingerprints, Jaccard, JoinedTexts, LshBands, Minhash, MinhashSimilarity,
-        OnePermutation, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleSamples,
-        ShingleTexts, Shingles, ShortSignature, SignatureSet, TextSample, Units, UnsignedBits, Windows,
-        WordCount, WordRuns,
+        OnePermutation, OrderKey, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash,
+        ShingleSamples, ShingleTexts, Shingles, ShortSignature, SignatureSet, TextSample, Units,
+        UnsignedBits, Windows, WordCount, WordRuns,
     };
     use crate::job::{Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit};
 
@@ -342,6 +346,11 @@ pub mod expr_fn {
     /// `signature_set(signature)`: a list of UInt64.
     pub fn signature_set(signature: Expr) -> Expr {
         call(RowUdf::<SignatureSet>::default(), vec![signature])
+    }
+
+    /// `order_key(x)`: the value by which `x` is ordered.
+    pub(crate) fn order_key(x: Expr) -> Expr {
+        call(OrderKey::default(), vec![x])
     }
 
     /// `unsigned_bits(x)`: the unsigned numbers of the same bits.

@@ -14,7 +14,7 @@ use crate::inspect::{self, Contents};
 use crate::job::curve::{self, Curve};
 use crate::job::{self, Choice, Job, Method};
 use crate::lineage;
-use crate::pipeline;
+use crate::pipeline::{self, keep_values};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -43,10 +43,14 @@ pub(in crate::cli) struct Check {
 
 impl Check {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let job = self.job.load_over_output()?;
+        let mut job = self.job.load_over_output()?;
         // The sketches of an output are taken as they are.
         let contents = match job.reads_texts() && !self.no_data {
-            true => Some(contents(&job)?),
+            true => {
+                let (settled, contents) = contents(&job)?;
+                job = settled;
+                Some(contents)
+            }
             false => None,
         };
         let contents = contents.as_ref();
@@ -54,15 +58,18 @@ impl Check {
     }
 }
 
-/// What the job reads.
-fn contents(job: &Job) -> Result<Contents> {
-    on_session(LOOK_MEMORY, async |session, _| inspect::contents(session, &job.source).await).map_err(
-        |error| {
-            let kind = error.kind();
-            Error::new(kind, "the data of the job cannot be looked at (--no-data checks the job alone)")
-                .because(error)
-        },
-    )
+/// The job with the columns that it means, and what it reads.
+fn contents(job: &Job) -> Result<(Job, Contents)> {
+    on_session(LOOK_MEMORY, async |session, _| {
+        let job = keep_values::settled(session, job).await?;
+        let contents = inspect::contents(session, &job.source).await?;
+        Ok((job, contents))
+    })
+    .map_err(|error| {
+        let kind = error.kind();
+        Error::new(kind, "the data of the job cannot be looked at (--no-data checks the job alone)")
+            .because(error)
+    })
 }
 
 /// Similarities at which the S-curve is printed, and the threshold among them.

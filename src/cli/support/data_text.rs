@@ -74,6 +74,9 @@ pub(in crate::cli) fn as_text(job: &Job, contents: &Contents) -> String {
     if !columns.is_empty() {
         text.push_str(&print::table(&["column", "values", "for example"], &columns));
     }
+    for (name, read_as) in &contents.carried {
+        let _ = writeln!(text, "column {name} is read as {read_as}");
+    }
     if !contents.texts.is_empty() {
         let _ = writeln!(text, "the first texts");
         for beginning in &contents.texts {
@@ -114,6 +117,7 @@ pub(in crate::cli) fn as_json(job: &Job, contents: &Contents) -> Value {
         "rows": documents,
         "rows_are_exact": matches!(contents.rows, Rows::Exact(_)),
         "columns": columns,
+        "carried": contents.carried.iter().map(|(name, read_as)| json!({"name": name, "read_as": read_as})).collect::<Vec<_>>(),
         "texts": contents.texts,
         "sampled_documents": contents.sampled,
         "words_of_a_document": contents.words,

@@ -20,7 +20,10 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
             keep.push(preference);
             continue;
         };
-        if column == "group" && source.group.is_none() && !source.columns.contains(column) {
+        if matches!(column.as_str(), "group" | Preference::GROUP)
+            && source.group.is_none()
+            && !source.columns.contains(column)
+        {
             return wrong(KEY, "names `group`, and no document has a group: set `source.group`");
         }
         if column == "known" && !source.columns.contains(column) {
@@ -29,7 +32,8 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
                 "names `known`, and no column has this name: for reference documents, write `reference`",
             );
         }
-        if !Preference::OWN.contains(&column.as_str()) && !source.columns.contains(column) {
+        let is_own = Preference::OWN.contains(&column.as_str()) || Preference::own(column).is_some();
+        if !is_own && !source.columns.contains(column) {
             return wrong(
                 KEY,
                 format!(

@@ -26,8 +26,6 @@ use sketches::{bits_of, check_minhash, check_shingle, check_short, minhash_of, s
 use source::{reuse_of, reused_source, source_of};
 
 pub(crate) use sketches::MAX_SHINGLE_SIZE;
-#[cfg(test)]
-pub(crate) use source::DOCUMENTS_COLUMNS;
 pub(super) use source::reuse;
 pub(super) use wrong::Wrong;
 use wrong::{Checked, wrong};

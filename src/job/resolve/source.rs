@@ -213,20 +213,19 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
         return wrong(KEY, "names a column, but text files have none: remove the key");
     }
     for (at, name) in columns.iter().enumerate() {
-        let same = |other: &str| other.to_lowercase() == name.to_lowercase();
-        if DOCUMENTS_COLUMNS.into_iter().any(same) {
-            return wrong(
-                KEY,
-                format!("names `{name}`, but the table documents already has a column with this name"),
-            );
-        }
-        if columns[..at].iter().any(|other| same(other)) {
-            return wrong(
-                KEY,
-                format!(
+        let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
+        let stored = Source::stored(name);
+        let mut before = columns[..at].iter().map(|other| (other, Source::stored(other)));
+        if let Some((other, _)) = before.find(|(_, other)| same(other, &stored)) {
+            let fault = match same(other, name) {
+                true => format!(
                     "names `{name}` twice: expected each column once, whether its letters are large or small"
                 ),
-            );
+                false => format!(
+                    "names `{other}` and `{name}`, which are both `{stored}` in the table documents: expected one of them"
+                ),
+            };
+            return wrong(KEY, fault);
         }
     }
     Ok(columns)
@@ -246,15 +245,9 @@ fn with_group(
     if rules.columns == DocumentColumns::WholeFile {
         return wrong(KEY, "names a column, but text files have none: remove the key");
     }
-    let same = |other: &str| other.to_lowercase() == name.to_lowercase();
-    if DOCUMENTS_COLUMNS.into_iter().any(same) {
-        return wrong(
-            KEY,
-            format!("names `{name}`, but the table documents already has a column with this name"),
-        );
-    }
+    let same = |other: &&String| Source::stored(other).to_lowercase() == Source::stored(&name).to_lowercase();
     if !columns.contains(&name) {
-        if let Some(other) = columns.iter().find(|other| same(other)) {
+        if let Some(other) = columns.iter().find(same) {
             return wrong(
                 KEY,
                 format!(
@@ -266,20 +259,6 @@ fn with_group(
     }
     Ok((columns, Some(name)))
 }
-
-/// The table's own columns: those of `schemas/documents.toml`.
-pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
-    "id",
-    "source",
-    "position",
-    "origin_number",
-    "doc",
-    "shingle_count",
-    "set_hash_0",
-    "set_hash_1",
-    "signature",
-    "shingles",
-];
 
 /// The strings of `names`: one or more, none of them empty.
 pub(super) fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
