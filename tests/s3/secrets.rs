@@ -87,7 +87,7 @@ fn a_redirect_takes_no_token_to_another_host() {
         let to = format!("http://{}/", elsewhere.address);
         let redirecting = Server::answering(move |_| (status, [(LOCATION, to.clone())]).into_response());
         let endpoint = format!("http://{}", redirecting.address);
-        let changes = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_SESSION_TOKEN", TOKEN)];
+        let changes = [("AWS_ENDPOINT", endpoint.as_str()), ("AWS_SESSION_TOKEN", TOKEN)];
         let said = run_to(&changed(&corpus.s3, &changes), &corpus.job, &corpus.s3.url("out"), &[]).failure(3);
         assert!(said.contains("redirects") && !redirecting.asked().is_empty(), "{said}");
     }
