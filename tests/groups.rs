@@ -196,8 +196,6 @@ fn a_group_that_is_not_there_is_refused() {
         error.to_string().contains("`candidates.compare` is set, and no document has a group"),
         "{error}"
     );
-    let error = resolve(&["source.group=doc"]).unwrap_err();
-    assert!(error.to_string().contains("already has a column with this name"), "{error}");
     let error = resolve(&["source.columns=shop", "source.group=SHOP"]).unwrap_err();
     assert!(error.to_string().contains("expected one spelling"), "{error}");
     let error = run(&resolve(&["source.group=shopp"]).unwrap()).unwrap_err();

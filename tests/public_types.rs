@@ -448,8 +448,8 @@ fn columns_that_cannot_be_carried_are_named() {
         error.to_string()
     };
     for (set, parts) in [
-        ("['Doc']", ["`Doc`", "already has a column"]),
-        ("['shingles']", ["`shingles`", "already has a column"]),
+        ("['Doc', 'DOC']", ["`DOC`", "twice"]),
+        ("['source', 'source_']", ["`source` and `source_`", "are both"]),
         ("['title', 'text', 'title']", ["`title`", "twice"]),
         ("['']", ["source.columns", "is empty"]),
         ("['titel']", ["`titel`", "`text`"]),
