@@ -57,9 +57,12 @@ async fn compressed_and_plain_files_are_one_source() {
     dir.write("a.csv", "id,text\n1,plain\n");
     dir.gzip("b.csv.gz", "id,text\n2,gzip\n");
     dir.zstd("c.csv.zst", "id,text\n3,zstd\n");
+    dir.write_bytes("d.CSV.bz2", BZIP2);
+    dir.write_bytes("e.tsv.XZ", XZ);
     let rows = read(&dir.source(Format::Csv), 2).await.unwrap();
-    assert_eq!(rows.texts(), [Some("plain"), Some("gzip"), Some("zstd")]);
-    assert_eq!(rows.places(), [("a.csv", 0), ("b.csv.gz", 0), ("c.csv.zst", 0)]);
+    assert_eq!(rows.texts(), ["plain", "gzip", "zstd", "bzip2", "two streams", "xz"].map(Some));
+    let files = ["a.csv", "b.csv.gz", "c.csv.zst", "d.CSV.bz2", "d.CSV.bz2", "e.tsv.XZ"];
+    assert_eq!(rows.places(), files.into_iter().zip([0, 0, 0, 0, 1, 0]).collect::<Vec<_>>());
 
     let dir = Folder::new();
     dir.gzip("a.jsonl.gz", "{\"id\":1,\"text\":\"gzip\"}\n");
@@ -67,6 +70,65 @@ async fn compressed_and_plain_files_are_one_source() {
     let rows = read(&dir.source(Format::Jsonl), 2).await.unwrap();
     assert_eq!(rows.texts(), [Some("gzip"), Some("zstd")]);
     assert_eq!(rows.ids(), [Some("1"), Some("2")]);
+}
+
+#[tokio::test]
+async fn compressed_bytes_are_known_by_their_first_bytes() {
+    let dir = Folder::new();
+    dir.gzip("a.csv", "id,text\n1,gzip\n");
+    dir.zstd("b.csv.gz", "id,text\n2,zstd\n");
+    dir.write_bytes("c.csv", BZIP2);
+    dir.write_bytes("d.csv", XZ);
+    let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
+    assert_eq!(rows.texts(), ["gzip", "zstd", "bzip2", "two streams", "xz"].map(Some));
+    // Texts may begin as the marks do.
+    let dir = Folder::new();
+    for (name, id) in [("a.csv", "BZh9"), ("b.csv", "P*M"), ("c.csv", "7zXZ")] {
+        dir.write(name, &format!("{id},text\n1,x\n"));
+        let source = Source { urls: vec![dir.path(name)], id: columns(&[id]), ..dir.source(Format::Csv) };
+        assert_eq!(read(&source, 1).await.unwrap().texts(), [Some("x")], "{id}");
+    }
+}
+
+#[tokio::test]
+async fn zeros_after_a_gzip_member_are_padding() {
+    let (one, two) = (gzipped("id,text\n1,one\n"), gzipped("2,two\n"));
+    for padding in [0, 1, 512, 300_000] {
+        let dir = Folder::new();
+        let zeros = vec![0; padding];
+        dir.write_bytes("a.csv.gz", &[&one[..], &zeros, &two, &zeros].concat());
+        let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
+        assert_eq!(rows.texts(), [Some("one"), Some("two")], "{padding}");
+        dir.write_bytes("a.csv.gz", &[&one[..], &zeros, b"other bytes"].concat());
+        assert!(failure(&dir.source(Format::Csv), 1).await.contains("a.csv.gz"));
+    }
+}
+
+#[tokio::test]
+async fn endings_may_be_written_otherwise() {
+    let dir = Folder::new();
+    let column = |value: &str| Arc::new(StringArray::from(vec![value])) as ArrayRef;
+    for name in ["a.PARQUET", "b.pq", "c.Parq"] {
+        dir.parquet(name, &[("id", column("1")), ("text", column(name))], 1);
+    }
+    let rows = read(&dir.source(Format::Parquet), 1).await.unwrap();
+    assert_eq!(rows.texts(), ["a.PARQUET", "b.pq", "c.Parq"].map(Some));
+    dir.write("a.jsonlines", &json("a"));
+    dir.write("b.JSONL", &json("b"));
+    dir.gzip("c.JsonLines.GZ", &json("c"));
+    let rows = read(&dir.source(Format::Jsonl), 1).await.unwrap();
+    assert_eq!(rows.texts(), ["a", "b", "c"].map(Some));
+}
+
+#[tokio::test]
+async fn lines_may_end_in_a_return_alone_and_files_may_be_concatenated_with_their_marks() {
+    let dir = Folder::new();
+    let rows = ["one", "two", "three", "four"].map(json);
+    let [one, two, three, four] = rows.each_ref().map(|row| row.trim_end());
+    let lines = format!("\u{feff}{one}\r{two}\r\n\u{feff}{three}\n\u{feff}\n{four}\r");
+    dir.write("a.jsonl", &lines);
+    let rows = read(&dir.source(Format::Jsonl), 1).await.unwrap();
+    assert_eq!(rows.texts(), ["one", "two", "three", "four"].map(Some));
 }
 
 #[tokio::test]
@@ -965,6 +1027,21 @@ impl Folder {
         self.write_bytes(name, &parquet(columns, rows));
     }
 }
+
+/// A line of JSON with this text.
+fn json(text: &str) -> String {
+    format!("{{\"id\":\"{text}\",\"text\":\"{text}\"}}\n")
+}
+
+/// `id,text\n4,bzip2\n5,two streams\n` in two streams, by Python.
+const BZIP2: &[u8] = b"BZh91AY&SY\xDB-\xAC\x00\x00\x00\x03\xD9\x80\x00\x10\x00\x04\x04\x00\x16 \x04P \x00\x22\x06\x9Ai\
+\xA1\x000@\x8CE\xBCo\xC5\xDC\x91N\x14$6\xCBk\x00\x00BZh91AY&SY\xC6Q\x9F\xA3\x00\x00\x04Y\x80\x00\x10@\x04\x12\x00\
+\x22\x22\xDC\x80 \x00\x22\x13LC\xD4\xF5=B\x98\x00\x0C\x91}\xAE\x18\x08\xA5\xE2\xA7\xE2\xEEH\xA7\x0A\x12\x18\xCA3\xF4`";
+
+/// `id,text\n6,xz\n`, by Python.
+const XZ: &[u8] =
+    b"\xFD7zXZ\x00\x00\x04\xE6\xD6\xB4F\x02\x00!\x01\x0C\x00\x00\x00\x8F\x98A\x9C\x01\x00\x0Cid,text\x0A\
+6,xz\x0A\x00\x00\x00\x00\x9BW,\xC3\x05M%q\x00\x01%\x0Dq\x19\xC4\xB6\x1F\xB6\xF3}\x01\x00\x00\x00\x00\x04YZ";
 
 fn gzipped(text: &str) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -71,6 +71,7 @@ pub use self::search::{Candidates, Choice, Compare, Lsh, Method, Score, ScoreBy}
 pub(crate) use self::size::parse_size;
 #[cfg(test)]
 pub(crate) use self::source::DOCUMENTS_COLUMNS;
+pub(crate) use self::source::without_compression;
 pub use self::source::{Csv, DuplicateIds, Format, Id, OnError, References, Source};
 pub use crate::kernel::lsh_bands::BucketHash;
 pub use crate::kernel::measure::Measure;

@@ -131,17 +131,31 @@ pub(crate) enum DocumentColumns {
 }
 
 /// The endings of files and folders, with their formats.
-const ENDINGS: [(&str, Format); 9] = [
+const ENDINGS: [(&str, Format); 12] = [
     (".parquet", Format::Parquet),
+    (".parq", Format::Parquet),
+    (".pq", Format::Parquet),
     (".csv", Format::Csv),
     (".tsv", Format::Csv),
     (".jsonl", Format::Jsonl),
+    (".jsonlines", Format::Jsonl),
     (".ndjson", Format::Jsonl),
     (".json", Format::Jsonl),
     (".sgm", Format::Reuters),
     (".sgml", Format::Reuters),
     (".txt", Format::Text),
 ];
+
+/// The endings of compressed files.
+const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
+
+/// The path of a compressed file without the ending that says so; `None` for other paths.
+pub(crate) fn without_compression(path: &str) -> Option<&str> {
+    COMPRESSED.into_iter().find_map(|ending| {
+        let (inner, last) = path.split_at_checked(path.len().checked_sub(ending.len())?)?;
+        last.eq_ignore_ascii_case(ending).then_some(inner)
+    })
+}
 
 impl Format {
     /// All formats, in the order of messages.
@@ -159,16 +173,13 @@ impl Format {
         }
     }
 
-    /// The format of the ending of a path, URL or pattern, also before `.gz` or `.zst` if such files can be read;
+    /// The format of the ending of a path, URL or pattern, also before the ending of a compressed file if such files can be read;
     /// `None` for other endings. A table in `.txt` files counts as text.
     pub(crate) fn of_ending(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
-        let (path, compressed) = match path.strip_suffix(".gz").or_else(|| path.strip_suffix(".zst")) {
-            Some(inner) => (inner, true),
-            None => (path.as_str(), false),
-        };
-        let (_, format) = ENDINGS.into_iter().find(|(ending, _)| path.ends_with(ending))?;
-        (!compressed || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
+        let inner = without_compression(&path);
+        let (_, format) = ENDINGS.into_iter().find(|(ending, _)| inner.unwrap_or(&path).ends_with(ending))?;
+        (inner.is_none() || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
     }
 
     /// The rules for sources of this format.
@@ -254,6 +265,9 @@ mod tests {
             ("a.tsv", Some(Format::Csv)),
             ("a.csv.gz", Some(Format::Csv)),
             ("a.ndjson.zst", Some(Format::Jsonl)),
+            ("a.JSONLINES.BZ2", Some(Format::Jsonl)),
+            ("a.tsv.xz", Some(Format::Csv)),
+            ("a.pq", Some(Format::Parquet)),
             ("a.sgm", Some(Format::Reuters)),
             ("a.txt", Some(Format::Text)),
             ("a.txt.gz", None),

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use async_compression::tokio::write::{GzipEncoder, ZstdEncoder};
+use async_compression::tokio::write::{BzEncoder, GzipEncoder, XzEncoder, ZstdEncoder};
 use bytes::Bytes;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use futures::TryStreamExt;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::actions::{RowAction, RowActions};
 use super::annotations::{Cursor, append_names, name_exists};
@@ -240,26 +240,47 @@ impl Editor<'_> {
 /// A file of rows that is being written.
 struct RowFile {
     upload: Upload,
-    encoder: Encoder,
+    encoder: Box<dyn Encoder>,
     /// Bytes that are not compressed and uploaded yet.
     buffer: Vec<u8>,
     rows: u64,
     has_header: bool,
 }
 
-enum Encoder {
-    Plain,
-    Gzip(Box<GzipEncoder<Vec<u8>>>),
-    Zstd(Box<ZstdEncoder<Vec<u8>>>),
+/// A compression, with the bytes that it has written.
+trait Encoder: AsyncWrite + Send + Unpin {
+    fn written(&mut self) -> &mut Vec<u8>;
 }
+
+/// No compression.
+impl Encoder for Vec<u8> {
+    fn written(&mut self) -> &mut Vec<u8> {
+        self
+    }
+}
+
+macro_rules! encoders {
+    ($($encoder:ident),*) => {$(
+        impl Encoder for $encoder<Vec<u8>> {
+            fn written(&mut self) -> &mut Vec<u8> {
+                self.get_mut()
+            }
+        }
+    )*};
+}
+
+encoders!(BzEncoder, GzipEncoder, XzEncoder, ZstdEncoder);
 
 impl RowFile {
     async fn begin(target: &Layout, inside: &str, compression: FileCompressionType) -> Result<Self> {
         let upload = target.upload(inside).await?;
-        let encoder = match compression {
-            FileCompressionType::GZIP => Encoder::Gzip(Box::new(GzipEncoder::new(Vec::new()))),
-            FileCompressionType::ZSTD => Encoder::Zstd(Box::new(ZstdEncoder::new(Vec::new()))),
-            _ => Encoder::Plain,
+        let written = Vec::new();
+        let encoder: Box<dyn Encoder> = match compression {
+            FileCompressionType::BZIP2 => Box::new(BzEncoder::new(written)),
+            FileCompressionType::GZIP => Box::new(GzipEncoder::new(written)),
+            FileCompressionType::XZ => Box::new(XzEncoder::new(written)),
+            FileCompressionType::ZSTD => Box::new(ZstdEncoder::new(written)),
+            _ => Box::new(written),
         };
         Ok(Self { upload, encoder, buffer: Vec::new(), rows: 0, has_header: false })
     }
@@ -275,40 +296,21 @@ impl RowFile {
         if self.buffer.len() < full.max(1) {
             return Ok(());
         }
-        let bytes = std::mem::take(&mut self.buffer);
-        let compressed = match &mut self.encoder {
-            Encoder::Plain => bytes,
-            Encoder::Gzip(encoder) => {
-                encoder.write_all(&bytes).await?;
-                std::mem::take(encoder.get_mut())
-            }
-            Encoder::Zstd(encoder) => {
-                encoder.write_all(&bytes).await?;
-                std::mem::take(encoder.get_mut())
-            }
-        };
-        match compressed.is_empty() {
-            true => Ok(()),
-            false => self.upload.put(compressed.into()).await,
+        self.encoder.write_all(&std::mem::take(&mut self.buffer)).await?;
+        self.upload().await
+    }
+
+    async fn upload(&mut self) -> Result<()> {
+        match std::mem::take(self.encoder.written()) {
+            written if written.is_empty() => Ok(()),
+            written => self.upload.put(written.into()).await,
         }
     }
 
     async fn finish(mut self) -> Result<Written> {
         self.flush(0).await?;
-        let rest = match self.encoder {
-            Encoder::Plain => Vec::new(),
-            Encoder::Gzip(mut encoder) => {
-                encoder.shutdown().await?;
-                encoder.into_inner()
-            }
-            Encoder::Zstd(mut encoder) => {
-                encoder.shutdown().await?;
-                encoder.into_inner()
-            }
-        };
-        if !rest.is_empty() {
-            self.upload.put(rest.into()).await?;
-        }
+        self.encoder.shutdown().await?;
+        self.upload().await?;
         written(self.upload, self.rows).await
     }
 }

@@ -1,17 +1,19 @@
 //! The bytes of a file, decompressed, as they come.
 
 use std::fs::File;
+use std::io;
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use async_compression::tokio::bufread::ZstdDecoder;
+use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::DataFusionError;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, ObjectStore};
-use tokio_util::io::{ReaderStream, StreamReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt};
+use tokio_util::io::StreamReader;
 use url::Url;
 
 use super::parser::FileToParse;
@@ -23,39 +25,98 @@ pub(super) const LOCAL: &str = "file:///";
 /// Bytes of a local file that are read at once.
 const READ_BYTES: usize = 256 * 1024;
 /// The mark at the start of some text files.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Bytes that hold the mark of any compression.
+const MARK_BYTES: usize = 10;
 
 /// Bytes as they come.
 pub(super) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
 /// The compression of the file at `path`, by its extension.
 pub(super) fn compression(path: &str) -> FileCompressionType {
-    let name = path.to_ascii_lowercase();
-    if name.ends_with(".gz") {
-        FileCompressionType::GZIP
-    } else if name.ends_with(".zst") {
-        FileCompressionType::ZSTD
-    } else {
-        FileCompressionType::UNCOMPRESSED
+    let ending = path.rsplit_once('.').and_then(|(_, ending)| ending.parse().ok());
+    ending.unwrap_or(FileCompressionType::UNCOMPRESSED)
+}
+
+/// The compression of a file that begins with `bytes`; `None` if they are not the mark of any.
+pub(super) fn marked_compression(bytes: &[u8]) -> Option<FileCompressionType> {
+    match bytes {
+        [0x1F, 0x8B, 8, ..] => Some(FileCompressionType::GZIP),
+        // A frame, or one that decoders skip.
+        [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Some(FileCompressionType::ZSTD),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => {
+            Some(FileCompressionType::BZIP2)
+        }
+        [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some(FileCompressionType::XZ),
+        _ => None,
     }
 }
 
-/// The bytes of `file`, decompressed as its name says. Only the store's own chunk is read ahead of the consumer.
+/// The bytes of `file`, decompressed. Only the store's own chunk is read ahead of the consumer.
 pub(super) async fn decompressed(store: &dyn ObjectStore, file: &FileToParse) -> Result<Chunks> {
-    decompress(stored(store, file).await?, &file.source)
+    Ok(decompress(stored(store, file).await?, &file.source))
 }
 
-/// The bytes `raw` of the file at `path`, decompressed as its name says.
-pub(super) fn decompress(raw: Chunks, path: &str) -> Result<Chunks> {
-    let compression = compression(path);
-    if compression == FileCompressionType::ZSTD {
-        // The engine's stream ends with the first frame, and some writers begin with an empty one.
-        let raw = StreamReader::new(raw.map_err(std::io::Error::other));
-        let mut decoder = ZstdDecoder::new(raw);
-        decoder.multiple_members(true);
-        return Ok(ReaderStream::with_capacity(decoder, READ_BYTES).map_err(DataFusionError::from).boxed());
-    }
-    compression.convert_stream(raw).context(|| format!("reading {path} failed"))
+/// The bytes `raw` of the file at `path`, decompressed as its first bytes say, or else as its name does.
+pub(super) fn decompress(mut raw: Chunks, path: &str) -> Chunks {
+    let by_name = compression(path);
+    let opened = async move {
+        let mut first = BytesMut::new();
+        while first.len() < MARK_BYTES
+            && let Some(chunk) = raw.try_next().await?
+        {
+            first.extend_from_slice(&chunk);
+        }
+        let compression = marked_compression(&first).unwrap_or(by_name);
+        // An empty chunk would end the file.
+        let first = (!first.is_empty()).then(|| Ok(first.freeze()));
+        let raw = stream::iter(first).chain(raw).boxed();
+        if compression == FileCompressionType::UNCOMPRESSED {
+            return Ok(raw);
+        }
+        let raw = StreamReader::new(raw.map_err(io::Error::other));
+        Ok::<_, DataFusionError>(match compression {
+            FileCompressionType::GZIP => members(raw, GzipDecoder::new, GzipDecoder::into_inner),
+            FileCompressionType::BZIP2 => members(raw, BzDecoder::new, BzDecoder::into_inner),
+            FileCompressionType::XZ => members(raw, XzDecoder::new, XzDecoder::into_inner),
+            _ => members(raw, ZstdDecoder::new, ZstdDecoder::into_inner),
+        })
+    };
+    stream::once(opened).try_flatten().boxed()
+}
+
+/// The decompressed bytes of all members in `raw`: parallel compressors write several, and some writers begin with an empty one.
+/// Zeros between or after members are padding, as `gzip` itself reads them.
+fn members<R, D>(raw: R, begin: fn(R) -> D, end: fn(D) -> R) -> Chunks
+where
+    R: AsyncBufRead + Send + Unpin + 'static,
+    D: AsyncRead + Send + Unpin + 'static,
+{
+    let state = (begin(raw), BytesMut::new());
+    let chunks = stream::try_unfold(state, move |(mut decoder, mut buffer)| async move {
+        loop {
+            if buffer.capacity() == 0 {
+                buffer.reserve(READ_BYTES);
+            }
+            if decoder.read_buf(&mut buffer).await? > 0 {
+                return Ok(Some((buffer.split().freeze(), (decoder, buffer))));
+            }
+            let mut raw = end(decoder);
+            loop {
+                let zeros = match raw.fill_buf().await? {
+                    [] => return Ok::<_, io::Error>(None),
+                    bytes => bytes.iter().take_while(|byte| **byte == 0).count(),
+                };
+                if zeros == 0 {
+                    break;
+                }
+                raw.consume(zeros);
+            }
+            decoder = begin(raw);
+        }
+    });
+    chunks.map_err(DataFusionError::from).boxed()
 }
 
 /// The bytes of `file` as they are stored.

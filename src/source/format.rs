@@ -24,7 +24,8 @@ pub(crate) struct SourceFormat {
     pub title: &'static str,
     /// How the files are found.
     pub listing: Listing,
-    /// Lower-case endings of the files that are read in a folder; empty where every file is read.
+    /// Lower-case endings of the files that are read in a folder, without those of compressed files; empty where every file is
+    /// read.
     pub endings: &'static [&'static str],
     /// What a file without bytes is.
     pub empty_file: EmptyFile,
@@ -95,7 +96,7 @@ pub(crate) trait ParsedFormat: Sync {
     /// Where `parser` is not a plan of this format.
     fn reader(&self, parser: &Parser, file: &FileToParse) -> Result<Box<dyn DocumentReader>>;
 
-    /// Whether a file may be compressed, as its name says.
+    /// Whether a file may be compressed.
     fn may_be_compressed(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::bytes::decompress;
+use super::bytes::{decompress, marked_compression};
 use super::file::SourceFile;
 use crate::error::{Context, Result};
 
@@ -20,6 +20,8 @@ pub(crate) struct Head {
     pub stored: u64,
     /// Whether they are all of the file.
     pub whole: bool,
+    /// Whether the file is compressed.
+    pub compressed: bool,
 }
 
 impl SourceFile {
@@ -36,10 +38,11 @@ impl SourceFile {
         {
             stored.extend_from_slice(&chunk);
         }
-        let mut head = Head { bytes: Vec::new(), stored: stored.len() as u64, whole: false };
+        let mut head = Head { stored: stored.len() as u64, ..Head::default() };
         head.whole = head.stored >= self.size();
+        head.compressed = marked_compression(&stored).is_some();
         let stored = stream::once(async move { Ok(stored.freeze()) }).boxed();
-        let mut bytes = decompress(stored, self.path())?;
+        let mut bytes = decompress(stored, self.path());
         loop {
             match bytes.try_next().await {
                 Ok(Some(chunk)) => head.bytes.extend_from_slice(&chunk),

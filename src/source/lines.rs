@@ -2,26 +2,44 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::bytes::BYTE_ORDER_MARK;
 use super::rows::{Piece, Row, RowCutter, TakePiece};
 use crate::error::Result;
 
-/// Cuts bytes into lines. Holds no more than the longest line and one chunk.
+/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds no more than the longest line and one chunk.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pending: BytesMut,
+    /// Whether the pending line ended in a `\r`, and a `\n` may follow.
+    after_return: bool,
     /// Lines that were returned.
     count: u64,
+    /// The end of the line that was returned last.
+    end: &'static [u8],
 }
 
 impl Lines {
     /// The next line that ends in `chunk`, without its end. Removes the bytes that were read from `chunk`.
     pub(super) fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
-        let Some(end) = chunk.iter().position(|byte| *byte == b'\n') else {
-            self.pending.extend_from_slice(&std::mem::take(chunk));
-            return None;
+        let more = match self.after_return {
+            true => 0,
+            false => chunk.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(chunk.len()),
         };
-        let line = chunk.split_to(end);
-        chunk.advance(1);
+        let line = chunk.split_to(more);
+        let (end, bytes): (&'static [u8], usize) = match (self.after_return, &chunk[..]) {
+            (_, []) | (false, [b'\r']) => {
+                self.pending.extend_from_slice(&line);
+                self.after_return |= !std::mem::take(chunk).is_empty();
+                return None;
+            }
+            (true, [b'\n', ..]) => (b"\r\n", 1),
+            (true, _) => (b"\r", 0),
+            (false, [b'\r', b'\n', ..]) => (b"\r\n", 2),
+            (false, [b'\r', ..]) => (b"\r", 1),
+            (false, _) => (b"\n", 1),
+        };
+        chunk.advance(bytes);
+        (self.after_return, self.end) = (false, end);
         self.count += 1;
         if self.pending.is_empty() {
             return Some(line);
@@ -32,9 +50,11 @@ impl Lines {
 
     /// The last line, where the file does not end with the end of a line.
     pub(super) fn end(&mut self) -> Option<Bytes> {
-        if self.pending.is_empty() {
+        let after_return = std::mem::take(&mut self.after_return);
+        if self.pending.is_empty() && !after_return {
             return None;
         }
+        self.end = if after_return { b"\r" } else { b"" };
         self.count += 1;
         Some(self.pending.split().freeze())
     }
@@ -45,6 +65,11 @@ impl Lines {
     }
 }
 
+/// A line without the byte order mark that it begins with where files were concatenated.
+pub(super) fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
+}
+
 /// Cuts a file into lines; each is a row unless it is blank.
 #[derive(Debug, Default)]
 pub(super) struct LineCutter {
@@ -53,28 +78,32 @@ pub(super) struct LineCutter {
 }
 
 impl LineCutter {
-    fn give(&mut self, line: &[u8], end: &[u8], take: &mut TakePiece<'_>) -> Result<()> {
-        if line.trim_ascii().is_empty() {
+    fn give(&mut self, line: &[u8], take: &mut TakePiece<'_>) -> Result<()> {
+        let (body, end) = (without_mark(line), self.lines.end);
+        if body.trim_ascii().is_empty() {
             take(Piece::Other(line))?;
             return take(Piece::Other(end));
         }
+        if body.len() < line.len() {
+            take(Piece::Other(BYTE_ORDER_MARK))?;
+        }
         let position = self.rows;
         self.rows += 1;
-        take(Piece::Row(Row { position, line: self.lines.line(), body: line, end, whole: true }))
+        take(Piece::Row(Row { position, line: self.lines.line(), body, end, whole: true }))
     }
 }
 
 impl RowCutter for LineCutter {
     fn feed(&mut self, mut chunk: Bytes, take: &mut TakePiece<'_>) -> Result<()> {
         while let Some(line) = self.lines.next(&mut chunk) {
-            self.give(&line, b"\n", take)?;
+            self.give(&line, take)?;
         }
         Ok(())
     }
 
     fn end(&mut self, take: &mut TakePiece<'_>) -> Result<()> {
         match self.lines.end() {
-            Some(line) => self.give(&line, b"", take),
+            Some(line) => self.give(&line, take),
             None => Ok(()),
         }
     }
@@ -90,7 +119,7 @@ mod tests {
 
     #[test]
     fn lines_are_the_same_however_the_bytes_come() {
-        let text = "a\n\nlong line\r\n  \r\nlast";
+        let text = "a\n\nlong line\r\n  \r\n\u{feff}\n\u{feff}mac\r\u{feff}\r\rlast\r";
         for size in [1, 2, 3, 5, 100] {
             let (mut lines, mut cutter) = (Lines::default(), LineCutter::default());
             let (mut found, mut rows, mut whole) = (Vec::new(), Vec::new(), Vec::new());
@@ -115,9 +144,11 @@ mod tests {
             }
             found.extend(lines.end());
             cutter.end(&mut take).unwrap();
-            assert_eq!(found, ["a", "", "long line\r", "  \r", "last"], "chunks of {size}");
-            assert_eq!(lines.line(), 5);
-            let expected = [(0, 1, "a"), (1, 3, "long line\r"), (2, 5, "last")];
+            let mark = "\u{feff}";
+            let expected = ["a", "", "long line", "  ", mark, "\u{feff}mac", mark, "", "last"];
+            assert_eq!(found, expected, "chunks of {size}");
+            assert_eq!(lines.line(), 9);
+            let expected = [(0, 1, "a"), (1, 3, "long line"), (2, 6, "mac"), (3, 9, "last")];
             assert_eq!(rows, expected.map(|(position, line, body)| (position, line, body.to_owned())));
             assert_eq!(whole, text.as_bytes());
         }

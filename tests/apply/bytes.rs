@@ -2,6 +2,9 @@
 
 use std::io::{Read, Write};
 
+use async_compression::tokio::bufread::{BzDecoder, BzEncoder, XzDecoder, XzEncoder};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
 use super::*;
 
 /// A file put together from records, so that the bytes of each row are known.
@@ -145,6 +148,13 @@ fn csv_without_a_header_and_in_another_encoding_stays_too() {
     assert!(gone.len() > 10 && files(&applied.path("to"))["a.txt"] == latin(&kept));
 }
 
+/// All bytes of a reader.
+fn all_of(mut reader: impl AsyncRead + Unpin) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    block_on(reader.read_to_end(&mut bytes)).unwrap();
+    bytes
+}
+
 #[test]
 fn compressed_json_lines_stay_byte_for_byte() {
     let applied = Applied::new();
@@ -162,7 +172,9 @@ fn compressed_json_lines_stay_byte_for_byte() {
     let made = [
         ("a.jsonl.gz", json_lines(&documents[..60])),
         ("day=1/b.jsonl.zst", json_lines(&documents[60..110])),
-        ("day=2/c.ndjson", json_lines(&documents[110..])),
+        ("day=2/c.ndjson", json_lines(&documents[110..130])),
+        ("day=2/d.jsonl.bz2", json_lines(&documents[130..140])),
+        ("day=2/e.jsonl.xz", json_lines(&documents[140..])),
     ];
     for (name, made) in &made {
         applied.put(
@@ -170,6 +182,8 @@ fn compressed_json_lines_stay_byte_for_byte() {
             match name {
                 name if name.ends_with(".gz") => gzip(&made.bytes()),
                 name if name.ends_with(".zst") => zstd::encode_all(&made.bytes()[..], 3).unwrap(),
+                name if name.ends_with(".bz2") => all_of(BzEncoder::new(&made.bytes()[..])),
+                name if name.ends_with(".xz") => all_of(XzEncoder::new(&made.bytes()[..])),
                 _ => made.bytes(),
             },
         );
@@ -187,6 +201,8 @@ fn compressed_json_lines_stay_byte_for_byte() {
                 flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
             }
             name if name.ends_with(".zst") => text = zstd::decode_all(&bytes[..]).unwrap(),
+            name if name.ends_with(".bz2") => text = all_of(BzDecoder::new(&bytes[..])),
+            name if name.ends_with(".xz") => text = all_of(XzDecoder::new(&bytes[..])),
             _ => text = bytes.clone(),
         }
         let expected = made.only(|row| !gone.contains(&applied.place(name, row)));

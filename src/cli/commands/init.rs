@@ -9,7 +9,7 @@ use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Found};
-use crate::job::{Encoding, Format};
+use crate::job::{self, Encoding, Format};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -77,7 +77,8 @@ impl Init {
         let path = self.paths.first().map_or("job", String::as_str).trim_end_matches('/');
         let mut name =
             path.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '['])).unwrap_or("");
-        while Format::of_ending(name).is_some() || name.ends_with(".gz") || name.ends_with(".zst") {
+        name = job::without_compression(name).unwrap_or(name);
+        while Format::of_ending(name).is_some() {
             name = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         }
         match name.trim_matches('.') {

@@ -257,6 +257,12 @@ fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
 
 fn has_extension(name: &str, format: &SourceFormat) -> bool {
     let all = format.endings;
+    let name = match format.reading {
+        Reading::Parser(parser) if parser.may_be_compressed() => {
+            job::without_compression(name).unwrap_or(name)
+        }
+        _ => name,
+    };
     let lower = name.to_ascii_lowercase();
     all.is_empty() || all.iter().any(|end| lower.ends_with(end))
 }

@@ -34,7 +34,7 @@ use crate::source::text_place::TextPlace;
 pub(super) const FORMAT: SourceFormat = SourceFormat {
     title: "CSV",
     listing: Listing::Files,
-    endings: &[".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".csv.zst", ".tsv.zst", ".txt.zst"],
+    endings: &[".csv", ".tsv", ".txt"],
     empty_file: EmptyFile::NoDocuments,
     reading: Reading::Parser(&Csv),
     rewriting: Rewriting::Rows(&Csv),

@@ -26,7 +26,7 @@ use crate::source::format::{
     AddedValue, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading, Rewriting, RowFormat,
     SourceFormat,
 };
-use crate::source::lines::{LineCutter, Lines};
+use crate::source::lines::{LineCutter, Lines, without_mark};
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
 use crate::source::text_place::TextPlace;
@@ -34,17 +34,7 @@ use crate::source::text_place::TextPlace;
 pub(super) const FORMAT: SourceFormat = SourceFormat {
     title: "JSON lines",
     listing: Listing::Files,
-    endings: &[
-        ".jsonl",
-        ".ndjson",
-        ".json",
-        ".jsonl.gz",
-        ".ndjson.gz",
-        ".json.gz",
-        ".jsonl.zst",
-        ".ndjson.zst",
-        ".json.zst",
-    ],
+    endings: &[".jsonl", ".jsonlines", ".ndjson", ".json"],
     empty_file: EmptyFile::NoDocuments,
     reading: Reading::Parser(&JsonLines),
     rewriting: Rewriting::Rows(&JsonLines),
@@ -142,7 +132,7 @@ impl DocumentReader for JsonReader {
 
 impl JsonReader {
     fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
-        match self.wanted.read(line) {
+        match self.wanted.read(without_mark(line)) {
             Ok(None) => Ok(()),
             Ok(Some(values)) => {
                 let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
@@ -233,6 +223,7 @@ struct SampledRows<'a> {
 
 impl SampledRows<'_> {
     fn take(&mut self, line: &[u8], number: u64) -> Result<()> {
+        let line = without_mark(line);
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
