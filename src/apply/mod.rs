@@ -42,8 +42,6 @@ mod tables;
 mod taken;
 mod target;
 
-use std::collections::BTreeSet;
-
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::SessionContext;
 
@@ -186,11 +184,6 @@ impl Attempted<'_> {
         let output = self.opened.stored.layout().shown().to_owned();
         target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
         let counts = decisions::counts(&self.opened.stored).await?;
-        let named: BTreeSet<&str> =
-            sources.iter().flat_map(|(files, _)| files).map(SourceFile::path).collect();
-        let unnamable = |source: &String| !named.contains(source.as_str());
-        let lost = counts.iter().filter(|(source, _)| unnamable(source)).map(|(_, counts)| *counts);
-        let lost = lost.fold(Counts::default(), Counts::plus);
         let stages = (self.records, self.claim);
         let runner =
             Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
@@ -225,20 +218,14 @@ impl Attempted<'_> {
         });
         let done = parts::write(rewrite, sources.collect(), self.engine, self.target, (self.control, stages))
             .await?;
-        let counts = done.files.iter().map(|file| file.counts).fold(lost, Counts::plus);
+        let counts = done.files.iter().map(|file| file.counts).fold(Counts::default(), Counts::plus);
         let rows: u64 = removed.iter().map(|file| file.rows).sum();
         if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
             return Err(Error::bug(format!(
                 "{counts:?} do not add up with {rows} rows of the table removed"
             )));
         }
-        let mut warnings = self.opened.warnings();
-        if lost.read > 0 {
-            warnings.push(format!(
-                "{} files whose names are not UTF-8 or hold control characters were not copied: rename them",
-                lost.read
-            ));
-        }
+        let warnings = self.opened.warnings();
         for warning in &warnings {
             tracing::warn!("{warning}");
         }

@@ -41,7 +41,7 @@ impl AsRead {
     pub(crate) fn new(listed: &Listed, read: &[ReadFile]) -> Self {
         let read: BTreeMap<&str, &ReadFile> = read.iter().map(|file| (file.path.as_str(), file)).collect();
         let (mut doubtful, mut differences) = (Vec::new(), Vec::new());
-        let mut inputs = listed.unnamable.clone();
+        let mut inputs = Vec::with_capacity(listed.files.len());
         for file in &listed.files {
             let now = file.input();
             let place = file.place();

@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 use url::Url;
 
+use super::local_names::unescaped;
 use super::parser::FileToParse;
 use super::pin::Pin;
 use crate::error::{Context, Error, Result};
@@ -185,7 +186,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     let mut url = Url::parse(LOCAL).ok()?;
     url.path_segments_mut().ok()?.pop_if_empty().extend(location.split('/'));
-    url.to_file_path().ok()
+    url.to_file_path().ok().map(unescaped)
 }
 
 /// The first bytes of a text, without a byte order mark, which may come in pieces; empty if there are none.

@@ -1,6 +1,7 @@
 //! URLs -> documents.
 //!
-//! - `listing/`: finds the files; `file`: a file as it was listed; `partitions`: values in the paths of files.
+//! - `listing/`: finds the files; `local_names`: their names as text; `file`: a file as it was listed; `partitions`: values in the
+//!   paths of files.
 //! - `format`: the interface of formats; `formats/`: one file per format; `columns`: the same columns from every format.
 //! - `file_bytes`, `bytes`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
 //!   replaced since it was listed; `checksums`, `as_read`: recognise the files that an earlier run read.
@@ -30,6 +31,7 @@ pub mod fuzzing;
 mod head;
 mod lines;
 mod listing;
+mod local_names;
 mod opened;
 mod parquet;
 mod parse_files;
@@ -46,8 +48,7 @@ mod text_place;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, StringViewArray, UInt64Array, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{cast, lit};
@@ -101,7 +102,6 @@ pub struct Documents {
     /// - `truncated`: a story or a CSV record is cut off by the end of its file.
     /// - `invalid_utf8`, `invalid_encoding`: the text has another encoding than the job names.
     /// - `malformed`: a CSV record or a JSON line cannot be read.
-    /// - `invalid_name`: the name of the file is not text.
     pub frame: DataFrame,
     /// The types of the tables' columns that depend on the source.
     pub types: SourceTypes,
@@ -113,8 +113,6 @@ pub struct Documents {
 #[derive(Debug)]
 pub struct Listed {
     files: Vec<Arc<SourceFile>>,
-    /// Files that are not read because no output can name them.
-    unnamable: Vec<job::InputFile>,
     /// Columns of Delta tables whose values are in no file.
     partition_columns: Vec<String>,
     /// The versions of the Delta tables, in their order.
@@ -124,10 +122,7 @@ pub struct Listed {
 impl Listed {
     /// Every file, sorted by path.
     pub fn inputs(&self) -> Vec<job::InputFile> {
-        let mut inputs: Vec<job::InputFile> = self.files.iter().map(|file| file.input()).collect();
-        inputs.extend(self.unnamable.iter().cloned());
-        inputs.sort_by(|a, b| a.path.cmp(&b.path));
-        inputs
+        self.files.iter().map(|file| file.input()).collect()
     }
 
     /// The files that are read.
@@ -138,7 +133,7 @@ impl Listed {
     /// A listing of these files.
     pub(crate) fn of(files: &[SourceFile]) -> Self {
         let files = files.iter().cloned().map(Arc::new).collect();
-        Self { files, unnamable: Vec::new(), partition_columns: Vec::new(), table_versions: Vec::new() }
+        Self { files, partition_columns: Vec::new(), table_versions: Vec::new() }
     }
 
     /// Columns of Delta tables whose values are in no file.
@@ -161,7 +156,6 @@ impl From<listing::Found> for Listed {
     fn from(found: listing::Found) -> Self {
         Self {
             files: found.files.into_iter().map(Arc::new).collect(),
-            unnamable: found.unnamable,
             partition_columns: found.partition_columns,
             table_versions: found.table_versions,
         }
@@ -299,15 +293,7 @@ pub async fn read(
     ];
     selected.extend(cut.map(|_| columns::column(CUT)));
     selected.extend(columns::carried(&values, &types.columns)?);
-    let frame = rows.select(selected)?;
-    let frame = match listed.unnamable.as_slice() {
-        files if all && !files.is_empty() => {
-            let rejects = unnamable(files, Arc::clone(frame.schema().inner()))?;
-            frame.union(ctx.read_batch(rejects)?)?
-        }
-        _ => frame,
-    };
-    Ok(Documents { frame, types, inputs: listed.inputs() })
+    Ok(Documents { frame: rows.select(selected)?, types, inputs: listed.inputs() })
 }
 
 /// The documents at `places` in `sources`, each with its number: for each source that has some of them, its number and the frame of
@@ -384,24 +370,4 @@ pub(crate) async fn files_left_out(
 ) -> Result<Vec<SourceFile>> {
     let left_out = opened::files_left_out(ctx, source, &listed.files).await?;
     Ok(left_out.iter().map(|file| file.as_ref().clone()).collect())
-}
-
-/// A row for each file that no output can name, with the columns of [`Documents`].
-fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch> {
-    let rows = files.len();
-    // These files have no id.
-    let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
-    let schema: SchemaRef = Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Vec<_>>()));
-    let paths = StringViewArray::from_iter_values(files.iter().map(|file| &file.path));
-    let mut columns: Vec<ArrayRef> =
-        schema.fields().iter().map(|field| new_null_array(field.data_type(), rows)).collect();
-    let known: [(&str, ArrayRef); 3] = [
-        ("source", Arc::new(paths)),
-        ("position", Arc::new(UInt64Array::from(vec![0; rows]))),
-        ("defect", Arc::new(StringArray::from(vec!["invalid_name"; rows]))),
-    ];
-    for (name, values) in known {
-        columns[schema.index_of(name)?] = values;
-    }
-    Ok(RecordBatch::try_new(schema, columns)?)
 }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,13 +20,14 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    Attributes, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
     OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions,
     PutPayload, PutResult, RenameOptions, Result, coalesce_ranges,
 };
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::bytes::local_path;
 use crate::error::{Context, Error};
 
 /// A file as it was when it was listed.
@@ -73,7 +75,13 @@ impl Pin {
         // A weak name is never equal to any, by RFC 9110.
         let if_match = self.e_tag.clone().filter(|e_tag| !e_tag.starts_with("W/"));
         let options = GetOptions { if_match: if_match.or(options.if_match.clone()), ..options };
-        let mut got = store.get_opts(&location, options).await.map_err(|error| self.explain(error))?;
+        let mut got = match store.get_opts(&location, options.clone()).await {
+            // The store looks for the escaped name.
+            Err(object_store::Error::NotFound { .. }) if self.is_escaped() => {
+                self.open(location, &options)?
+            }
+            got => got.map_err(|error| self.explain(error))?,
+        };
         self.compare(&got.meta)?;
         if let GetResultPayload::Stream(bytes) = &mut got.payload {
             let (pin, inner) = (self.clone(), std::mem::replace(bytes, stream::empty().boxed()));
@@ -99,8 +107,31 @@ impl Pin {
     }
 
     async fn check(&self, store: &dyn ObjectStore) -> Result<()> {
-        let meta = store.head(&self.location()?).await.map_err(|error| self.explain(error))?;
-        self.compare(&meta)
+        self.get(store, GetOptions::new().with_head(true)).await.map(drop)
+    }
+
+    /// Whether this may be a local file whose name is not text.
+    fn is_escaped(&self) -> bool {
+        self.e_tag.is_none() && self.location.contains("\\x")
+    }
+
+    /// Opens a local file by the bytes of its name.
+    fn open(&self, location: Path, options: &GetOptions) -> Result<GetResult> {
+        let open = || -> io::Result<GetResult> {
+            let path = local_path(&self.location).unwrap_or_default();
+            let file = File::open(&path)?;
+            let (size, modified) = (file.metadata()?.len(), file.metadata()?.modified()?);
+            let range = options.range.as_ref().map_or(Ok(0..size), |range| range.as_range(size));
+            let meta =
+                ObjectMeta { location, last_modified: modified.into(), size, e_tag: None, version: None };
+            let (payload, attributes) = (GetResultPayload::File(file, path), Attributes::new());
+            Ok(GetResult { payload, meta, range: range.map_err(io::Error::other)?, attributes })
+        };
+        let failed = |error: io::Error| object_store::Error::NotFound {
+            path: self.location.clone(),
+            source: error.into(),
+        };
+        open().map_err(failed)
     }
 
     /// Checks that an open file of this machine is the one that was listed.
@@ -266,7 +297,7 @@ impl ObjectStore for PinnedStore {
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         match self.pins.0.get(location) {
             // Each answer has the e_tag.
-            Some(pin) if pin.e_tag.is_some() => {
+            Some(pin) if pin.e_tag.is_some() || pin.is_escaped() => {
                 let get = |range| self.get_range(location, range);
                 coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await
             }

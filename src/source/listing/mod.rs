@@ -31,8 +31,6 @@ use crate::job;
 pub(super) struct Found {
     /// The files, sorted by path, each once.
     pub files: Vec<SourceFile>,
-    /// Files whose names are not UTF-8 or hold control characters, so that no output can name them; sorted.
-    pub unnamable: Vec<job::InputFile>,
     /// Columns of Delta tables whose values are in no file.
     pub partition_columns: Vec<String>,
     /// The versions of the Delta tables, in their order.
@@ -70,7 +68,6 @@ pub(super) async fn quietly(ctx: &SessionContext, urls: &[String], format: &Sour
 /// The files of several URLs, each once.
 fn merge(found: Vec<Found>) -> Found {
     let mut files = BTreeMap::new();
-    let mut unnamable = BTreeMap::new();
     let (mut partition_columns, mut table_versions) = (Vec::new(), Vec::new());
     for found in found {
         partition_columns.extend(found.partition_columns);
@@ -78,12 +75,11 @@ fn merge(found: Vec<Found>) -> Found {
         for file in found.files {
             files.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
         }
-        unnamable.extend(found.unnamable.into_iter().map(|file| (file.path.clone(), file)));
     }
     let mut files: Vec<SourceFile> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     name_apart(&mut files);
-    Found { files, unnamable: unnamable.into_values().collect(), partition_columns, table_versions }
+    Found { files, partition_columns, table_versions }
 }
 
 /// Makes names unique, since they are parts of ids: where two folders have files of one name, every name is the whole path.
@@ -165,10 +161,6 @@ async fn under(
                 check_name(&file, format)?;
                 table_folders::refuse_file(&file, &tables)?;
                 found.files.push(file);
-            }
-            What::Unnamable { bytes, modified } => {
-                skipped.unnamable.add(path.clone());
-                found.unnamable.push(job::InputFile { path, bytes, modified, e_tag: None });
             }
             What::DanglingLink | What::Special => {}
         }

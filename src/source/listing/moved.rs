@@ -48,10 +48,6 @@ pub(in crate::source) async fn files(
         for file in &mut of_place.files {
             rename(file, &now, base);
         }
-        let (new, old) = (split_glob(&now).0.trim_end_matches('/'), base.trim_end_matches('/'));
-        for file in &mut of_place.unnamable {
-            file.path = file.path.replacen(new, old, 1);
-        }
         found.push(of_place);
     }
     Ok(merge(found))

@@ -35,7 +35,6 @@ pub(super) struct Skipped {
     pub special: SkippedNames,
     pub dangling: SkippedNames,
     pub looping: SkippedNames,
-    pub unnamable: SkippedNames,
     pub other_endings: usize,
 }
 
@@ -46,10 +45,6 @@ impl Skipped {
         self.special.warn(url, "named pipes, sockets and devices are skipped");
         self.dangling.warn(url, "broken symbolic links are skipped");
         self.looping.warn(url, "symbolic links to a folder that they are in are skipped");
-        self.unnamable.warn(
-            url,
-            "files whose names are not UTF-8 or hold control characters go to the table rejects; rename them",
-        );
         if self.other_endings > 0 {
             let (ignored, extensions) = (self.other_endings, format.endings.join(", "));
             tracing::warn!(url, ignored, "files that do not end in {extensions} are skipped");
@@ -58,7 +53,7 @@ impl Skipped {
 
     /// The number of files that no setting of the job would read.
     pub(super) fn not_readable(&self) -> usize {
-        let names = [&self.hidden, &self.special, &self.dangling, &self.looping, &self.unnamable];
+        let names = [&self.hidden, &self.special, &self.dangling, &self.looping];
         names.into_iter().map(|names| names.count).sum()
     }
 }

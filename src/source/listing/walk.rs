@@ -13,6 +13,7 @@ use walkdir::WalkDir;
 
 use crate::error::{Context, Error, Result};
 use crate::source::bytes::local_path;
+use crate::source::local_names::escaped;
 
 /// An entry of a folder, with its path relative to that folder.
 #[derive(Debug)]
@@ -25,11 +26,6 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum What {
     File(ObjectMeta),
-    /// A file whose name is not UTF-8 or holds control characters, which are escaped.
-    Unnamable {
-        bytes: u64,
-        modified: SystemTime,
-    },
     /// A file or folder whose name starts with `.` or `_`; such folders are not searched.
     Hidden {
         folder: bool,
@@ -89,10 +85,7 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
                     let shown = || format!("`{}` cannot be accessed", entry.path().display());
                     let found = entry.metadata().map_err(io::Error::from).context(shown)?;
                     let modified = found.modified().context(shown)?;
-                    match location(prefix, root, entry.path()) {
-                        Some(location) => What::File(meta(location, found.len(), modified)),
-                        None => What::Unnamable { bytes: found.len(), modified },
-                    }
+                    What::File(meta(location(prefix, root, entry.path())?, found.len(), modified))
                 } else {
                     What::Special
                 };
@@ -103,7 +96,7 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
                 None => continue,
             },
         };
-        entries.push(Entry { name: shown(path.strip_prefix(root).unwrap_or(&path)), what });
+        entries.push(Entry { name: name(root, &path), what });
     }
     Ok(entries)
 }
@@ -126,36 +119,24 @@ fn unfollowed(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathBuf
     }
 }
 
-/// Where the local disk's store has `path`; `None` if its name is beyond the store.
-fn location(prefix: &str, root: &LocalPath, path: &LocalPath) -> Option<Path> {
-    let name = slashed(path.strip_prefix(root).ok()?.to_str()?);
+/// Where the local disk's store has `path`.
+fn location(prefix: &str, root: &LocalPath, path: &LocalPath) -> Result<Path> {
+    let name = name(root, path);
+    let other = root.join(&name);
+    if other != path && other.exists() {
+        return Err(Error::input(format!(
+            "`{}` has the name that another file gets, whose name is not UTF-8 or holds control characters: rename one of them",
+            other.display()
+        )));
+    }
     let location = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-    Path::parse(location).ok()
+    Ok(Path::parse(location).map_err(object_store::Error::from)?)
 }
 
-fn slashed(name: &str) -> String {
-    if std::path::MAIN_SEPARATOR == '/' {
-        name.to_owned()
-    } else {
-        name.replace(std::path::MAIN_SEPARATOR, "/")
-    }
-}
-
-/// `path` as text; bytes that are not UTF-8 and control characters are written as `\xE9`.
-fn shown(path: &LocalPath) -> String {
-    let mut shown = String::new();
-    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character.is_ascii_control() {
-                true => shown.push_str(&format!("\\x{:02X}", u32::from(character))),
-                false => shown.push(character),
-            }
-        }
-        for byte in chunk.invalid() {
-            shown.push_str(&format!("\\x{byte:02X}"));
-        }
-    }
-    slashed(&shown)
+/// The path below `root` as text.
+fn name(root: &LocalPath, path: &LocalPath) -> String {
+    let name = escaped(path.strip_prefix(root).unwrap_or(path));
+    if std::path::MAIN_SEPARATOR == '/' { name } else { name.replace(std::path::MAIN_SEPARATOR, "/") }
 }
 
 fn meta(location: Path, size: u64, modified: SystemTime) -> ObjectMeta {
@@ -191,7 +172,6 @@ mod tests {
             .into_iter()
             .map(|Entry { name, what }| match what {
                 What::File(meta) => (name, format!("{} bytes", meta.size)),
-                What::Unnamable { bytes, .. } => (name, format!("unnamable, {bytes} bytes")),
                 other => (name, format!("{other:?}")),
             })
             .collect();
@@ -199,11 +179,11 @@ mod tests {
         let expected = [
             ("_x", "Hidden { folder: false }"),
             ("a", "1 bytes"),
-            ("caf\\xE9", "unnamable, 1 bytes"),
+            ("caf\\xE9", "1 bytes"),
             ("dangling", "DanglingLink"),
             ("issue#42", "8 bytes"),
             ("link", "1 bytes"),
-            ("new\\x0Aline", "unnamable, 8 bytes"),
+            ("new\\x0Aline", "8 bytes"),
             ("self", "LoopingLink"),
             ("socket", "Special"),
             ("sub/.git", "Hidden { folder: true }"),
