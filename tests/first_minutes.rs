@@ -170,41 +170,145 @@ fn several_columns_of_strings_are_listed_with_a_value_of_each() {
     assert!(said.contains("no column") && said.contains("`a` (number)"), "{said}");
 }
 
+/// Rows of CSV that are not similar, with ids from `first` on.
+fn many(first: usize) -> String {
+    let row = |(at, (_, text)): (usize, Document)| format!("{},{text}\n", first + at);
+    "id,body\n".to_owned() + &corpus(7, 60, 30).into_iter().enumerate().map(row).collect::<String>()
+}
+
+fn summary(assert: &Assert) -> String {
+    out(assert).lines().last().unwrap().to_owned()
+}
+
 #[test]
-fn a_folder_is_texts_unless_all_its_files_are_data() {
+fn a_folder_has_one_format_and_what_lies_next_to_it_is_left_out() {
     let folder = tempdir().unwrap();
-    write(&folder, "data/a.csv", csv(',', true));
-    write(
-        &folder,
-        "data/sub/b.csv",
-        csv(',', true)
-            .replace("\n1", "\n11")
-            .replace("\n2", "\n12")
-            .replace("\n3", "\n13")
-            .replace("\n4", "\n14"),
-    );
     let data = folder.path().join("data");
-    let summary = |assert: &Assert| out(assert).lines().last().unwrap().to_owned();
+    write(&folder, "data/a.csv", many(0));
+    write(&folder, "data/sub/b.csv", many(100));
     let both = call(&["find"], &[&data]).success();
-    assert!(summary(&both).ends_with("among 8 documents"), "{}", summary(&both));
+    assert!(summary(&both).ends_with("among 120 documents"), "{}", summary(&both));
     let pattern = data.join("*.csv");
-    assert!(summary(&call(&["find"], &[&pattern]).success()).ends_with("among 4 documents"));
-    // One text makes all of it texts, and the rows that are not compared are mentioned.
-    write(&folder, "data/notes.txt", ROWS[0].1);
-    let texts = call(&["find"], &[&data]).success();
-    assert!(summary(&texts).ends_with("among 3 files"), "{}", summary(&texts));
-    assert!(err(&texts).contains("a.csv"), "{}", err(&texts));
-    assert!(!err(&call(&["find", "-q"], &[&data]).success()).contains("a.csv"));
-    call(&["find", "--text", "body"], &[&data])
+    assert!(summary(&call(&["find"], &[&pattern]).success()).ends_with("among 60 documents"));
+    let companions =
+        ["README.md", "LICENSE", ".gitattributes", "dataset_info.json", "Thumbs.db", "notes.txt"];
+    for name in companions {
+        write(&folder, &format!("data/{name}"), "[{\"a\": 1}]\n");
+    }
+    let pattern = data.join("*");
+    let all: Vec<PathBuf> = companions[..2].iter().chain(&["a.csv"]).map(|name| data.join(name)).collect();
+    let all: Vec<&Path> = all.iter().map(PathBuf::as_path).collect();
+    for (paths, documents, named) in [
+        (vec![data.as_path()], 120, &companions[..]),
+        (vec![pattern.as_path()], 120, &companions[..0]),
+        (all, 60, &companions[..2]),
+    ] {
+        let found = call(&["find"], &paths).success();
+        let expected = format!("among {documents} documents");
+        assert!(summary(&found).ends_with(&expected), "{}", summary(&found));
+        for name in named {
+            assert!(err(&found).contains(name), "{name} is not named: {}", err(&found));
+        }
+        assert!(!err(&call(&["find", "-q"], &paths).success()).contains("README"));
+    }
+    let clean = folder.path().join("clean");
+    let mut dedup = resemblance();
+    dedup.args(["dedup", "-t", "1", "--to"]).arg(&clean).arg(&data).assert().success();
+    let written: Vec<PathBuf> =
+        files(&clean).into_keys().filter(|path| !path.to_string_lossy().contains("_resemblance")).collect();
+    assert_eq!(written, [clean.join("a.csv"), clean.join("sub/b.csv")]);
+    let job = resemblance().args(["init", "-o", "-"]).arg(&data).assert().success();
+    assert!(out(&job).contains("/**/*.csv"), "{}", out(&job));
+}
+
+#[test]
+fn a_description_next_to_lines_of_json_is_left_out() {
+    let folder = tempdir().unwrap();
+    let rows: String = corpus(3, 50, 30)
+        .into_iter()
+        .map(|(id, body)| format!("{}\n", json!({"id": id, "body": body})))
+        .collect();
+    // Without endings, and with the ending of documents.
+    for name in ["data/part-0", "data/part-1.json"] {
+        write(&folder, name, &rows);
+        write(&folder, "data/stats.json", "{\n  \"rows\": 50\n}\n");
+        let found = call(&["find"], &[&folder.path().join("data")]).success();
+        assert!(summary(&found).ends_with("among 50 documents"), "{}", summary(&found));
+        assert!(err(&found).contains("stats.json"), "{}", err(&found));
+        std::fs::remove_dir_all(folder.path().join("data")).unwrap();
+    }
+}
+
+#[test]
+fn files_of_several_formats_or_of_none_are_an_error_with_what_to_do() {
+    let folder = tempdir().unwrap();
+    let csv = write(&folder, "in/a.csv", many(0));
+    let lines = write(&folder, "in/b.jsonl", json_lines().repeat(9));
+    let folder_of_both = folder.path().join("in");
+    let commands = |path: &str| format!("`resemblance find {}/{path}`", folder_of_both.display());
+    for (paths, names) in [
+        (vec![folder_of_both.as_path()], ["**/*.csv", "**/*.jsonl"]),
+        (vec![csv.as_path(), lines.as_path()], ["a.csv", "b.jsonl"]),
+    ] {
+        let said = err(&call(&["find"], &paths).code(2).stdout("")).replace('\'', "");
+        assert!(said.contains("1 CSV (") && said.contains("1 JSON lines ("), "{said}");
+        for command in names.map(commands) {
+            assert!(said.contains(&command), "{command} is not in: {said}");
+        }
+    }
+    // An array is not a text, and neither is one document of JSON.
+    for (name, text) in
+        [("a.json", "[\n{\"a\": 1},\n{\"a\": 2}]"), ("b.jsonl", "[{\"a\": 1}]"), ("c.json", "{\n\"a\": 1\n}")]
+    {
+        let path = write(&folder, name, text);
+        for command in ["find", "dedup", "init"] {
+            let options = if command == "dedup" { &[command, "--dry-run"][..] } else { &[command][..] };
+            let said = err(&call(options, &[&path]).code(2).stdout(""));
+            let convert = format!("`jq -c '.[]' {} > ", path.display());
+            assert!(said.contains(&convert) && said.contains(&format!("resemblance {command} ")), "{said}");
+        }
+    }
+    // Several documents of JSON are compared as texts.
+    let documents = ["1.json", "2.json"].map(|name| write(&folder, name, "{\n\"a\": 1\n}"));
+    let found = call(&["find"], &[&documents[0], &documents[1]]).success();
+    assert!(summary(&found).starts_with("1 pair"), "{}", summary(&found));
+    let picture = write(&folder, "pictures/a.png", (0..=255).collect::<Vec<u8>>());
+    let said = err(&call(&["find"], &[picture.parent().unwrap()]).code(2));
+    assert!(said.contains("1 files of no known format") && said.contains("convert them"), "{said}");
+}
+
+#[test]
+fn texts_are_compared_without_the_pictures_next_to_them() {
+    let folder = tempdir().unwrap();
+    for (id, text) in corpus(9, 20, 60) {
+        write(&folder, &format!("essays/{id}.md"), text);
+    }
+    write(&folder, "essays/README.md", "about these essays");
+    write(&folder, "essays/a.png", (0..=255).collect::<Vec<u8>>());
+    let found = call(&["find"], &[&folder.path().join("essays")]).success();
+    assert!(summary(&found).ends_with("among 21 files"), "{}", summary(&found));
+    assert!(err(&found).contains("a.png"), "{}", err(&found));
+    call(&["find", "--text", "body"], &[&folder.path().join("essays")])
         .code(2)
         .stderr(predicate::str::contains("--text names a column"));
-    // Files of several formats have no rows in common.
-    let lines = write(&folder, "c.jsonl", json_lines());
-    let several = call(&["find"], &[&lines, &data.join("a.csv")]).code(2);
-    assert!(err(&several).contains("1 CSV, 1 JSON lines"), "{}", err(&several));
-    // A document in JSON is a text.
-    let document = write(&folder, "whole.json", "{\n\"a\": 1\n}\n");
-    assert!(summary(&call(&["find"], &[&document]).success()).contains("among 1 file"));
+}
+
+#[test]
+fn dedup_fails_where_it_compared_nothing_or_less_than_half() {
+    let folder = tempdir().unwrap();
+    let one = write(&folder, "one.txt", ROWS[0].1);
+    let rows = json_lines();
+    let half = write(&folder, "half.jsonl", format!("{rows}{}", "{\"id\": 5}\n".repeat(4)));
+    let less = write(&folder, "less.jsonl", format!("{rows}{}", "{\"id\": 5}\n".repeat(5)));
+    let clean = folder.path().join("clean");
+    for (path, documents) in [(one, "1 of 1 document"), (less, "4 of 9 documents")] {
+        for target in [&["--to", clean.to_str().unwrap()][..], &["--dry-run"][..]] {
+            let said = err(&call(&[&["dedup"][..], target].concat(), &[&path]).code(3).stdout(""));
+            assert!(said.contains(documents) && said.contains("nothing was written"), "{said}");
+            assert!(!clean.exists());
+        }
+    }
+    call(&["dedup", "--to", clean.to_str().unwrap()], &[&half]).success();
 }
 
 /// A Delta table of two files. The second is removed.

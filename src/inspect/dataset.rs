@@ -110,7 +110,7 @@ impl Dataset {
 }
 
 /// A source of these files, whose other settings do not matter.
-fn any_source(format: Format, urls: &[String]) -> Source {
+pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     Source {
         format,
         encoding: Encoding::Utf8,

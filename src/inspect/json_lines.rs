@@ -11,18 +11,29 @@ const SAMPLED: usize = 1000;
 /// Nested objects whose fields are columns.
 const MAX_DEPTH: usize = 32;
 
-/// Whether the first line of `text` that is not blank is a JSON object, and all of it.
-pub(super) fn are_there(text: &str) -> bool {
-    lines(text, true).next().is_some_and(|line| serde_json::from_str::<Map<String, Value>>(line).is_ok())
+/// Whether a file that begins with `text` has an object in its first line that is not blank. Its values are not parsed: a line
+/// may be longer than `text`, or have values such as NaN.
+pub(super) fn are_there(text: &str, whole: bool) -> bool {
+    let Some(line) = lines(text, true).next().map(str::trim) else { return false };
+    let inside = line.strip_prefix('{').map(str::trim_start);
+    let begins = inside.is_some_and(|inside| inside.starts_with(['"', '}']));
+    begins && (line.ends_with('}') || !whole && text.trim_end().ends_with(line))
+}
+
+/// Whether a file that begins with `text` is an array of objects.
+pub(super) fn is_array(text: &str) -> bool {
+    text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'))
 }
 
 /// The lines that are not blank, without one that the end of `text` cuts off.
 fn lines(text: &str, whole: bool) -> impl Iterator<Item = &str> {
     let end = match whole {
         true => text.len(),
-        false => text.rfind('\n').map_or(0, |at| at + 1),
+        false => text.rfind(['\n', '\r']).map_or(0, |at| at + 1),
     };
-    text[..end].lines().filter(|line| !line.trim().is_empty())
+    // Where files were concatenated, lines may begin with byte order marks.
+    let lines = text[..end].split(['\n', '\r']).map(|line| line.trim_start_matches('\u{feff}'));
+    lines.filter(|line| !line.trim().is_empty())
 }
 
 /// The number of rows in `text`, the beginning of a file.
@@ -130,10 +141,15 @@ mod tests {
 
     #[test]
     fn an_object_on_a_line_is_a_row() {
-        assert!(are_there("\n {\"a\": 1}\n{"));
-        for other in ["", "[]", "{\n\"a\": 1}", "words", "{\"a\": 1} words"] {
-            assert!(!are_there(other), "{other}");
+        for row in ["\n {\"a\": 1}\n{", "{}", "{\"a\": NaN}\n"] {
+            assert!(are_there(row, true), "{row}");
         }
+        for other in ["", "[]", "{\n\"a\": 1}", "words", "{\"a\": 1} words", "{words}"] {
+            assert!(!are_there(other, true), "{other}");
+        }
+        let long = "{\"a\": \"a line that is longer than";
+        assert!(are_there(long, false) && !are_there(long, true));
+        assert!(is_array(" [\n{\"a\"") && !is_array("[1]") && !is_array("[words]"));
     }
 
     proptest! {
@@ -141,7 +157,7 @@ mod tests {
         fn any_text_has_columns(text in "(?s)[{}\\[\\]\":,a1\n ]{0,60}", whole: bool) {
             columns(&text, whole);
             rows(&text, whole);
-            are_there(&text);
+            are_there(&text, whole);
         }
     }
 }

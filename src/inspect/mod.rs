@@ -1,6 +1,6 @@
 //! Looks at data before there is a job for them: what the files are, how they are written, and what their columns hold.
 //!
-//! `files` says whether paths name texts or a dataset, and `dataset` what a dataset is like: its encoding (`encoding`), the shape
+//! `files` finds the format of the files that paths name, and `dataset` what a dataset is like: its encoding (`encoding`), the shape
 //! of its records (`delimited`, `json_lines`, `parquet`) and its columns (`column`). `choose` finds the columns of the id and the
 //! text, `job_file` writes a job file with comments, and `contents` sums up what a job reads.
 
@@ -24,27 +24,33 @@ use datafusion::execution::context::SessionContext;
 
 use self::files::Named;
 use crate::error::Result;
-use crate::job::Encoding;
+use crate::job::{Encoding, Format};
 
 /// What paths name.
-pub(crate) enum Found {
-    /// Files that are documents each.
-    Texts {
-        /// The first of the files among them that hold records: their rows are no documents.
-        data_files: Vec<String>,
-    },
-    /// Files whose rows are documents.
-    Dataset(Dataset),
+pub(crate) struct Found {
+    /// The paths, URLs and patterns of the files that are read.
+    pub urls: Vec<String>,
+    /// Files that are not read, because they are of another format, or describe data.
+    pub left_out: Vec<String>,
+    /// The files as a dataset, whose rows are documents; `None` if each file is one.
+    pub dataset: Option<Dataset>,
 }
 
-/// Finds out what `paths` name. The files of a dataset are taken to be in the encoding `given`, if one is.
+/// Finds out what `paths` name. The files are taken to be in the encoding `given`, if one is. Messages propose to run `command`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where nothing is found there or it cannot be read, and
-/// [`Kind::Job`](crate::error::Kind::Job) where the files are of several formats.
-pub(crate) async fn look(ctx: &SessionContext, paths: &[String], given: Option<Encoding>) -> Result<Found> {
-    match files::named(ctx, paths).await? {
-        Named::Texts { data_files } => Ok(Found::Texts { data_files }),
-        Named::Data(format) => Dataset::look(ctx, paths, format, given).await.map(Found::Dataset),
-    }
+/// [`Kind::Job`](crate::error::Kind::Job) where the files are of several formats or of none that is known.
+pub(crate) async fn look(
+    ctx: &SessionContext,
+    command: &str,
+    paths: &[String],
+    given: Option<Encoding>,
+) -> Result<Found> {
+    let Named { format, urls, left_out } = files::named(ctx, command, paths, given).await?;
+    let dataset = match format {
+        Format::Text => None,
+        format => Some(Dataset::look(ctx, &urls, format, given).await?),
+    };
+    Ok(Found { urls, left_out, dataset })
 }

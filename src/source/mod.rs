@@ -68,8 +68,7 @@ pub(crate) use self::file::SourceFile;
 pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
-pub(crate) use self::head::Head;
-pub(crate) use self::listing::{reach, without_pattern};
+pub(crate) use self::listing::{is_companion, reach, without_pattern};
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
@@ -201,12 +200,17 @@ pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> 
     }))
 }
 
-/// Every file that `urls` name, whatever its ending, sorted by path, each once. The log does not mention what is skipped.
+/// Every file that `urls` name, whatever its ending, sorted by path, each once, and the first that are hidden or belong to the
+/// system. The log does not mention what is skipped.
 ///
 /// # Errors
 /// As [`list`].
-pub(crate) async fn every_file(ctx: &SessionContext, urls: &[String]) -> Result<Vec<SourceFile>> {
-    Ok(listing::quietly(ctx, urls, format_of(job::Format::Text)).await?.files)
+pub(crate) async fn every_file(
+    ctx: &SessionContext,
+    urls: &[String],
+) -> Result<(Vec<SourceFile>, Vec<String>)> {
+    let found = listing::quietly(ctx, urls, format_of(job::Format::Text)).await?;
+    Ok((found.files, found.companions))
 }
 
 /// Whether `url` is the folder of a Delta table.

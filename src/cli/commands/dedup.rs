@@ -9,9 +9,10 @@ use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
 use crate::cli::support::{applied, left_out, print, temporary};
 use crate::engine::{Engine, Local, RunControl};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{self, ClusterMethod};
 use crate::lookup::{self, rows};
+use crate::output::manifest::Run;
 use crate::pipeline::OnExisting;
 
 /// Documents that --dry-run shows.
@@ -64,7 +65,7 @@ impl Dedup {
             Some(output) => output.clone(),
             None => folder.path().join("out").to_string_lossy().into_owned(),
         };
-        let Job { mut job, .. } = self.data.job(screen, &output, &folder)?;
+        let Job { mut job, .. } = self.data.job(screen, "dedup", &output, &folder)?;
         // No chain of pairs removes a document.
         job.clusters.method = ClusterMethod::Representative;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
@@ -76,6 +77,7 @@ impl Dedup {
         let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
         screen.clear();
         let (run, _) = ran?;
+        refuse_few(&run.manifest, &self.data.paths)?;
         let ended = apply_to(&job, to, screen);
         screen.clear();
         let ended = ended?;
@@ -101,6 +103,26 @@ impl Dedup {
         });
         print::result(&text)
     }
+}
+
+/// Refuses data of which nothing, or less than half, was compared: they were probably read in another way than they are written.
+fn refuse_few(run: &Run, paths: &[String]) -> Result<()> {
+    let compared = run.counts.documents;
+    let rejected: u64 = run.rejects.values().sum();
+    if compared > 1 && compared >= rejected {
+        return Ok(());
+    }
+    let reasons = match print::reasons(&run.rejects) {
+        reasons if reasons.is_empty() => String::new(),
+        reasons => format!(" ({reasons})"),
+    };
+    Err(Error::input(format!(
+        "{} of {} in {} can be compared{reasons}, and dedup needs two, and half of all: nothing was written; correct the data or \
+         --text, or leave rows out by --where",
+        print::count(compared),
+        print::counted(compared + rejected, "document"),
+        paths.join(", ")
+    )))
 }
 
 /// Applies the output of `job` to the folder `to`, or says what that would do.

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::cli::support::from_data::{encoding, look, note_data_files, refuse_columns};
+use crate::cli::support::from_data::{encoding, look, refuse_columns};
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::{Error, Result};
@@ -52,13 +52,12 @@ impl Init {
             true => format!("{}.toml", self.stem()),
             false => path.display().to_string(),
         };
-        let text = match look(&self.paths, self.encoding)? {
-            Found::Texts { data_files } => {
+        let text = match look(screen, "init", &self.paths, self.encoding)? {
+            Found { dataset: None, urls, .. } => {
                 refuse_columns(&[("--text", &self.text), ("--id", &self.id)])?;
-                note_data_files(screen, &data_files);
-                inspect::of_texts(&self.paths, &shown)
+                inspect::of_texts(&urls, &shown)
             }
-            Found::Dataset(dataset) => {
+            Found { dataset: Some(dataset), .. } => {
                 let id = dataset.proposed_id(self.id.as_deref());
                 let (text, is_guess) = dataset.guessed_text(self.text.as_deref(), id.as_deref())?;
                 screen.say(&dataset.sentence(&text, id.as_deref()));

@@ -14,6 +14,9 @@ use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method};
 /// Bytes for the session that looks at data.
 pub(in crate::cli) const LOOK_MEMORY: u64 = 256 << 20;
 
+/// Files that are left out and named.
+const NAMED: usize = 20;
+
 /// Data, and how their documents are compared.
 #[derive(clap::Args)]
 pub(in crate::cli) struct FromData {
@@ -91,19 +94,24 @@ impl Noun {
 }
 
 impl FromData {
-    /// The job that these arguments ask for, with its tables in `output`, and what it spills in `folder`. What was found out
-    /// about the data is shown on the screen.
+    /// The job that these arguments of `command` ask for, with its tables in `output`, and what it spills in `folder`. What was
+    /// found out about the data is shown on the screen.
     ///
     /// # Errors
     /// As [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
-    pub(in crate::cli) fn job(&self, screen: &Screen, output: &str, folder: &SpillFolder) -> Result<Job> {
-        let (mut file, noun) = match look(&self.paths, self.encoding)? {
-            Found::Texts { data_files } => {
+    pub(in crate::cli) fn job(
+        &self,
+        screen: &Screen,
+        command: &str,
+        output: &str,
+        folder: &SpillFolder,
+    ) -> Result<Job> {
+        let (mut file, noun) = match look(screen, command, &self.paths, self.encoding)? {
+            Found { dataset: None, urls, .. } => {
                 refuse_columns(&[("--text", &self.text), ("--id", &self.id)])?;
-                note_data_files(screen, &data_files);
-                (self.texts(output), Noun::File)
+                (self.texts(urls, output), Noun::File)
             }
-            Found::Dataset(dataset) => (self.rows(screen, &dataset, output)?, Noun::Document),
+            Found { dataset: Some(dataset), .. } => (self.rows(screen, &dataset, output)?, Noun::Document),
         };
         file.shingle = Some(Shingle {
             unit: match self.unit {
@@ -122,8 +130,8 @@ impl FromData {
         Ok(Job { job, noun })
     }
 
-    fn texts(&self, output: &str) -> File {
-        let mut file = File::new(job::Format::Text.into(), self.paths.clone(), output);
+    fn texts(&self, urls: Vec<String>, output: &str) -> File {
+        let mut file = File::new(job::Format::Text.into(), urls, output);
         file.source.encoding = self.encoding.map(|encoding| encoding.to_string());
         file
     }
@@ -136,12 +144,28 @@ impl FromData {
     }
 }
 
-/// What `paths` name.
+/// What the `paths` of `command` name. Files that are left out are shown on the screen.
 ///
 /// # Errors
 /// As [`inspect::look`].
-pub(in crate::cli) fn look(paths: &[String], encoding: Option<Encoding>) -> Result<Found> {
-    on_session(LOOK_MEMORY, async |session, _| inspect::look(session, paths, encoding).await)
+pub(in crate::cli) fn look(
+    screen: &Screen,
+    command: &str,
+    paths: &[String],
+    encoding: Option<Encoding>,
+) -> Result<Found> {
+    let found =
+        on_session(LOOK_MEMORY, async |session, _| inspect::look(session, command, paths, encoding).await)?;
+    let names = &found.left_out;
+    if !names.is_empty() {
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        screen.say(&format!("left out, because they are no data of this format: {first}{more}"));
+    }
+    Ok(found)
 }
 
 /// Refuses options for columns, which text files do not have.
@@ -155,15 +179,5 @@ pub(in crate::cli) fn refuse_columns(options: &[(&str, &Option<String>)]) -> Res
             "{option} names a column, and text files have none: leave it out, or name data (Parquet, CSV, JSON lines or a Delta \
              table) alone"
         ))),
-    }
-}
-
-/// Shows that data among text files are not compared row by row.
-pub(in crate::cli) fn note_data_files(screen: &Screen, data_files: &[String]) {
-    if let Some(first) = data_files.first() {
-        let more = if data_files.len() > 1 { " and others" } else { "" };
-        screen.say(&format!(
-            "every file is one document; the rows of {first}{more} are not: name data without other files to compare their rows"
-        ));
     }
 }

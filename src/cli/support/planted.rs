@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::cli::support::from_data::{look, note_data_files, refuse_columns};
+use crate::cli::support::from_data::{look, refuse_columns};
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::Result;
@@ -31,14 +31,13 @@ pub(in crate::cli) fn job(
     size: usize,
 ) -> Result<Job> {
     let paths = [from.to_owned()];
-    let mut file = match look(&paths, None)? {
-        Found::Texts { data_files } => {
+    let mut file = match look(screen, "generate --from", &paths, None)? {
+        Found { dataset: None, urls, .. } => {
             let owned = |option: Option<&str>| option.map(str::to_owned);
             refuse_columns(&[("--text", &owned(text)), ("--id", &owned(id))])?;
-            note_data_files(screen, &data_files);
-            File::new(job::Format::Text.into(), paths.to_vec(), NO_OUTPUT)
+            File::new(job::Format::Text.into(), urls, NO_OUTPUT)
         }
-        Found::Dataset(dataset) => {
+        Found { dataset: Some(dataset), .. } => {
             let id = dataset.id_column(id);
             let text = dataset.text_column(text, id.as_deref())?;
             screen.say(&dataset.sentence(&text, id.as_deref()));

@@ -1,5 +1,6 @@
 //! URLs, folders and globs -> the sorted list of files.
 
+mod companions;
 pub(super) mod delta_tables;
 pub(super) mod moved;
 mod pattern;
@@ -15,6 +16,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
+pub(crate) use self::companions::is_companion;
 pub(crate) use self::pattern::without_pattern;
 use self::pattern::{InputPattern, Matched, matched};
 use self::skipped::Skipped;
@@ -35,13 +37,15 @@ pub(super) struct Found {
     pub partition_columns: Vec<String>,
     /// The versions of the Delta tables, in their order.
     pub table_versions: Vec<u64>,
+    /// The first files and folders that are hidden, or next to documents and none.
+    pub companions: Vec<String>,
 }
 
 /// The files of `source`.
 ///
-/// Folders are read to any depth. The log counts and names what is skipped: names that start with `.` or `_`, in folders all
-/// files without one of the format's endings, and on disks what is not a file. A file that a URL names, or whose whole name a
-/// pattern matches, is read whatever its ending.
+/// Folders are read to any depth. The log counts and names what is skipped: names that start with `.` or `_`, companions of data,
+/// in folders all files without one of the format's endings, and on disks what is not a file. A file that a URL names, or whose
+/// whole name a pattern matches, is read whatever its ending.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty or a glob matches nothing.
@@ -69,9 +73,11 @@ pub(super) async fn quietly(ctx: &SessionContext, urls: &[String], format: &Sour
 fn merge(found: Vec<Found>) -> Found {
     let mut files = BTreeMap::new();
     let (mut partition_columns, mut table_versions) = (Vec::new(), Vec::new());
+    let mut companions = Vec::new();
     for found in found {
         partition_columns.extend(found.partition_columns);
         table_versions.extend(found.table_versions);
+        companions.extend(found.companions);
         for file in found.files {
             files.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
         }
@@ -79,7 +85,7 @@ fn merge(found: Vec<Found>) -> Found {
     let mut files: Vec<SourceFile> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     name_apart(&mut files);
-    Found { files, partition_columns, table_versions }
+    Found { files, partition_columns, table_versions, companions }
 }
 
 /// Makes names unique, since they are parts of ids: where two folders have files of one name, every name is the whole path.
@@ -130,6 +136,8 @@ async fn under(
         Reading::ParquetScan => table_folders::folders(listed.iter().map(|entry| entry.name.as_str())),
         Reading::Parser(_) => Vec::new(),
     };
+    // Where each file is a text, a description is one too.
+    let is_left_out = if format.endings.is_empty() { companions::is_of_system } else { is_companion };
     let mut found = Found::default();
     for Entry { name, what } in listed {
         let matched = match &pattern.glob {
@@ -156,6 +164,7 @@ async fn under(
             What::Hidden { folder: false } if wanted => skipped.hidden.add(path),
             What::Hidden { .. } => {}
             _ if !wanted => skipped.other_endings += 1,
+            What::File(_) if is_left_out(&name) => skipped.companions.add(path),
             What::File(meta) => {
                 let file = SourceFile::new(path, name, store_url.clone(), meta);
                 check_name(&file, format)?;
@@ -165,6 +174,7 @@ async fn under(
             What::DanglingLink | What::Special => {}
         }
     }
+    found.companions = skipped.companions();
     if found.files.is_empty() {
         return Err(nothing_at(url, &pattern, format, skipped));
     }

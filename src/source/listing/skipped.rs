@@ -32,6 +32,7 @@ impl SkippedNames {
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     pub hidden: SkippedNames,
+    pub companions: SkippedNames,
     pub special: SkippedNames,
     pub dangling: SkippedNames,
     pub looping: SkippedNames,
@@ -42,6 +43,7 @@ impl Skipped {
     /// Warns of them in the log.
     pub(super) fn warn(&self, url: &str, format: &SourceFormat) {
         self.hidden.warn(url, "files and folders whose names start with . or _ are skipped");
+        self.companions.warn(url, "files that describe data, or belong to the system, are skipped");
         self.special.warn(url, "named pipes, sockets and devices are skipped");
         self.dangling.warn(url, "broken symbolic links are skipped");
         self.looping.warn(url, "symbolic links to a folder that they are in are skipped");
@@ -53,7 +55,12 @@ impl Skipped {
 
     /// The number of files that no setting of the job would read.
     pub(super) fn not_readable(&self) -> usize {
-        let names = [&self.hidden, &self.special, &self.dangling, &self.looping];
+        let names = [&self.hidden, &self.companions, &self.special, &self.dangling, &self.looping];
         names.into_iter().map(|names| names.count).sum()
+    }
+
+    /// The first files and folders that are hidden, or next to documents and none.
+    pub(super) fn companions(&self) -> Vec<String> {
+        [&self.hidden, &self.companions].into_iter().flat_map(|names| names.first.clone()).collect()
     }
 }
