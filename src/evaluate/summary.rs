@@ -118,7 +118,7 @@ pub(super) struct Seen {
 /// The numbers that follow from the sample.
 pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) -> Evaluation {
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
-    let curve = Curve::new(job);
+    let curve = job.curve();
     let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, seen };
     let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
         let mut strata: Vec<Stratum> =
@@ -345,7 +345,7 @@ mod tests {
         let (job, _) = scene();
         let pair = |unit, jaccard, is_found| Pair { unit, weight: 2.0, jaccard, is_similar: true, is_found };
         let pairs = [pair(0, 0.5, true), pair(0, 0.54, false), pair(1, 1.0, true)];
-        let found: Vec<_> = by_similarity(&job, &Curve::new(&job), &pairs.each_ref())
+        let found: Vec<_> = by_similarity(&job, &job.curve(), &pairs.each_ref())
             .into_iter()
             .map(|at| (at.from, at.to, at.pairs, at.measured.unwrap().value))
             .collect();

@@ -6,7 +6,7 @@
 
 use std::iter::repeat_n;
 
-use super::{Job, Lsh, Method, Minhash, ScoreBy};
+use super::{Lsh, Method, Minhash, Score, ScoreBy};
 use crate::kernel::minhash_similarity::estimate;
 
 /// The probabilities that a job finds pairs, by their Jaccard similarity.
@@ -23,10 +23,11 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve of a job. Where estimates decide, it takes time in proportion to the square of the number of permutations.
-    pub fn new(job: &Job) -> Self {
-        let Job { minhash: Minhash { permutations, bits, .. }, score, .. } = job;
-        let lsh = (job.candidates.method == Method::Lsh).then(|| job.lsh.clone());
+    /// The curve of a job with these sections. Where estimates decide, it takes time in proportion to the square of the number of
+    /// permutations.
+    pub(super) fn new(method: Method, minhash: &Minhash, lsh: &Lsh, score: &Score) -> Self {
+        let Minhash { permutations, bits, .. } = minhash;
+        let lsh = (method == Method::Lsh).then(|| lsh.clone());
         let kept = (0..=*permutations)
             .take_while(|apart| estimate(permutations - apart, *permutations, *bits) >= score.threshold);
         let by_estimate = (score.prefilter || score.by == ScoreBy::Signature)
@@ -165,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{self, Bits};
+    use crate::job::{self, Bits, Job};
     use crate::kernel::random::SplitMix64;
 
     fn job(permutations: usize, (bands, rows): (usize, usize), threshold: f64, keys: &str) -> Job {
@@ -185,7 +186,7 @@ mod tests {
             ("text-files", 0.461_055, 0.678_860),
             ("amazon-books", 0.153_986, 0.204_202),
         ] {
-            let curve = Curve::new(&recipe(name));
+            let curve = recipe(name).curve();
             let without_table = probability(0.8, recipe(name).lsh.bands, recipe(name).lsh.rows);
             assert!((curve.kept(0.8) - found).abs() < 1e-5, "{name}: {}", curve.kept(0.8));
             assert!((without_table - candidate).abs() < 1e-5, "{name}: {without_table}");
@@ -249,7 +250,7 @@ mod tests {
                         let passes = (agreement - correction) / (1.0 - correction) >= threshold;
                         kept += usize::from((agrees || meet) && passes);
                     }
-                    let expected = Curve::new(&job).kept(s);
+                    let expected = job.curve().kept(s);
                     let deviation = (expected * (1.0 - expected) / DRAWS as f64).sqrt();
                     let found = kept as f64 / DRAWS as f64;
                     assert!(
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn the_curve_has_its_ends_and_never_exceeds_that_of_candidates() {
         for keys in ["", "score.prefilter = true", "candidates.method = 'all'\nscore.by = 'signature'"] {
-            let curve = Curve::new(&job(1000, (40, 9), 0.7, keys));
+            let curve = job(1000, (40, 9), 0.7, keys).curve();
             assert_eq!(curve.kept(1.0), 1.0, "{keys}");
             assert!(curve.kept(0.0) < 1e-9, "{keys}");
             assert!(

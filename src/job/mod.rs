@@ -161,10 +161,15 @@ impl Job {
         }
     }
 
+    /// The probabilities that the job finds pairs, by their similarity.
+    pub fn curve(&self) -> Curve {
+        Curve::new(self.candidates.method, &self.minhash, &self.lsh, &self.score)
+    }
+
     /// The share of true pairs at the threshold that the job is expected to find; higher for pairs that are more similar.
     pub fn expected_recall(&self) -> f64 {
         match self.candidates.method {
-            Method::Lsh | Method::All | Method::Prefix => Curve::new(self).kept(self.score.least_jaccard()),
+            Method::Lsh | Method::All | Method::Prefix => self.curve().kept(self.score.least_jaccard()),
             Method::None => 0.0,
         }
     }
@@ -184,7 +189,7 @@ impl Job {
     pub(crate) fn low_recall(&self) -> Option<String> {
         const MORE_CANDIDATES: &str =
             "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find all";
-        let (curve, threshold) = (Curve::new(self), self.score.threshold);
+        let (curve, threshold) = (self.curve(), self.score.threshold);
         let least = self.score.least_jaccard();
         let (recall, candidates) = (curve.kept(least), curve.candidate(least));
         (self.compares() && recall < LOW_RECALL).then(|| {

@@ -15,7 +15,6 @@ use crate::address::masked;
 use crate::apply::{self, alarms, decisions, groups};
 use crate::error::Result;
 use crate::evaluate;
-use crate::job::curve::Curve;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
 use crate::page::{count, settings};
@@ -267,7 +266,7 @@ async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> 
 async fn recall(session: &SessionContext, finished: &Finished) -> Result<Recall> {
     let (job, counts) = (finished.job(), &finished.manifest().counts);
     let Score { threshold, by, .. } = job.score;
-    let estimates = Curve::new(job).has_estimates();
+    let estimates = job.curve().has_estimates();
     let sql = format!(
         "SELECT round(jaccard, 4) AS jaccard, jaccard >= {threshold:?} AS reaches, count(*) AS pairs FROM pairs GROUP BY 1, 2"
     );
@@ -317,7 +316,7 @@ struct Alike {
 /// The expected recall over all pairs: each found one represents as many as are needed to find one of its similarity (Horvitz and
 /// Thompson, 1952).
 fn expected(alike: &[Alike], job: &Job) -> Option<f64> {
-    let curve = Curve::new(job);
+    let curve = job.curve();
     let by_estimate = job.score.by == ScoreBy::Signature;
     let true_ones = || alike.iter().filter(|of| !by_estimate || of.reaches);
     let found: u64 = true_ones().map(|of| of.pairs).sum();

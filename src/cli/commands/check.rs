@@ -11,8 +11,7 @@ use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Contents};
-use crate::job::curve::{self, Curve};
-use crate::job::{self, Choice, Job, Method};
+use crate::job::{self, Choice, Job, Method, curve};
 use crate::lineage;
 use crate::pipeline::{self, keep_values};
 
@@ -83,7 +82,7 @@ fn similarities(threshold: f64) -> Vec<f64> {
 }
 
 fn as_json(job: &Job, contents: Option<&Contents>) -> Result<String> {
-    let of_job = Curve::new(job);
+    let of_job = job.curve();
     let point =
         |s| serde_json::json!({"similarity": s, "candidate": of_job.candidate(s), "kept": of_job.kept(s)});
     let curve: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
@@ -147,7 +146,7 @@ fn recall(job: &Job) -> String {
             format!("the strictest that make candidates of {target} of the pairs at the threshold")
         }
     };
-    let (curve, least) = (Curve::new(job), job.score.least_jaccard());
+    let (curve, least) = (job.curve(), job.score.least_jaccard());
     let is_lsh = job.candidates.method == Method::Lsh;
     text.push('\n');
     if is_lsh {
