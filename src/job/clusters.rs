@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::preference::Preference;
-use super::source::Source;
 
 /// The cluster method, and the document that represents a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,30 +25,6 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The names in `keep` that may be those of columns that `source` does not carry, or of values that all documents have.
-    pub(crate) fn ambiguous(&self, source: &Source) -> Vec<String> {
-        let names = self.keep.iter().filter_map(|preference| match preference {
-            Preference::Column { column, .. } => Some(column),
-            Preference::Reference => None,
-        });
-        names
-            .filter(|name| Preference::own(name).is_some() && !source.columns.contains(name))
-            .cloned()
-            .collect()
-    }
-
-    /// The same order, where `name` is the value that all documents have.
-    pub(crate) fn with_own(mut self, name: &str) -> Self {
-        for preference in &mut self.keep {
-            if let (Preference::Column { column, .. }, Some(own)) = (preference, Preference::own(name))
-                && column == name
-            {
-                *column = own.to_owned();
-            }
-        }
-        self
-    }
-
     /// The order in effect. If `keep` does not name reference documents, they come first, and if it names no column,
     /// the documents with the most shingles come first among the others.
     pub fn order(&self) -> Vec<Preference> {

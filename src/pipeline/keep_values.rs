@@ -9,7 +9,7 @@ use datafusion::scalar::ScalarValue;
 use super::context::StageContext;
 use crate::error::{Error, Result};
 use crate::frames::keep;
-use crate::job::{Id, Job, Prefer};
+use crate::job::{Id, Job, Prefer, Preference};
 use crate::schema::Table;
 use crate::source;
 use crate::udf::order_key::shown;
@@ -21,13 +21,18 @@ use crate::udf::order_key::shown;
 /// When the source cannot be listed.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let mut job = job.clone();
-    for name in job.clusters.ambiguous(&job.source) {
-        let is_id = matches!(&job.source.id, Id::Columns(columns) if *columns == [name.as_str()]);
-        if job.reads_texts() && !is_id && source::has_column(session, &job.source, &name).await? {
-            tracing::info!("clusters.keep: `{name}` is the column of the data; `{name}()` is this program's");
-            job.source.columns.push(name);
+    let reads_texts = job.reads_texts();
+    for preference in &mut job.clusters.keep {
+        let Preference::Column { column, .. } = preference else { continue };
+        let Some(own) = Preference::own(column).filter(|_| !job.source.columns.contains(column)) else {
+            continue;
+        };
+        let is_id = matches!(&job.source.id, Id::Columns(columns) if *columns == [column.as_str()]);
+        if reads_texts && !is_id && source::has_column(session, &job.source, column).await? {
+            tracing::info!("clusters.keep: `{column}` is the column of the data; `{own}` is this program's");
+            job.source.columns.push(column.clone());
         } else {
-            job.clusters = job.clusters.with_own(&name);
+            *column = own.to_owned();
         }
     }
     Ok(job)
