@@ -486,13 +486,13 @@ fn every_one_of_many_columns_is_looked_at() {
     let folder = tempdir().unwrap();
     let column = |at: usize| -> (String, arrow::array::ArrayRef) {
         let (name, values) = match at {
-            590 => ("key".to_owned(), ["k1", "k2"]),
-            595 => ("story".to_owned(), ["a text of several words", "another text of several words"]),
+            790 => ("key".to_owned(), ["k1", "k2"]),
+            795 => ("story".to_owned(), ["a text of several words", "another text of several words"]),
             _ => (format!("c{at}"), ["x", "x"]),
         };
         (name, std::sync::Arc::new(arrow::array::StringArray::from(values.to_vec())))
     };
-    let batch = arrow::array::RecordBatch::try_from_iter((0..600).map(column)).unwrap();
+    let batch = arrow::array::RecordBatch::try_from_iter((0..800).map(column)).unwrap();
     write_batch(&folder.path().join("wide.parquet"), &batch, 9);
     resemblance().current_dir(folder.path()).args(["init", "wide.parquet"]).assert().success();
     let text = std::fs::read_to_string(folder.path().join("wide.toml")).unwrap();
