@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::engine::session;
 use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, Settings, evaluate};
 use resemblance::job::Engine;
@@ -121,6 +123,58 @@ fn a_sample_of_everything_is_the_truth_to_the_digit() {
         assert_eq!(misses, truth.pairs.0 + 20 < truth.pairs.1, "{truth:?}");
         assert_eq!(misses, truth.removals.0 < truth.removals.1, "{truth:?}");
     }
+}
+
+/// Copies in two groups are pairs of documents, and not pairs of different shingle sets.
+#[test]
+fn copies_across_groups_are_no_pairs_of_different_sets() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = corpus(4, 300, 30);
+    let mut random = Random(4);
+    let mut rows: Vec<(String, String, Option<&str>)> = Vec::new();
+    for (at, (id, text)) in documents.iter().enumerate() {
+        let copied =
+            if random.below(3) == 0 { documents[random.below(at + 1)].1.clone() } else { text.clone() };
+        rows.push((id.clone(), copied, [Some("n"), Some("s"), None][random.below(3)]));
+    }
+    let column = |of: fn(&(String, String, Option<&str>)) -> Option<String>| -> ArrayRef {
+        Arc::new(StringArray::from_iter(rows.iter().map(of)))
+    };
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", column(|row| Some(row.0.clone()))),
+        ("text", column(|row| Some(row.1.clone()))),
+        ("shop", column(|row| row.2.map(str::to_owned))),
+    ];
+    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
+    write_batch(&path("in.parquet"), &RecordBatch::try_from_iter_with_nullable(columns).unwrap(), 50);
+    let sets = [&FEW_BANDS[..], &["source.group=shop", "candidates.compare=across"]].concat();
+    run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+    // The texts of each group, and the pairs between two of them.
+    let mut texts: BTreeMap<(BTreeSet<String>, Option<&str>), Vec<&String>> = BTreeMap::new();
+    for (id, text, group) in &rows {
+        texts.entry((shingles(text, 3), *group)).or_default().push(id);
+    }
+    let texts: Vec<_> = texts.into_iter().collect();
+    let written = pairs(&path("out"));
+    let (mut found, mut all, mut copies) = (0, 0, 0);
+    for (at, ((a, of_a), ids_a)) in texts.iter().enumerate() {
+        for ((b, of_b), ids_b) in &texts[at + 1..] {
+            let shared = a.intersection(b).count();
+            if of_a == of_b || shared as f64 / ((a.len() + b.len() - shared) as f64) < 0.5 {
+                continue;
+            }
+            copies += usize::from(a == b);
+            let (first, second) = (ids_a[0].min(ids_b[0]), ids_a[0].max(ids_b[0]));
+            let is_found = a != b && written.contains_key(&(first.clone(), second.clone()));
+            (found, all) = (found + usize::from(is_found), all + usize::from(a != b));
+        }
+    }
+    let scene = Scene { folder, documents: Vec::new() };
+    let Evaluation { recall, found_pairs, missed_pairs, wrong_pairs, .. } = scene.evaluate(10_000, 1);
+    assert_eq!((found_pairs, missed_pairs.value, wrong_pairs), (found as u64, (all - found) as f64, 0));
+    assert_eq!(recall.pairs.unwrap().value, share((found, all)));
+    assert!(found > 0 && all > found && copies > 0, "{found} {all} {copies}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The shingle sets of an output, in memory: which documents have each.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
@@ -163,6 +164,16 @@ impl Sets {
         let at = (doc >> self.shift) as usize;
         let near = self.members.get(*self.starts.get(at)? as usize..*self.starts.get(at + 1)? as usize)?;
         near.iter().find(|member| member.doc == doc).map(|member| member.set)
+    }
+
+    /// The number of pairs of sets that have the same shingles and are compared: those of two groups.
+    pub(super) fn same_across(&self, compare: Compare) -> u64 {
+        if compare != Compare::Across {
+            return 0;
+        }
+        let mut groups: HashMap<[u64; 2], u64> = HashMap::new();
+        self.sets.iter().for_each(|set| *groups.entry(set.hashes).or_default() += 1);
+        groups.into_values().map(|count| count * (count - 1) / 2).sum()
     }
 
     /// Whether two sets are compared.

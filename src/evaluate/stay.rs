@@ -9,7 +9,7 @@ use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::col;
 use futures::TryStreamExt;
 
-use super::partners::Partners;
+use super::partners::{Common, Partners};
 use super::sets::{Sets, clusters, keys};
 use crate::error::Result;
 use crate::frames::keep;
@@ -19,12 +19,15 @@ use crate::schema::Table;
 /// The places of the documents of sets that stay, by the numbers of the sets.
 pub(super) type Stay = BTreeMap<u32, Vec<u64>>;
 
-/// The places of those documents that stay of the drawn sets that have partners, and of these partners.
+/// The places of those documents that stay of the drawn sets that have partners or copies, and of these partners.
 ///
 /// # Errors
 /// When a table cannot be read.
 pub(super) async fn stay(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<Stay> {
-    let paired = partners.iter().filter(|(_, partners)| !partners.is_empty());
+    let has_others = |set: &u32, partners: &BTreeMap<u32, Common>| {
+        !partners.is_empty() || sets.sets[*set as usize].documents > 1
+    };
+    let paired = partners.iter().filter(|(set, partners)| has_others(set, partners));
     let wanted: BTreeSet<u32> =
         paired.flat_map(|(set, partners)| std::iter::once(*set).chain(partners.keys().copied())).collect();
     let mut stay: Stay = wanted.iter().map(|&set| (set, Vec::new())).collect();

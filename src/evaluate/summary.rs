@@ -12,7 +12,7 @@ use super::sets::Sets;
 use super::stay::Stay;
 use super::truth::Agreement;
 use crate::job::curve::Curve;
-use crate::job::{Job, ScoreBy};
+use crate::job::{Compare, Job, ScoreBy};
 use crate::output::Stored;
 
 /// What was found of what there is; `None` where there is nothing to find.
@@ -119,6 +119,7 @@ pub(super) struct Seen {
 pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) -> Evaluation {
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
     let curve = job.curve();
+    let found_pairs = counts.scores.saturating_sub(sets.same_across(job.candidates.compare));
     let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, seen };
     let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
         let mut strata: Vec<Stratum> =
@@ -129,7 +130,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
         strata
     };
     // A pair is seen from both of its sets. A set that misses something misses few partners, as far as nothing else is known.
-    let missed_pairs = total(&strata(&|unit| unit.missed().count() as f64 / 2.0), 1.5);
+    let missed_pairs = total(&strata(&|unit| unit.missed_pairs() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
     let pairs: Vec<Pair> =
@@ -138,10 +139,10 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
     Evaluation {
         sample: draw.drawn.len() as u64,
         shingle_sets: sets.sets.len() as u64,
-        found_pairs: counts.scores,
+        found_pairs,
         missed_pairs,
         recall: Recall {
-            pairs: recall(counts.scores, missed_pairs),
+            pairs: recall(found_pairs, missed_pairs),
             documents: recall(counts.clustered_documents, missed_documents),
             removals: recall(counts.removed_documents, missed_removals),
         },
@@ -184,9 +185,20 @@ impl Unit<'_> {
         self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
+    /// Whether two sets have different shingles: sets of two groups may have the same.
+    fn is_other(&self, other: u32) -> bool {
+        let set = |set: u32| self.sets.sets[set as usize].hashes;
+        set(self.drawn.set) != set(other)
+    }
+
     /// The partners that the output does not have as pairs.
     fn missed(&self) -> impl Iterator<Item = (u32, Common)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
+    }
+
+    /// The number of those with other shingles.
+    fn missed_pairs(&self) -> usize {
+        self.missed().filter(|(other, _)| self.is_other(*other)).count()
     }
 
     /// The documents of the set that are similar to another one and are in no pair.
@@ -199,11 +211,10 @@ impl Unit<'_> {
     fn missed_removals(&self) -> f64 {
         let contained = self.job.clusters.contained.unwrap_or(0.0);
         let contains = |common: &Common| common.containment() >= contained;
-        let before = self
-            .partners()
-            .filter(|(_, common)| contains(common))
-            .flat_map(|(other, _)| self.stay(other))
-            .min();
+        let partners = self.partners().filter(|(_, common)| contains(common)).map(|(other, _)| other);
+        // Copies are pairs too, except within a group if groups are compared with each other.
+        let copies = (self.job.candidates.compare != Compare::Across).then_some(self.drawn.set);
+        let before = partners.chain(copies).flat_map(|set| self.stay(set)).min();
         let Some(before) = before else { return 0.0 };
         self.stay(self.drawn.set).filter(|&at| at > before).count() as f64
     }
@@ -233,7 +244,7 @@ impl Unit<'_> {
             is_similar: common.is_similar(&self.job.score),
             is_found: self.found(other).is_some(),
         };
-        self.all_partners().map(pair).collect()
+        self.all_partners().filter(|(other, _)| self.is_other(*other)).map(pair).collect()
     }
 }
 

@@ -12,6 +12,7 @@ use super::links::{Bridge, Edge, bridges, weakest};
 use super::query::query;
 use super::view::{BridgeLink, DrawnCluster, Link, MemberOf, PairOfTexts};
 use crate::error::{Error, Result};
+use crate::job::{Job, Reference};
 use crate::lookup::Finished;
 use crate::lookup::show::{Member, Texts, similarity};
 use crate::page::sides;
@@ -148,7 +149,7 @@ impl Scene {
                 documents,
             });
         }
-        let links = Links::read(session).await?;
+        let links = Links::read(session, finished.job()).await?;
         let (mut bridges, mut all_bridges, mut weakest) = (Vec::new(), None, None);
         if let Some(links) = &links {
             let found = links.bridges();
@@ -221,8 +222,12 @@ struct Links {
 }
 
 impl Links {
-    /// The pairs within the cluster of the table `drawn`; `None` if there are too many.
-    async fn read(session: &SessionContext) -> Result<Option<Self>> {
+    /// The pairs within the cluster of the table `drawn`; `None` if there are too many, or some may be in other outputs.
+    async fn read(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
+        let known = session.table("drawn").await?.filter(col("reference"))?;
+        if matches!(job.reference(), Some(Reference::Outputs { .. })) && known.count().await? > 1 {
+            return Ok(None);
+        }
         #[derive(Deserialize)]
         struct Row {
             id_a: String,

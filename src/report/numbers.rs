@@ -119,11 +119,11 @@ const BY_REASON: &str = "
 
 const SPARED: &str = "
     SELECT arrow_cast(reason, 'Utf8') AS reason, count(*) AS documents, sum(lost_shingles) AS lost_shingles
-    FROM spared GROUP BY 1 ORDER BY documents DESC, reason";
+    FROM spared WHERE NOT reference GROUP BY 1 ORDER BY documents DESC, reason";
 
 const SPARED_EXAMPLES: &str = "
     SELECT arrow_cast(id, 'Utf8') AS id, arrow_cast(representative, 'Utf8') AS representative, reason, jaccard, containment, lost_shingles
-    FROM spared ORDER BY lost_shingles DESC NULLS LAST, id LIMIT 5";
+    FROM spared WHERE NOT reference ORDER BY lost_shingles DESC NULLS LAST, id LIMIT 5";
 
 const REJECT_EXAMPLES: &str = "
     SELECT reason, arrow_cast(id, 'Utf8') AS id, source, position FROM

@@ -166,11 +166,12 @@ pub struct DrawnCluster {
     pub size: u64,
     /// Some of them, the representative first.
     pub members: Vec<MemberOf>,
-    /// The pair that connects it the least; `None` if there are too many pairs to say, or all have the same shingles.
+    /// The pair that connects it the least; `None` if there are too many pairs to say, some may be in other outputs, or all have the
+    /// same shingles.
     pub weakest_link: Option<Link>,
     /// Pairs without which it would be two clusters, those with the larger parts first.
     pub bridges: Vec<BridgeLink>,
-    /// All such pairs; `None` if there are too many pairs to count them.
+    /// All such pairs; `None` if there are too many pairs to count them, or some may be in other outputs.
     pub all_bridges: Option<u64>,
     /// Pairs with their texts.
     pub texts: Vec<PairOfTexts>,
