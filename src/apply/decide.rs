@@ -85,7 +85,8 @@ pub(super) async fn decide(
         sizes: None,
     };
     if settings.annotate {
-        let rows = losses::annotated(clustered(stored, group)?, stored, settings)?;
+        let rows =
+            losses::annotated(clustered(stored, group, settings.contained.is_none())?, stored, settings)?;
         let files = write("clustered", work("clustered"), clustered_schema(id), rows).await?;
         decided.annotations.push(AnnotationTable { annotation: Annotation::Clusters, files });
     } else {

@@ -11,7 +11,7 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
@@ -61,7 +61,7 @@ pub(super) fn represented(
     group: Option<&str>,
     spared: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let mut gone = clustered(stored, group)?.filter(!col("representative"))?;
+    let mut gone = clustered(stored, group, spared.is_some())?.filter(!col("representative"))?;
     if let Some(spared) = spared {
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
     }
@@ -135,8 +135,9 @@ pub(super) fn rejected(stored: &Stored) -> Result<DataFrame> {
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, origin_number, cluster_id,
-/// representative, kept_id, kept_is_reference, group, similarity). The similarity is that with the document which stays; null where that is not known.
-pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
+/// representative, kept_id, kept_is_reference, group, similarity). The similarity is that with the document which stays; null where
+/// that is not known. `by_job` says whether the job decides which documents are spared: copies of these then go because of them.
+pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
     let kept = kept.select(vec![
@@ -150,7 +151,18 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>) -> Result<DataFram
         col("representative"),
         col("jaccard_to_representative").alias("similarity"),
     ])?;
-    let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
+    let mut members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
+    if by_job && stored.job().clusters.contained.is_some() {
+        let of_copy = |name: &str, copied: Expr| coalesce(vec![copied, col(name)]);
+        members = spared::copies(stored)?
+            .join(members, JoinType::Right, &["copy"], &["member"], None)?
+            .with_column("kept_id", of_copy("kept_id", col("copied_id")))?
+            .with_column("kept_is_reference", of_copy("kept_is_reference", col("copied_is_reference")))?
+            .with_column(
+                "similarity",
+                when(col("copy").is_not_null(), lit(1.0_f64)).otherwise(col("similarity"))?,
+            )?;
+    }
     let documents = stored.table(Table::Documents)?;
     let mut columns = ["id", "source", "position", "origin_number"].map(col).to_vec();
     columns.push(by_group::group(group));

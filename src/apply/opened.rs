@@ -45,6 +45,9 @@ impl Opened {
     ) -> Result<Self> {
         let stored = Stored::open(session, url).await?.with_source_in(places);
         refuse_replaced(&stored)?;
+        let of_job = stored.job().clusters.contained;
+        let settings =
+            Settings { contained: settings.contained.filter(|_| settings.contained != of_job), ..settings };
         let or = ", or name the new place of the source with --source";
         let sources = stored.sources("apply reads the source of the output", or).await?;
         sizes::refuse(&stored, settings)?;

@@ -76,7 +76,8 @@ fn group_sizes(stored: &Stored, settings: Settings, short: Option<DataFrame>) ->
 
 /// The documents of the source that go because of another one of it: (of, group), the other one and the own group.
 fn represented(stored: &Stored, settings: Settings, group: Option<&str>) -> Result<DataFrame> {
-    let clustered = losses::annotated(clustered(stored, group)?, stored, settings)?;
+    let clustered =
+        losses::annotated(clustered(stored, group, settings.contained.is_none())?, stored, settings)?;
     let gone = clustered.filter((!col("representative")).and(!col("kept_is_reference")))?;
     Ok(gone.select(vec![col("kept_id").alias("of"), col("group")])?)
 }

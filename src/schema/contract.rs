@@ -35,6 +35,8 @@ pub enum Table {
     ClusterIdChanges,
     /// Documents that stay although another one represents their cluster.
     Spared,
+    /// Documents that go because a spared document has the same shingles.
+    SparedCopies,
     /// The places of passages that repeat inside documents.
     Spans,
     /// Those passages.
@@ -47,7 +49,7 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 14] = [
+    pub const ALL: [Table; 15] = [
         Table::Pairs,
         Table::Clusters,
         Table::ClusterLevels,
@@ -58,6 +60,7 @@ impl Table {
         Table::Dictionary,
         Table::ClusterIdChanges,
         Table::Spared,
+        Table::SparedCopies,
         Table::Spans,
         Table::Passages,
         Table::FrequentShingles,
@@ -72,7 +75,7 @@ impl Table {
             Table::ClusterLevels => !job.clusters.thresholds.is_empty(),
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
-            Table::Spared => job.clusters.contained.is_some(),
+            Table::Spared | Table::SparedCopies => job.clusters.contained.is_some(),
             Table::Spans | Table::Passages => job.passages.is_some(),
             Table::FrequentShingles => job.max_frequency.is_some(),
             Table::Buckets => job.output.buckets,
@@ -91,6 +94,7 @@ impl Table {
                 | Table::Dictionary
                 | Table::ClusterIdChanges
                 | Table::Spared
+                | Table::SparedCopies
                 | Table::Spans
                 | Table::Passages
                 | Table::FrequentShingles
@@ -116,6 +120,7 @@ impl Table {
             Table::Dictionary => "dictionary",
             Table::ClusterIdChanges => "cluster_id_changes",
             Table::Spared => "spared",
+            Table::SparedCopies => "spared_copies",
             Table::Spans => "spans",
             Table::Passages => "passages",
             Table::FrequentShingles => "frequent_shingles",
@@ -279,6 +284,7 @@ pub fn contract(table: Table) -> &'static Contract {
                 Contract::read(table, include_str!("../../schemas/cluster_id_changes.toml"))
             }
             Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
+            Table::SparedCopies => Contract::read(table, include_str!("../../schemas/spared_copies.toml")),
             Table::Spans => Contract::read(table, include_str!("../../schemas/spans.toml")),
             Table::Passages => Contract::read(table, include_str!("../../schemas/passages.toml")),
             Table::FrequentShingles => {

@@ -34,6 +34,8 @@ pub struct Spared {
 #[derive(Debug, Default)]
 pub struct Expected {
     pub spared: BTreeMap<(String, bool), Spared>,
+    /// The documents of the table spared_copies, with those that stay instead.
+    pub copies: BTreeMap<(String, bool), (String, bool)>,
     /// The ids of the source's documents that go, sorted.
     pub removed: Vec<String>,
     pub lossy: u64,
@@ -134,6 +136,9 @@ pub fn of_output(output: &Path, contained: Option<f64>) -> Expected {
             false => members.push(places[id]),
         }
     }
+    for members in clusters.values_mut() {
+        members[1..].sort_by_key(|&member| &nodes[member].id);
+    }
     decide(&nodes, &pairs, clusters.into_values().collect(), false, contained)
 }
 
@@ -190,6 +195,7 @@ fn decide(
         let kept = &nodes[first];
         let mut stay: BTreeSet<u64> = kept.shingles.clone();
         let mut lost: BTreeSet<u64> = BTreeSet::new();
+        let mut others_stay: Vec<usize> = Vec::new();
         for &other in others {
             let node = &nodes[other];
             let shared = shared(node, kept);
@@ -202,6 +208,7 @@ fn decide(
             };
             // Of a second source nothing is removed, so nothing is spared.
             if node.reference && !daily {
+                others_stay.push(other);
                 continue;
             }
             let Some(reason) = reason else {
@@ -212,6 +219,19 @@ fn decide(
                 }
                 continue;
             };
+            // The first of several copies is spared.
+            let is_copy = |&of: &usize| {
+                pairs.contains(&(of.min(other), of.max(other))) && nodes[of].shingles == node.shingles
+            };
+            if let Some(&of) = others_stay.iter().find(|of| is_copy(of)) {
+                let copy = (node.id.clone(), node.reference);
+                expected.copies.insert(copy, (nodes[of].id.clone(), nodes[of].reference));
+                if !node.reference {
+                    expected.removed.push(node.id.clone());
+                }
+                continue;
+            }
+            others_stay.push(other);
             if !node.reference {
                 stay.extend(&node.shingles);
             }
