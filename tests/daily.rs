@@ -85,6 +85,16 @@ impl Lake {
         run(&self.job(name, sets)).unwrap();
     }
 
+    /// The same, where documents may replace earlier ones.
+    fn replacing(&self, name: &str, documents: &[Document], before: &[&str]) {
+        let source = self.path(&format!("in/{name}"));
+        std::fs::create_dir_all(&source).unwrap();
+        write_parquet(&source.join("part-0.parquet"), documents, 20);
+        let before: Vec<PathBuf> = before.iter().map(|name| self.path(name)).collect();
+        let sets = [format!("against.output={before:?}"), "against.same_id=replace".to_owned()];
+        run(&self.job(name, &sets.each_ref().map(String::as_str))).unwrap();
+    }
+
     fn merge(&self, outputs: &[&str], to: &str) {
         let mut merge = resemblance();
         merge.arg("merge").args(outputs.iter().map(|name| self.path(name))).arg("--to");
@@ -312,15 +322,8 @@ fn a_removed_document_removes_no_new_one() {
         let lake = Lake::new(&[&method]);
         let text = words(1, 30);
         lake.day("one", &[document("longest", format!("{text} and more")), document("copy", &*text)], &[]);
-        let replace = |name: &str, documents: &[Document], before: &[&str]| {
-            std::fs::create_dir_all(lake.path(&format!("in/{name}"))).unwrap();
-            write_parquet(&lake.path(&format!("in/{name}/part-0.parquet")), documents, 20);
-            let before: Vec<PathBuf> = before.iter().map(|name| lake.path(name)).collect();
-            let sets = [format!("against.output={before:?}"), "against.same_id=replace".to_owned()];
-            run(&lake.job(name, &sets.each_ref().map(String::as_str))).unwrap();
-        };
-        replace("two", &[document("longest", words(2, 30))], &["one"]);
-        replace("three", &[document("new", &*text)], &["one", "two"]);
+        lake.replacing("two", &[document("longest", words(2, 30))], &["one"]);
+        lake.replacing("three", &[document("new", &*text)], &["one", "two"]);
         let expected = [("copy".to_owned(), false), ("new".to_owned(), true)];
         assert_eq!(clusters(&lake.path("three")), expected, "{method}");
         assert_eq!(lake.apply("three", &[]).0["kept"], 1);
@@ -334,6 +337,93 @@ fn a_removed_document_removes_no_new_one() {
         assert!(said.contains("replaced documents (1, by"), "{said}");
         assert!(!lake.path("refused").exists());
     }
+}
+
+/// The id of the cluster of each document, and the rows of cluster_id_changes.
+fn cluster_ids(output: &Path) -> [BTreeSet<(String, String)>; 2] {
+    let both = |name: &str, columns: [&str; 2]| {
+        let rows = table(output, name);
+        let [a, b] = columns.map(|column| strings(&rows, column));
+        a.into_iter().zip(b).collect()
+    };
+    [both("clusters", ["id", "cluster_id"]), both("cluster_id_changes", ["old_cluster_id", "cluster_id"])]
+}
+
+fn owned<const N: usize>(pairs: [(&str, &str); N]) -> BTreeSet<(String, String)> {
+    pairs.map(|(a, b)| (a.to_owned(), b.to_owned())).into()
+}
+
+#[test]
+fn the_id_of_a_cluster_whose_founder_was_replaced_goes_to_no_stranger() {
+    let lake = Lake::new(&[]);
+    let [a, b] = [words(1, 40), words(2, 40)];
+    let day = |texts: &[(&str, String)]| -> Vec<Document> {
+        texts.iter().map(|(id, text)| document(*id, text.clone())).collect()
+    };
+    lake.day("one", &day(&[("c1", a.clone()), ("s", format!("{a} x"))]), &[]);
+    let strangers = [("c1", b.clone()), ("t", format!("{b} x")), ("u", format!("{a} y"))];
+    lake.replacing("two", &day(&strangers), &["one"]);
+    let [clusters, changes] = cluster_ids(&lake.path("two"));
+    assert_eq!(clusters, owned([("c1", "t"), ("t", "t"), ("s", "s"), ("u", "s")]));
+    assert_eq!(changes, owned([("c1", "s")]));
+    // The next day knows the new ids, and an edited founder keeps the id of its documents.
+    let edited = [("s", format!("{a} z")), ("v", format!("{b} z"))];
+    lake.replacing("three", &day(&edited), &["one", "two"]);
+    let [clusters, changes] = cluster_ids(&lake.path("three"));
+    assert_eq!(clusters, owned([("c1", "t"), ("t", "t"), ("v", "t"), ("s", "s"), ("u", "s")]));
+    assert_eq!(changes, owned([]));
+}
+
+/// A cluster that no new document joined on the day when its founder was replaced is written on a later day.
+#[test]
+fn the_change_of_a_cluster_id_is_written_when_the_cluster_is() {
+    let lake = Lake::new(&[]);
+    let [a, b] = [words(1, 40), words(2, 40)];
+    let one = [document("c1", &*a), document("s", format!("{a} x")), document("v", format!("{a} y"))];
+    lake.day("one", &one, &[]);
+    lake.replacing("two", &[document("c1", &*b)], &["one"]);
+    assert_eq!(cluster_ids(&lake.path("two")), [owned([]), owned([])]);
+    lake.replacing(
+        "three",
+        &[document("w", format!("{a} z")), document("z", format!("{b} z"))],
+        &["one", "two"],
+    );
+    let [clusters, changes] = cluster_ids(&lake.path("three"));
+    assert_eq!(clusters, owned([("s", "s"), ("v", "s"), ("w", "s"), ("c1", "z"), ("z", "z")]));
+    assert_eq!(changes, owned([("c1", "s")]));
+}
+
+/// A copy of a document that clusters.contained spares goes on the day when it comes.
+#[test]
+fn copies_of_a_spared_document_go_on_every_day() {
+    let lake = Lake::new(&["score.threshold=0.6", "clusters.contained=0.98"]);
+    let base = words(1, 80);
+    let (longest, spared) = (format!("{base} {}", words(2, 30)), format!("{base} {}", words(3, 6)));
+    let copies = |from: usize, to: usize| -> Vec<Document> {
+        (from..to).map(|n| document(format!("a{n}"), &*spared)).collect()
+    };
+    let first = [vec![document("r", &*longest)], copies(0, 5)].concat();
+    lake.day("one", &first, &[]);
+    lake.apply("one", &[]);
+    assert_eq!(lake.kept("one"), BTreeSet::from(["a0", "r"].map(String::from)));
+    let shown = String::from_utf8(
+        resemblance()
+            .arg("evaluate")
+            .arg(lake.path("one"))
+            .arg("--json")
+            .assert()
+            .success()
+            .get_output()
+            .stdout
+            .clone(),
+    );
+    let evaluated: serde_json::Value = serde_json::from_str(&shown.unwrap()).unwrap();
+    assert_eq!(evaluated["recall"]["removals"]["value"], 1.0);
+    lake.day("two", &copies(5, 7), &["one"]);
+    let (applied, _) = lake.apply("two", &[]);
+    assert_eq!((&applied["kept"], &applied["removed"]), (&0.into(), &2.into()));
+    lake.merge(&["one", "two"], "all");
+    assert_eq!(lake.apply("all", &[]).0["kept"], 2);
 }
 
 /// The files of all days, under the paths below the folder that they share, with the rows that they have.

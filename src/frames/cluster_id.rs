@@ -7,10 +7,30 @@ use datafusion::prelude::DataFrame;
 pub enum ClusterId {
     /// The smallest id of the cluster.
     Least,
-    /// Of the `founders` (id), whose ids are those of clusters of reference outputs, the smallest one in the cluster;
-    /// the smallest id if it has no founder. Only clusters with a new document are written.
-    Kept(DataFrame),
+    /// The smallest id of a founder in the cluster, or the smallest id if it has no founder. Only clusters with a new document are
+    /// written.
+    Kept(Founders),
     /// The smallest id of a new document, since an id may be in both sources. Only clusters with a new document are
     /// written.
     LeastNew,
+}
+
+/// The documents whose ids are those of clusters of earlier runs.
+#[derive(Debug, Clone)]
+pub struct Founders {
+    /// The founders (id) that still have the text with which they were in these clusters.
+    pub present: DataFrame,
+    /// The clusters that lost their founder; `None` if no document was ever replaced.
+    pub replaced: Option<Replaced>,
+}
+
+/// Clusters of earlier runs whose founder has another text now.
+///
+/// Such a founder gives the id of its old cluster only to a cluster that has another document of the old one.
+#[derive(Debug, Clone)]
+pub struct Replaced {
+    /// The founders (id).
+    pub founders: DataFrame,
+    /// The other documents of their clusters (id, founder).
+    pub others: DataFrame,
 }

@@ -8,6 +8,7 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::by_group;
+use super::cluster_id::{Founders, Replaced};
 use super::keep::BEFORE;
 use crate::error::Result;
 use crate::schema::carried;
@@ -82,9 +83,31 @@ pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
     Ok(clusters.select(edge)?)
 }
 
-/// (run, id, cluster_id) of the clusters of several outputs -> (id) of the founders: documents whose id is that of
-/// their cluster. In a later output that cluster may be a part of another one.
-pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
+/// (run, id, cluster_id) of the clusters of several outputs -> their founders: documents whose id is that of their cluster.
+/// `documents` (doc, since) are the remaining documents with the run that read each; `None` if no document was replaced.
+pub(crate) fn founders(clusters: DataFrame, documents: Option<DataFrame>) -> Result<Founders> {
+    let Some(documents) = documents else {
+        return Ok(Founders { present: present(clusters)?, replaced: None });
+    };
+    let clusters = clusters.with_column("member", document_key(col("id")))?;
+    let clusters = documents.join(clusters, JoinType::Right, &["doc"], &["member"], None)?;
+    let (is_founder, stays) =
+        (|| col("id").eq(col("cluster_id")), || col("since").lt_eq(col("run")).is_true());
+    let founders =
+        clusters.clone().filter(is_founder().and(!stays()))?.select(vec![col("id")])?.distinct()?;
+    let clusters = clusters.filter(stays())?.select(["run", "id", "cluster_id"].map(col).to_vec())?;
+    let last = clusters.clone().aggregate(vec![col("id")], vec![max(col("run")).alias("last")])?;
+    let last = last.select(vec![col("id").alias("of"), col("last")])?;
+    let last = last.join(clusters.clone(), JoinType::RightSemi, &["of", "last"], &["id", "run"], None)?;
+    let others = last.filter(!is_founder())?.select(vec![col("id"), col("cluster_id").alias("founder")])?;
+    let gone = founders.clone().select(vec![col("id").alias("gone")])?;
+    let others = gone.join(others, JoinType::RightSemi, &["gone"], &["founder"], None)?;
+    Ok(Founders { present: present(clusters)?, replaced: Some(Replaced { founders, others }) })
+}
+
+/// (run, id, cluster_id) of the clusters of several outputs -> (id) of the founders. In a later output a cluster may be a part of
+/// another one.
+fn present(clusters: DataFrame) -> Result<DataFrame> {
     let is_founder = || col("id").eq(col("cluster_id"));
     let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };
     let runs = vec![last(is_founder())?.alias("founded"), last(is_founder().is_not_true())?.alias("joined")];

@@ -13,6 +13,7 @@ use super::reference::outputs::ReferenceOutputs;
 use super::run_tables::RunTables;
 use super::tables::WorkTable;
 use crate::error::Result;
+use crate::frames::cluster_id::Founders;
 use crate::frames::prefix::Join;
 
 /// The context of the stages of a run: its tables, its input and its reference documents.
@@ -62,11 +63,12 @@ impl<'a> StageContext<'a> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }
 
-    /// The founders: documents (id) whose id is that of a cluster of a reference output or of a merged one; `None` if
-    /// there is no such output.
-    pub(super) fn founders(&self) -> Result<Option<DataFrame>> {
-        let chain = self.reference_outputs().map(|outputs| &outputs.chain).or(self.input.merged());
-        chain.map(Chain::founders).transpose()
+    /// The founders of the clusters of reference outputs or of merged ones; `None` if there is no such output.
+    pub(super) fn founders(&self) -> Result<Option<Founders>> {
+        match self.reference_outputs() {
+            Some(outputs) => outputs.founders(self).map(Some),
+            None => self.input.merged().map(Chain::founders_of_merged).transpose(),
+        }
     }
 
     /// The shingles (shingle, ..) that do not count; `None` if all of them do.
@@ -75,7 +77,7 @@ impl<'a> StageContext<'a> {
             return Ok(None);
         }
         let known = match self.reference_outputs() {
-            Some(outputs) => outputs.chain.frequent_shingles()?,
+            Some(outputs) => outputs.frequent_shingles()?,
             None => self.input.frequent_shingles()?,
         };
         match known {

@@ -26,7 +26,7 @@ impl Reads {
         let mut files = input.inputs();
         files.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
         let outputs = reference.and_then(ReferenceDocuments::outputs);
-        Self { files, outputs: outputs.map(|outputs| outputs.chain.record()).unwrap_or_default() }
+        Self { files, outputs: outputs.map(|outputs| outputs.record()).unwrap_or_default() }
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) async fn publish(
         counts.chained_documents = Some(representatives - totals.number(Total::Components)?);
     }
     if let Some(reference) = reference {
-        let count = reference.outputs().map(|outputs| outputs.chain.count(schema::Table::Documents));
+        let count = reference.outputs().map(|outputs| outputs.live_count());
         let count = count.unwrap_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS));
         counts.reference_documents = Some(count);
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
@@ -103,7 +103,7 @@ pub(super) async fn publish(
     if let Some(outputs) = reference.and_then(ReferenceDocuments::outputs) {
         counts.replaced_documents = Some(totals.number(Total::Replaced)?);
         counts.superseded_reference_documents = Some(totals.number(Total::Superseded)?);
-        warnings.extend(same_ids::not_replaced(&cx, outputs.names()?).await?);
+        warnings.extend(same_ids::not_replaced(&cx, outputs.names(&cx)?).await?);
     }
     if left_out > 0 {
         warnings.push(format!(

@@ -60,7 +60,7 @@ impl StageContext<'_> {
     ) -> Result<Vec<DataFrame>> {
         let Some(reference) = self.reference else { return Ok(Vec::new()) };
         let places = self.table(table)?.filter(col("origin").is_not_null())?;
-        let documents = reference.outputs().map(|outputs| outputs.chain.count(Table::Documents));
+        let documents = reference.outputs().map(|outputs| outputs.count(Table::Documents));
         let documents = documents.unwrap_or_else(|| self.rows(WorkTable::REFERENCE_KEYS));
         let frames = self.read_at(places, reference.sources(), documents, cut).await?;
         match reference {

@@ -56,7 +56,7 @@ impl Places {
             (Self::SourceAndOutput, Some(ReferenceDocuments::Outputs(outputs)))
                 if cx.job.same_id() == Some(SameId::Error) =>
             {
-                reference::same(keys, outputs.names()?)?
+                reference::same(keys, outputs.names(cx)?)?
             }
             _ => return Ok(None),
         }))

@@ -7,8 +7,6 @@ use datafusion::scalar::ScalarValue;
 use super::by_group;
 use super::context::StageContext;
 use super::reference::ReferenceDocuments;
-use super::reference::outputs::ReferenceOutputs;
-use super::reference::same_ids::replaces;
 use super::stage::Stage;
 use super::stage::spared::Spared;
 use super::tables::WorkTable;
@@ -50,8 +48,8 @@ impl StageContext<'_> {
                 self.compared(documents, Table::ReferenceRejects)
             }
             Some(ReferenceDocuments::Outputs(outputs)) => {
-                let places = self.places_in_outputs(outputs)?;
-                let count = outputs.chain.count(Table::Documents);
+                let places = outputs.places(self)?;
+                let count = outputs.count(Table::Documents);
                 let texts = self.read_at(places.clone(), outputs.sources(), count, None).await?.into_iter();
                 let text = |read: DataFrame| Ok(read.select(vec![col("doc"), col("text")])?);
                 match frames::union(texts.map(text))? {
@@ -67,22 +65,11 @@ impl StageContext<'_> {
         }
     }
 
-    /// The places (source, position, doc, origin) of the reference documents of outputs.
-    fn places_in_outputs(&self, outputs: &ReferenceOutputs) -> Result<DataFrame> {
-        let places = outputs.chain.live(|at, _| {
-            Ok(vec![col("source"), col("position"), col("doc"), outputs.chain.origin(at).alias("origin")])
-        })?;
-        match replaces(self.job) {
-            true => frames::reference::without(places, self.table(WorkTable::KEYS)?),
-            false => Ok(places),
-        }
-    }
-
     /// The places (source, position, doc, origin) of all reference documents that can be compared; `None` if the job has none.
     fn reference_places(&self) -> Result<Option<DataFrame>> {
         Ok(match self.reference {
             None => None,
-            Some(ReferenceDocuments::Outputs(outputs)) => Some(self.places_in_outputs(outputs)?),
+            Some(ReferenceDocuments::Outputs(outputs)) => Some(outputs.places(self)?),
             Some(ReferenceDocuments::Source(_)) => {
                 Some(self.table(WorkTable::REFERENCE_KEYS)?.with_column("origin", lit(0_u64))?)
             }

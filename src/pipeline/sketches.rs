@@ -228,7 +228,7 @@ impl StageContext<'_> {
     /// The reference documents that clusters may have, with the columns of the work table of reference documents.
     fn clustered_reference(&self) -> Result<Option<DataFrame>> {
         match self.reference_outputs() {
-            Some(outputs) => outputs.documents().map(Some),
+            Some(outputs) => outputs.documents(self).map(Some),
             None => self.reference_documents(),
         }
     }

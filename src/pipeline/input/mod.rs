@@ -118,7 +118,7 @@ impl Input {
     pub(crate) async fn check_frequent(&self, reference: Option<&ReferenceDocuments>) -> Result<()> {
         match (self, reference.and_then(ReferenceDocuments::outputs)) {
             (Input::Reuse(reused), Some(outputs)) => {
-                same_frequent(outputs.chain.outputs().iter().chain([&reused.stored])).await
+                same_frequent(outputs.stored().iter().chain([&reused.stored])).await
             }
             _ => Ok(()),
         }

@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::lineage::{self, Seen};
 use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
+use crate::frames::cluster_id::Founders;
 use crate::frames::{self, merged, reference, utf8};
 use crate::job::{ClusterMethod, Job};
 use crate::output::counts::Counts;
@@ -132,6 +133,13 @@ impl Chain {
         self.outputs.iter().map(|stored| of_one(&stored.manifest().counts)).sum()
     }
 
+    /// The number of documents that no later output replaced.
+    pub(super) fn live_count(&self) -> u64 {
+        let replaced = self.outputs.iter().filter(|stored| is_replacing(stored));
+        let replaced = replaced.filter_map(|stored| stored.manifest().counts.replaced_documents);
+        self.count(Table::Documents).saturating_sub(replaced.sum())
+    }
+
     /// Rows of a table in all outputs, replaced documents included.
     pub(crate) fn count(&self, table: Table) -> u64 {
         let tables = self.outputs.iter().filter_map(|stored| stored.manifest().tables.get(table.name()));
@@ -250,12 +258,19 @@ impl Chain {
         self.every(Table::Clusters, &[col("id"), col("cluster_id")])
     }
 
-    /// The founders: documents (id) whose id is that of their cluster.
-    pub(crate) fn founders(&self) -> Result<DataFrame> {
-        reference::founders(union(self.outputs.iter().enumerate().map(|(run, stored)| {
+    /// The founders of clusters: see [`reference::founders`].
+    pub(super) fn founders(&self, documents: Option<DataFrame>) -> Result<Founders> {
+        let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
             let clusters = own_clusters(stored)?;
             Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("cluster_id")])?)
-        }))?)
+        }))?;
+        reference::founders(clusters, documents)
+    }
+
+    /// The founders of clusters of outputs that are merged.
+    pub(crate) fn founders_of_merged(&self) -> Result<Founders> {
+        let documents = self.replaced().then(|| self.live(|at, _| Ok(since(at)))).transpose()?;
+        self.founders(documents)
     }
 
     /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
@@ -273,7 +288,7 @@ impl Chain {
             return Ok(removed.select(vec![col("doc")])?);
         }
         // The document that was removed may have a text that a later run replaced.
-        let documents = self.live(|at, _| Ok(vec![col("doc"), lit(at as u64).alias("since")]))?;
+        let documents = self.live(|at, _| Ok(since(at)))?;
         reference::removed_since(removed, documents)
     }
 
@@ -348,6 +363,11 @@ fn own_clusters(stored: &Stored) -> Result<DataFrame> {
         None => Ok(clusters),
         Some(_) => Ok(clusters.filter(!col("reference"))?),
     }
+}
+
+/// The columns `doc`, and `since`: the place of the output that has the document.
+pub(super) fn since(at: usize) -> Vec<Expr> {
+    vec![col("doc"), lit(at as u64).alias("since")]
 }
 
 /// Whether the run of an output replaced documents of earlier ones. A merged output has only the remaining documents.

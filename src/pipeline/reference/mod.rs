@@ -73,7 +73,7 @@ impl ReferenceDocuments {
     /// The record of them in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         match self {
-            Self::Outputs(outputs) => outputs.chain.record(),
+            Self::Outputs(outputs) => outputs.record(),
             Self::Source(source) => vec![source.record()],
         }
     }
@@ -156,9 +156,9 @@ impl ReferenceDocuments {
     }
 
     /// The rule for the ids of clusters.
-    pub(crate) fn cluster_id(&self) -> Result<ClusterId> {
+    pub(crate) fn cluster_id(&self, run: &RunTables<'_>) -> Result<ClusterId> {
         match self {
-            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders()?)),
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.founders(run)?)),
             Self::Source(_) => Ok(ClusterId::LeastNew),
         }
     }

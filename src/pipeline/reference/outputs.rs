@@ -1,30 +1,33 @@
 //! Reference documents of finished outputs: their sketches, texts, pairs and clusters.
 
 use arrow::datatypes::DataType;
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::chain::{CONCURRENT_OUTPUTS, Chain};
-use super::same_ids::{replaced, replaces};
+use super::chain::{CONCURRENT_OUTPUTS, Chain, since};
+use super::same_ids::replaces;
 use crate::error::{Error, Result};
+use crate::frames::cluster_id::Founders;
 use crate::frames::keep::BEFORE;
 use crate::frames::{self, merged, reference};
 use crate::job::{Job, Prefer, Preference, Source};
 use crate::origins::numbered;
 use crate::output::Stored;
+use crate::output::manifest::ReferenceOutput;
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
 use crate::pipeline::numbers::rows_of;
 use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::tables::WorkTable;
-use crate::schema::SourceTypes;
+use crate::schema::{SourceTypes, Table};
 use crate::source::Listed;
 use crate::udf::expr_fn::document_key;
 
 /// The finished outputs with the reference documents.
 pub(crate) struct ReferenceOutputs {
-    pub(crate) chain: Chain,
+    /// The outputs. Documents are read by [`Self::live`] alone, which leaves out those that this run replaces.
+    pub(super) chain: Chain,
     /// For each output, the sources of its texts with the jobs that read them; `None` if no text is read, since the
     /// output keeps shingles.
     sources: Vec<Option<Vec<(Job, Listed)>>>,
@@ -87,13 +90,60 @@ impl ReferenceOutputs {
         Ok(())
     }
 
+    /// The outputs, in the order in which they were made.
+    pub(crate) fn stored(&self) -> &[Stored] {
+        self.chain.outputs()
+    }
+
+    /// The table of the shingles that do not count; `None` if all of them do.
+    pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
+        self.chain.frequent_shingles()
+    }
+
+    /// The record of the outputs in a manifest.
+    pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
+        self.chain.record()
+    }
+
+    /// The number of reference documents, with those that this run replaces.
+    pub(crate) fn live_count(&self) -> u64 {
+        self.chain.live_count()
+    }
+
+    /// An upper bound of the rows that a table of all outputs has.
+    pub(crate) fn count(&self, table: Table) -> u64 {
+        self.chain.count(table)
+    }
+
+    /// The reference documents: `doc`, and the other columns that `columns` returns for the output at each place. Documents that a
+    /// later output or this run replaced are left out.
+    fn live(
+        &self,
+        run: &RunTables<'_>,
+        columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
+    ) -> Result<DataFrame> {
+        let documents = self.chain.live(columns)?;
+        match replaces(run.job) {
+            true => reference::without(documents, run.table(WorkTable::KEYS)?),
+            false => Ok(documents),
+        }
+    }
+
+    /// The reference documents (doc) that this run replaces.
+    pub(crate) fn replaced(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        let documents = self.chain.all_live(vec![col("doc")])?;
+        match replaces(run.job) {
+            true => reference::same(documents, run.table(WorkTable::KEYS)?),
+            false => Ok(documents.filter(lit(false))?),
+        }
+    }
+
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1,
     /// signature, shingles, group). Shingles are null if an output keeps none, and `origin` is the number among [`Self::sources`].
-    /// Documents that a later output replaced are left out.
-    pub(crate) fn documents(&self) -> Result<DataFrame> {
+    pub(crate) fn documents(&self, run: &RunTables<'_>) -> Result<DataFrame> {
         let columns =
             ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
-        self.chain.live(|at, stored| {
+        self.live(run, |at, stored| {
             let mut columns = columns.map(col).to_vec();
             columns.insert(0, self.chain.origin(at).alias("origin"));
             columns.push(match stored.job().output.keep.shingles() {
@@ -108,10 +158,23 @@ impl ReferenceOutputs {
         })
     }
 
-    /// (id, doc, shingle_count, group) of all reference documents.
-    pub(crate) fn names(&self) -> Result<DataFrame> {
-        let group = frames::by_group::group(self.group.as_deref());
-        self.chain.all_live(vec![col("id"), col("doc"), col("shingle_count"), group])
+    /// (id, doc) of all reference documents.
+    pub(crate) fn names(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        self.live(run, |_, _| Ok(vec![col("id"), col("doc")]))
+    }
+
+    /// The places (source, position, doc, origin) of all reference documents.
+    pub(crate) fn places(&self, run: &RunTables<'_>) -> Result<DataFrame> {
+        self.live(run, |at, _| {
+            Ok(vec![col("source"), col("position"), col("doc"), self.chain.origin(at).alias("origin")])
+        })
+    }
+
+    /// The founders of the clusters of the outputs: see [`Chain::founders`].
+    pub(crate) fn founders(&self, run: &RunTables<'_>) -> Result<Founders> {
+        let replaces = replaces(run.job) || self.chain.replaced();
+        let documents = replaces.then(|| self.live(run, |at, _| Ok(since(at)))).transpose()?;
+        self.chain.founders(documents)
     }
 
     /// The sources of texts, with the numbers of their origins in the chain. Sources that are not read are missing.
@@ -147,37 +210,28 @@ impl ReferenceOutputs {
 
     /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
     async fn groups(&self, run: &RunTables<'_>) -> Result<Option<Groups>> {
-        let replaces = replaces(run.job) && rows_of(replaced(run, self.names()?)?).await? > 0;
+        let replaces = replaces(run.job) && rows_of(self.replaced(run)?).await? > 0;
         if !replaces && !self.chain.replaced() {
             return Ok(None);
         }
         let columns = by_group::copies(run.job);
-        let mut documents = self.chain.all_live(columns.clone())?;
-        let mut new = None;
-        if replaces {
-            let own = by_group::own_copies(run)?;
-            documents = reference::without(documents, own.clone())?;
-            new = Some(own);
-        }
+        let documents = self.live(run, |_, _| Ok(columns.clone()))?;
+        let new = replaces.then(|| by_group::own_copies(run)).transpose()?;
         let representatives = merged::representatives(documents.clone())?;
         let pairs = self.chain.pairs_of_groups(&columns, new, representatives.clone())?;
         Ok(Some(Groups { pairs, documents, representatives }))
     }
 
-    /// The reference documents that this run does not replace: in the columns of [`by_group::ordered`], with `set_hash_0`,
+    /// The reference documents in the columns of [`by_group::ordered`], with `set_hash_0`,
     /// `set_hash_1` and `before`: the place of the output, and [`Self::place_of_removed`] for documents that the outputs remove.
     pub(crate) fn clustered(&self, run: &RunTables<'_>) -> Result<DataFrame> {
-        let documents = self.chain.live(|at, _| {
+        let documents = self.live(run, |at, _| {
             let mut columns = by_group::ordered(run.job)?;
             columns.extend([col("set_hash_0"), col("set_hash_1"), lit(at as u64).alias(BEFORE)]);
             Ok(columns)
         })?;
         let removed = self.chain.removed()?;
-        let documents = reference::placed(documents, removed, self.place_of_removed())?;
-        match replaces(run.job) {
-            true => reference::without(documents, run.table(WorkTable::KEYS)?),
-            false => Ok(documents),
-        }
+        reference::placed(documents, removed, self.place_of_removed())
     }
 
     /// The place of new documents among reference documents: after those of all outputs.

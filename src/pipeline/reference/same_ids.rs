@@ -1,6 +1,6 @@
 //! New documents that have the id of a reference document.
 
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::{DataFrame, col};
 
 use crate::error::Result;
 use crate::frames;
@@ -17,14 +17,6 @@ const NAMED: usize = 5;
 /// Whether new documents replace reference documents.
 pub(crate) fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
-}
-
-/// The `reference` documents (doc, ..) that the run replaces.
-pub(crate) fn replaced(run: &RunTables<'_>, reference: DataFrame) -> Result<DataFrame> {
-    match replaces(run.job) {
-        true => frames::reference::same(reference, run.table(WorkTable::KEYS)?),
-        false => Ok(reference.filter(lit(false))?),
-    }
 }
 
 /// A warning about new documents that cannot be compared and so do not replace the `reference` documents (doc, ..) of the same id;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::{bool_and, count, min};
+use datafusion::functions_aggregate::expr_fn::{bool_and, bool_or, count, min};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
@@ -15,7 +15,7 @@ use super::interface::{
 };
 use super::ranks::clustered;
 use super::represented::copies_are_pairs;
-use crate::frames::cluster_id::ClusterId;
+use crate::frames::cluster_id::{ClusterId, Founders, Replaced};
 use crate::job::ClusterMethod;
 
 /// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies ->
@@ -49,13 +49,21 @@ pub fn clusters(
         true => when(is_representative(), lit(1.0_f64)).otherwise(col("weakest_link"))?,
         false => col("weakest_link"),
     };
-    let (documents, kept) = match ids {
-        ClusterId::Least => (documents, None),
-        ClusterId::LeastNew => (documents, Some(when(!col("reference"), col("id")).end()?)),
-        ClusterId::Kept(founders) => {
-            let founders = founders.select(vec![col("id").alias("founder")])?;
-            let documents = founders.join(documents, JoinType::Right, &["founder"], &["id"], None)?;
-            (documents, Some(col("founder")))
+    let (documents, kept, replaced) = match ids {
+        ClusterId::Least => (documents, None, false),
+        ClusterId::LeastNew => (documents, Some(when(!col("reference"), col("id")).end()?), false),
+        ClusterId::Kept(Founders { present, replaced }) => {
+            let founders = present.select(vec![col("id").alias("founder")])?;
+            let mut documents = founders.join(documents, JoinType::Right, &["founder"], &["id"], None)?;
+            let is_replaced = replaced.is_some();
+            if let Some(Replaced { founders, others }) = replaced {
+                let founders = founders.select(vec![col("id").alias("replaced")])?;
+                let others =
+                    others.select(vec![col("id").alias("other"), col("founder").alias("left_by")])?;
+                documents = founders.join(documents, JoinType::Right, &["replaced"], &["id"], None)?;
+                documents = others.join(documents, JoinType::Right, &["other"], &["id"], None)?;
+            }
+            (documents, Some(col("founder")), is_replaced)
         }
     };
     let mut columns = vec![
@@ -68,8 +76,18 @@ pub fn clusters(
         col("reference"),
     ];
     columns.extend(kept.clone().map(|kept| kept.alias("kept")));
-    let rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(columns)?;
+    if replaced {
+        columns.extend(["replaced", "left_by"].map(col));
+    }
+    let mut rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(columns)?;
     let mut found = vec![min(col("id")).alias("least"), count(lit(1)).alias("documents")];
+    let mut least = vec![col("least")];
+    if replaced {
+        rows = kept_with_others(rows)?;
+        found.push(min(when(col("replaced").is_null(), col("id")).end()?).alias("least_other"));
+        // A cluster of nothing but replaced founders has no other id.
+        least.insert(0, col("least_other"));
+    }
     if kept.is_some() {
         found.extend([
             min(col("kept")).alias("least_kept"),
@@ -84,7 +102,8 @@ pub fn clusters(
     let (clusters, cluster_id, join) = match kept {
         None => (clusters, col("least"), JoinType::Right),
         Some(_) => {
-            let id = coalesce(vec![col("least_kept"), col("least")]);
+            least.insert(0, col("least_kept"));
+            let id = coalesce(least);
             (clusters.filter(!col("only_reference"))?, id, JoinType::Inner)
         }
     };
@@ -100,14 +119,39 @@ pub fn clusters(
     ])?)
 }
 
-/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster has another
-/// id now.
-pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFrame> {
-    let founders = founders.select(vec![col("id").alias("old_cluster_id")])?;
+/// Documents by cluster (root, of), where `replaced` is their id if they are replaced founders and `left_by` the replaced founder of
+/// their old cluster -> the same, where the replaced founders that have a document of their old cluster beside them are `kept`.
+fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
+    let others = rows.clone().filter(col("left_by").is_not_null())?.select(vec![
+        col("root").alias("other_root"),
+        col("of").alias("other_of"),
+        col("left_by").alias("beside"),
+    ])?;
+    let columns = rows.schema().columns().into_iter().map(|column| match column.name.as_str() {
+        "kept" => coalesce(vec![col("kept"), col("beside")]).alias("kept"),
+        _ => Expr::Column(column),
+    });
+    let columns: Vec<Expr> = columns.collect();
+    let keys = (&["other_root", "other_of", "beside"], &["root", "of", "replaced"]);
+    Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
+}
+
+/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id) of each cluster of an earlier run that has another id now. The
+/// documents of a cluster without its founder may be in several clusters now: the smallest of their ids counts.
+pub(crate) fn changes(clusters: DataFrame, Founders { present, replaced }: Founders) -> Result<DataFrame> {
+    let mut old = present.select(vec![col("id").alias("old_cluster_id"), col("id").alias("document")])?;
+    if let Some(Replaced { others, .. }) = replaced {
+        old = old.union(others.select(vec![col("founder"), col("id")])?)?;
+    }
     let clusters = clusters.select(vec![col("id"), col("cluster_id")])?;
-    Ok(founders
-        .join(clusters, JoinType::Inner, &["old_cluster_id"], &["id"], None)?
-        .filter(col("old_cluster_id").not_eq(col("cluster_id")))?
+    let now = vec![
+        min(col("cluster_id")).alias("cluster_id"),
+        bool_or(col("old_cluster_id").eq(col("cluster_id"))).alias("stays"),
+    ];
+    Ok(old
+        .join(clusters, JoinType::Inner, &["document"], &["id"], None)?
+        .aggregate(vec![col("old_cluster_id")], now)?
+        .filter(!col("stays"))?
         .select(vec![col("old_cluster_id"), col("cluster_id")])?)
 }
 
@@ -115,7 +159,7 @@ pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFr
 pub(super) fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
     match cx.reference {
         None => Ok(ClusterId::Least),
-        Some(reference) => reference.cluster_id(),
+        Some(reference) => reference.cluster_id(cx),
     }
 }
 

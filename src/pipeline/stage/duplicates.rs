@@ -50,7 +50,7 @@ impl Stage for Duplicates {
             let (job, documents) = (cx.job, cx.documents.clone());
             let reference = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
             let of_reference = match reference {
-                Some(reference) => Some(of_reference(documents.clone(), reference.names()?)?),
+                Some(reference) => Some(of_reference(documents.clone(), reference.names(cx)?)?),
                 None => None,
             };
             let repeated = match job.source.duplicate_ids {

@@ -14,7 +14,6 @@ use super::reference_duplicates::ReferenceDuplicates;
 use crate::job::{self, Method};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
-use crate::pipeline::reference::same_ids::replaces;
 use crate::pipeline::reference::source::SecondSource;
 use crate::pipeline::tables::{id_column, list_column, numbers, signature_column, signature_type};
 
@@ -102,11 +101,7 @@ impl Stage for Reference {
 }
 
 async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<()> {
-    let frame = marked(cx, outputs.documents()?).await?.filter(col("may_match"))?;
-    let frame = match replaces(cx.job) {
-        true => frames::reference::without(frame, cx.table(WorkTable::KEYS)?)?,
-        false => frame,
-    };
+    let frame = marked(cx, outputs.documents(cx)?).await?.filter(col("may_match"))?;
     cx.run(stage, 0, vec![frame]).await
 }
 

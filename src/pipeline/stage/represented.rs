@@ -117,7 +117,7 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
         let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
         scores = scores.select(columns())?;
         if let Some(outputs) = reference.outputs() {
-            count += outputs.chain.count(Table::Pairs);
+            count += outputs.count(Table::Pairs);
             scores = scores.union(outputs.pairs(cx).await?.select(columns())?)?;
         }
         scores = ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;

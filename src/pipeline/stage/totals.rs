@@ -15,7 +15,6 @@ use super::losses;
 use crate::frames::copies::Rules;
 use crate::job::{Compare, Method, Short};
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::reference::same_ids;
 use crate::pipeline::tables::list_column;
 use crate::pipeline::totals::{DEPTH, Total};
 use crate::schema;
@@ -104,7 +103,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
         totals.push(Total::Components.rows_of(components));
     }
     if let Some(outputs) = cx.reference.and_then(ReferenceDocuments::outputs) {
-        totals.push(Total::Replaced.rows_of(same_ids::replaced(cx, outputs.names()?)?));
+        totals.push(Total::Replaced.rows_of(outputs.replaced(cx)?));
         totals.push(Total::Superseded.rows_of(outputs.superseded(with_spared(cx)?)?));
     }
     frames::union(totals)?.ok_or_else(|| Error::bug("the manifest has no totals"))
