@@ -309,10 +309,10 @@ fn passages_are_cut_where_templates_do_not_count() {
         texts.extend(strings(&batch, "id").into_iter().zip(strings(&batch, "text")));
     }
     assert_eq!(texts, expected);
-    // The first one, and the document that is nothing else: it is rejected, and rejected documents have no part in passages.
+    // The document that is nothing else is rejected, and its text is cut all the same.
     let headed: Vec<&String> =
         texts.iter().filter(|(_, text)| text.starts_with(header)).map(|(id, _)| id).collect();
-    assert_eq!(headed, ["d00001", "d00007"]);
+    assert_eq!((headed.len(), texts["d00007"].as_str()), (1, ""));
     assert!(!gone.is_empty() && texts.len() > 60, "{}", texts.len());
 }
 

@@ -274,9 +274,9 @@ fn passages_of_reference_documents_are_the_same_for_any_threads_and_memory() {
     }
 }
 
-/// Documents of a second source that cannot be compared, or whose id an earlier one has, have no passages; groups are those of new ones.
+/// Documents of a second source whose id an earlier one has have no passages, and short ones do; groups are those of new documents.
 #[test]
-fn rejected_reference_documents_have_no_passages() {
+fn reference_documents_are_searched_if_they_have_an_id_of_their_own() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let of = |documents: &[(&str, &str)]| -> Vec<Document> {
@@ -302,9 +302,76 @@ fn rejected_reference_documents_have_no_passages() {
         .into_iter()
         .map(|s| (s.id, s.occurrences, s.reference_documents, s.kept_at.0, s.kept_reference))
         .collect();
-    let span = |id: &str, kept: &str| (id.to_owned(), 2, 1, kept.to_owned(), true);
-    assert_eq!(found, [span("a", "k"), span("b", "b")]);
+    let span = |id: &str, times, kept: &str| (id.to_owned(), times, times - 1, kept.to_owned(), true);
+    // The short text is behind the one that is compared.
+    assert_eq!(found, [span("a", 3, "k"), span("b", 2, "b")]);
     assert_eq!(strings(&table(&path("out"), "passages"), "groups"), ["1", "1"]);
+}
+
+/// Documents that are too short, or have only shingles of templates, are searched on each side behind those that are compared.
+#[test]
+fn documents_that_are_not_compared_are_searched() {
+    let header = "home of the shop and all of its pages";
+    let side = |name: &str| -> Vec<Document> {
+        let own = |n: usize| (0..9).map(|at| format!("{name}{n}x{at}")).collect::<Vec<_>>().join(" ");
+        let text = |n: usize| match n % 4 {
+            0 => header.to_owned(),
+            1 => format!("short {}", n % 3),
+            _ => format!("{header}\nshort {}\n{}", n % 3, own(n)),
+        };
+        (0..40).map(|n| (format!("{name}{n:02}"), text(n))).collect()
+    };
+    let (new, known) = (side("b"), side("a"));
+    for unit in
+        [&["passages.unit=line", "passages.min_words=2"][..], &["passages.unit=word", "passages.length=4"]]
+    {
+        let folder = tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        write_parquet(&path("new.parquet"), &new, 10);
+        write_parquet(&path("known.parquet"), &known, 10);
+        let templates = ["shingle.max_frequency=0.3", "shingle.short=reject", "clusters.keep=['id']"];
+        let sets = [&templates[..], unit].concat();
+        run(&job(&path("known.parquet"), &path("one"), &templates)).unwrap();
+        let source = second_source(path("known.parquet"), "");
+        let output = format!("against.output={:?}", path("one"));
+        for (name, against) in
+            [("alone", &[][..]), ("source", &[source.as_str()]), ("output", &[output.as_str()])]
+        {
+            run(&job(&path("new.parquet"), &path(name), &[&sets[..], against].concat())).unwrap();
+            let reasons: BTreeSet<String> =
+                strings(&table(&path(name), "rejects"), "reason").into_iter().collect();
+            assert_eq!(reasons, ["only_template", "too_short"].map(str::to_owned).into());
+            assert_eq!(table(&path(name), "clusters").num_rows(), 0);
+            let in_turn = |documents: &[Document]| -> Vec<Document> {
+                let (compared, others): (Vec<Document>, Vec<Document>) =
+                    documents.iter().cloned().partition(|(_, text)| text.contains("x0"));
+                [compared, others].concat()
+            };
+            let known = if against.is_empty() { Vec::new() } else { marked(in_turn(&known), true) };
+            let searched = [known, marked(in_turn(&new), false)].concat();
+            let expected = match unit[0] {
+                "passages.unit=word" => word_runs::expected_against(&searched, false, 4, 0),
+                _ => units::expected_against(&searched, false, "line", 2),
+            };
+            assert_eq!(spans(&path(name)), expected, "{unit:?} {name}");
+            let clean = path(&format!("clean {name}"));
+            let mut apply = resemblance();
+            apply
+                .arg("apply")
+                .arg(path(name))
+                .args(["--passages", "cut", "--to"])
+                .arg(&clean)
+                .assert()
+                .success();
+            let file = std::fs::File::open(clean.join("new.parquet")).unwrap();
+            let reader =
+                parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+            let texts: Vec<String> =
+                reader.build().unwrap().flat_map(|batch| strings(&batch.unwrap(), "text")).collect();
+            let headed = texts.iter().filter(|text| text.contains(header)).count();
+            assert_eq!((texts.len(), headed), (40, usize::from(against.is_empty())), "{unit:?} {name}");
+        }
+    }
 }
 
 /// What yesterday's documents have is cut out of today's, and nothing else.

@@ -9,7 +9,7 @@ use datafusion::functions_aggregate::expr_fn::{bool_or, count, sum};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
-use super::decisions::{TOO_SHORT, removed_ids, removed_schema};
+use super::decisions::{TOO_SHORT, rejected, removed_ids, removed_schema};
 use super::passage_action::{PassageCounts, Passages};
 use super::settings::Settings;
 use crate::error::{Error, Result};
@@ -17,6 +17,7 @@ use crate::frames::by_group;
 use crate::job::{self, Encoding, Job};
 use crate::origins::numbered;
 use crate::output::Stored;
+use crate::rewrite::Rejects;
 use crate::schema::{IdType, Table};
 use crate::source::{self, Listed, Places, Rewriting, format_of, text_place};
 use crate::udf::expr_fn::word_count;
@@ -68,7 +69,14 @@ pub(super) fn removed_spans(
 
 /// The spans of documents that no other document represents.
 fn of_kept(stored: &Stored, settings: Settings) -> Result<DataFrame> {
-    let spans = stored.table(Table::Spans)?;
+    let mut spans = stored.table(Table::Spans)?;
+    if settings.rejects != Rejects::Keep {
+        // Rejects that are left out or go elsewhere are not changed.
+        let rejects =
+            rejected(stored)?.select(vec![col("source").alias("of"), col("position").alias("at")])?;
+        let keys = (&["of", "at"], &["source", "position"]);
+        spans = rejects.join(spans, JoinType::RightAnti, keys.0, keys.1, None)?;
+    }
     if settings.annotate {
         return Ok(spans);
     }
@@ -86,7 +94,11 @@ pub(super) async fn short(
     settings: Settings,
     min_words: u64,
 ) -> Result<DataFrame> {
-    let cut = of_kept(stored, settings)?
+    // Whether a document stays that was not compared is said by `settings.rejects`.
+    let compared = stored.table(Table::Documents)?.select(vec![col("id").alias("compared")])?;
+    let spans = of_kept(stored, settings)?;
+    let cut = compared
+        .join(spans, JoinType::RightSemi, &["compared"], &["id"], None)?
         .aggregate(
             vec![col("id"), col("source"), col("position")],
             vec![bool_or(col("kept")).alias("keeps"), sum(col("words")).alias("cut_words")],

@@ -8,12 +8,14 @@ use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions::string::expr_fn::{concat, to_hex};
 use datafusion::functions::unicode::expr_fn::lpad;
 use datafusion::functions_aggregate::expr_fn::{count, max};
-use datafusion::logical_expr::{Expr, SortExpr, ident};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::by_group;
 use super::keep::{self, BEFORE};
+use super::reference;
 use super::repeats::Rows;
 use crate::error::Result;
 use crate::job::{Preference, Shingle, TextUnit};
@@ -42,8 +44,29 @@ pub(super) const SPAN: [&str; 10] = [
     "reference_documents",
 ];
 
-/// (source, position, id, text, doc, reason, ..), rejects (source, position, ..) -> (doc, text) of the documents that are compared.
-pub(crate) fn compared(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
+/// The reasons that keep a document from being compared and not from being searched: it has an id and a text.
+const SEARCHED: [&str; 3] = ["too_short", "too_long", "only_template"];
+
+/// Rejects (source, position, doc, reason, origin), (doc) of the documents that are compared -> (doc, source, position, origin) of
+/// the rejects that are searched. Of several with one id, one is searched: an own one, or that of the last output.
+pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<DataFrame> {
+    let reasons = SEARCHED.map(lit).to_vec();
+    let rejects = reference::without(rejects.filter(col("reason").in_list(reasons, false))?, compared)?;
+    let order = vec![
+        col("origin").sort(false, true),
+        col("source").sort(true, false),
+        col("position").sort(true, false),
+    ];
+    let nth = row_number().partition_by(vec![col("doc")]).order_by(order).build()?.alias("nth");
+    let first = rejects.window(vec![nth])?.filter(col("nth").eq(lit(1_u64)))?;
+    Ok(first.select(["doc", "source", "position", "origin"].map(col).to_vec())?)
+}
+
+/// (source, position, id, text, doc, reason, ..), rejects (source, position, ..), those of them that are searched -> (doc, text) of
+/// the documents that are searched.
+pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
+    let among = among.select(vec![col("source").alias("of"), col("position").alias("at")])?;
+    let rejects = among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?;
     let rejects = rejects
         .select(vec![col("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
     let documents = documents.filter(col("reason").is_null())?;
@@ -73,7 +96,7 @@ pub(crate) fn units(
 /// reference documents with the columns of documents and `before`, and the `before` of new ones -> all documents with the columns
 /// `reference: Boolean` and `turn: UInt64`, by which they are ordered before anything else: reference documents that outputs keep
 /// or that are of a second source, new documents, new documents that another one represents and that do not stay, reference
-/// documents that outputs remove.
+/// documents that outputs remove. Documents that are not compared come behind those that are kept: see [`turns`].
 pub(crate) fn in_turn(
     documents: DataFrame,
     clusters: DataFrame,
@@ -89,17 +112,20 @@ pub(crate) fn in_turn(
         let spared = spared.filter(is_new())?.select(vec![col("id").alias("spared_id")])?;
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?;
     }
-    let goes = cast(col("gone_id").is_not_null(), DataType::UInt64);
+    let goes = cast(col("gone_id").is_not_null(), DataType::UInt64) * lit(2_u64);
     let (reference, of_new) =
         reference.map_or((None, lit(0_u64)), |(reference, of_new)| (Some(reference), of_new));
-    // Twice the number, so that there is one between those of two kinds of documents.
-    let turn = |before: Expr| before * lit(2_u64);
-    let own = vec![lit(false).alias("reference"), (turn(of_new) + goes).alias("turn")];
+    let own = vec![lit(false).alias("reference"), (turns(of_new) + goes).alias("turn")];
     let joined = gone.join(documents, JoinType::Right, &["gone_id"], &["id"], None)?;
     let new = joined.select([columns.clone(), own].concat())?;
     let Some(reference) = reference else { return Ok(new) };
-    let of_reference = vec![lit(true).alias("reference"), turn(col(BEFORE)).alias("turn")];
+    let of_reference = vec![lit(true).alias("reference"), turns(col(BEFORE)).alias("turn")];
     Ok(new.union(reference.select([columns, of_reference].concat())?)?)
+}
+
+/// The turn of documents with the place `before`. The next two are those of documents that are not compared, and of those that go.
+pub(crate) fn turns(before: Expr) -> Expr {
+    before * lit(3_u64)
 }
 
 /// The order of documents with the columns of [`with_order`], and then that of `place` in a document.

@@ -1,6 +1,6 @@
 //! The documents in which passages are searched, new ones and reference documents: their texts, and their order.
 
-use datafusion::logical_expr::lit;
+use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{DataFrame, col};
 use datafusion::scalar::ScalarValue;
 
@@ -14,30 +14,43 @@ use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::repeats::Rows;
-use crate::schema::Table;
+use crate::job::Source;
+use crate::schema::{Table, carried};
 use crate::source::{self, Request};
 
 impl StageContext<'_> {
-    /// The texts (doc, text) of the documents that are compared.
+    /// The texts (doc, text) of the job's own documents in which passages are searched.
     pub(super) async fn searched_texts(&self) -> Result<DataFrame> {
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read, and no file was listed"));
         };
         let read = source::read(self.session(), &self.job.source, listed, Request::all()).await?;
         let documents = frames::documents::documents(read.frame)?;
-        self.compared(documents, Table::Rejects)
+        let uncompared = self.table(WorkTable::UNCOMPARED)?.filter(col("origin").is_null())?;
+        self.searched_among(documents, Table::Rejects, uncompared)
     }
 
-    /// The texts (doc, text) of `documents` that are not among the `rejects`.
-    fn compared(&self, documents: DataFrame, rejects: Table) -> Result<DataFrame> {
+    /// The texts (doc, text) of `documents` that are not among the `rejects`, or that are `uncompared`.
+    fn searched_among(
+        &self,
+        documents: DataFrame,
+        rejects: Table,
+        uncompared: DataFrame,
+    ) -> Result<DataFrame> {
         match self.rows(rejects) {
             // Every document is compared, so no join and no look at the texts is needed.
             0 => Ok(documents.select(vec![col("doc"), col("text")])?),
-            _ => frames::spans::compared(documents, self.table(rejects)?),
+            _ => frames::spans::searched(documents, self.table(rejects)?, uncompared),
         }
     }
 
-    /// The texts (doc, text) of all reference documents that can be compared, without those that this run replaces.
+    /// The places (source, position, doc, origin) of reference documents that are searched and not compared.
+    fn uncompared_reference(&self) -> Result<DataFrame> {
+        let places = self.table(WorkTable::UNCOMPARED)?.filter(col("origin").is_not_null())?;
+        Ok(places.select(["source", "position", "doc", "origin"].map(col).to_vec())?)
+    }
+
+    /// The texts (doc, text) of all reference documents in which passages are searched.
     pub(super) async fn searched_reference_texts(&self) -> Result<DataFrame> {
         match self.reference {
             Some(ReferenceDocuments::Source(source)) => {
@@ -45,10 +58,10 @@ impl StageContext<'_> {
                 let read = source::read(self.session(), of, listed, Request::all()).await?;
                 let documents = frames::documents::documents(read.frame)?;
                 let documents = frames::reference::with_second_source_keys(documents)?;
-                self.compared(documents, Table::ReferenceRejects)
+                self.searched_among(documents, Table::ReferenceRejects, self.uncompared_reference()?)
             }
             Some(ReferenceDocuments::Outputs(outputs)) => {
-                let places = outputs.places(self)?;
+                let places = outputs.places(self)?.union(self.uncompared_reference()?)?;
                 let count = outputs.count(Table::Documents);
                 let texts = self.read_at(places.clone(), outputs.sources(), count, None).await?.into_iter();
                 let text = |read: DataFrame| Ok(read.select(vec![col("doc"), col("text")])?);
@@ -83,7 +96,11 @@ impl StageContext<'_> {
         needed: DataFrame,
         bytes: u64,
     ) -> Result<()> {
-        self.find_among(self.reference_places()?, stage, needed, bytes).await
+        let uncompared = Some(Ok(self.table(WorkTable::UNCOMPARED)?));
+        let places = self.reference_places()?.map(Ok).into_iter().chain(uncompared);
+        let columns = ["source", "position", "doc", "origin"].map(col).to_vec();
+        let places = places.map(|places: Result<DataFrame>| Ok(places?.select(columns.clone())?));
+        self.find_among(frames::union(places)?, stage, needed, bytes).await
     }
 
     /// Reads the texts of the run's own documents at the positions of `table`: (source, position, doc, text, ..).
@@ -107,17 +124,64 @@ impl StageContext<'_> {
     }
 
     /// All documents with the columns that order them, see [`frames::spans::in_turn`].
-    pub(super) fn in_turn(&self) -> Result<DataFrame> {
-        self.in_turn_among(Ok)
+    pub(super) async fn in_turn(&self) -> Result<DataFrame> {
+        self.in_turn_among(Ok).await
     }
 
     /// The same of those documents only that have a row in `table` (doc, ..).
-    pub(super) fn in_turn_of(&self, table: WorkTable) -> Result<DataFrame> {
+    pub(super) async fn in_turn_of(&self, table: WorkTable) -> Result<DataFrame> {
         let needed = self.table(table)?.select(vec![col("doc").alias("needed")])?.distinct()?;
-        self.in_turn_among(|documents| frames::sketches::among(documents, needed.clone()))
+        self.in_turn_among(|documents| frames::sketches::among(documents, needed.clone())).await
     }
 
-    fn in_turn_among(&self, among: impl Fn(DataFrame) -> Result<DataFrame>) -> Result<DataFrame> {
+    async fn in_turn_among(
+        &self,
+        among: impl Fn(DataFrame) -> Result<DataFrame> + Send + Sync,
+    ) -> Result<DataFrame> {
+        let (compared, of_new) = self.compared_in_turn(&among)?;
+        let columns: Vec<_> = compared.schema().columns().into_iter().map(|of| ident(of.name)).collect();
+        let mut all = vec![compared.clone()];
+        let turn = frames::spans::turns(of_new);
+        if let Some(own) = self.own_uncompared().await? {
+            let own = own.with_column("reference", lit(false))?;
+            let own = own.with_column("turn", turn.clone() + lit(1_u64))?;
+            all.push(among(own)?.select(columns.clone())?);
+        }
+        for texts in self.reference_at(WorkTable::UNCOMPARED, None).await? {
+            let group = match self.reference {
+                Some(ReferenceDocuments::Source(source)) => source.group().map(|_| carried(0)),
+                // Which of its columns an output carries in what order is not known here.
+                Some(ReferenceDocuments::Outputs(_)) | None => None,
+            };
+            let group = frames::by_group::group(group.as_deref());
+            let named = ["id", "doc", "source", "position"].map(col).to_vec();
+            let texts = texts.select([named, vec![lit(0_u64).alias("shingle_count"), group]].concat())?;
+            let known = frames::keep::without_carried(texts, &self.job.clusters.order(), &compared)?;
+            let known = nowhere(known)?.with_column("reference", lit(true))?;
+            let known = known.with_column("turn", turn.clone() - lit(1_u64))?;
+            all.push(among(known)?.select(columns.clone())?);
+        }
+        frames::union(all.into_iter().map(Ok))?.ok_or_else(|| Error::bug("no document is searched"))
+    }
+
+    /// The run's own documents that are searched and not compared, in the columns of [`by_group::ordered`] with `source` and
+    /// `position`; `None` if there are none.
+    pub(super) async fn own_uncompared(&self) -> Result<Option<DataFrame>> {
+        if self.rows(WorkTable::UNCOMPARED) == 0 {
+            return Ok(None);
+        }
+        let mut columns = ["id", "doc", "source", "position"].map(col).to_vec();
+        columns.push(lit(0_u64).alias("shingle_count"));
+        let names = self.job.source.columns.iter().enumerate();
+        columns.extend(names.map(|(at, name)| ident(carried(at)).alias(Source::stored(name))));
+        let mut ordered = by_group::ordered(self.job)?;
+        ordered.extend(["source", "position"].map(col));
+        let texts = self.own_at(WorkTable::UNCOMPARED, None).await?.into_iter();
+        frames::union(texts.map(|texts| Ok(texts.select(columns.clone())?.select(ordered.clone())?)))
+    }
+
+    /// The documents that are compared, with the columns that order them, and the place of new ones.
+    fn compared_in_turn(&self, among: impl Fn(DataFrame) -> Result<DataFrame>) -> Result<(DataFrame, Expr)> {
         let mut columns = by_group::ordered(self.job)?;
         columns.extend(["source", "position"].map(col));
         let documents = among(self.table(Table::Documents)?.select(columns)?)?;
@@ -127,13 +191,16 @@ impl StageContext<'_> {
             false => None,
         };
         let Some(reference) = self.reference else {
-            return frames::spans::in_turn(documents, clusters, spared, None);
+            return Ok((frames::spans::in_turn(documents, clusters, spared, None)?, lit(0_u64)));
         };
         let (known, of_new) = reference.in_order(self, &documents)?;
-        let nowhere = [lit(ScalarValue::Utf8(None)), lit(ScalarValue::UInt64(None))];
-        let [source, position] = nowhere;
-        // Only spans of new documents are written.
-        let known = among(known)?.with_column("source", source)?.with_column("position", position)?;
-        frames::spans::in_turn(documents, clusters, spared, Some((known, of_new)))
+        let known = nowhere(among(known)?)?;
+        Ok((frames::spans::in_turn(documents, clusters, spared, Some((known, of_new.clone())))?, of_new))
     }
+}
+
+/// Reference documents without a place: only spans of new documents are written.
+fn nowhere(documents: DataFrame) -> Result<DataFrame> {
+    let documents = documents.with_column("source", lit(ScalarValue::Utf8(None)))?;
+    Ok(documents.with_column("position", lit(ScalarValue::UInt64(None)))?)
 }

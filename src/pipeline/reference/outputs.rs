@@ -95,6 +95,12 @@ impl ReferenceOutputs {
         self.chain.outputs()
     }
 
+    /// The outputs of one source each, with its number among [`Self::sources`]. The rejects of others do not say where they are from.
+    pub(crate) fn of_one_source(&self) -> impl Iterator<Item = (u64, &Stored)> {
+        let outputs = self.stored().iter().enumerate().filter(|(_, stored)| stored.origin_count() == 1);
+        outputs.map(|(at, stored)| (self.chain.first_origin(at), stored))
+    }
+
     /// The table of the shingles that do not count; `None` if all of them do.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         self.chain.frequent_shingles()

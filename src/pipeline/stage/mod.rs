@@ -51,6 +51,7 @@ pub mod stars;
 mod supposed;
 mod texts;
 mod totals;
+mod uncompared;
 mod union_find;
 mod units;
 mod word_runs;
@@ -73,6 +74,7 @@ static SEARCH: &[&dyn Stage] = &[
     &frequencies::Frequencies::New,
     &reference_duplicates::ReferenceDuplicates,
     &reference::Reference,
+    &uncompared::Uncompared,
     &units::Units,
     &reference_passages::ReferenceUnits,
     &word_runs::Fingerprints,

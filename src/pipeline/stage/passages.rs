@@ -62,6 +62,12 @@ impl Stage for Passages {
                 true => Some(by_group::own(cx)?.select(vec![col("id"), col("group")])?),
                 false => None,
             };
+            let groups = match (groups, cx.own_uncompared().await?) {
+                (Some(groups), Some(others)) => {
+                    Some(groups.union(others.select(vec![col("id"), col("group")])?)?)
+                }
+                (groups, _) => groups,
+            };
             let texts = cx.own_texts_at(WorkTable::PASSAGE_POSITIONS).await?;
             let passages = frames::spans::passages(cx.table(Table::Spans)?, texts, groups)?;
             let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.bytes_of_files();

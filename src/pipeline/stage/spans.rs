@@ -31,7 +31,7 @@ impl Stage for Spans {
                 Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
                 Some(Passages::Units { .. }) | None => {
                     let rows = cx.searched(cx.table(WorkTable::UNITS)?, WorkTable::REFERENCE_UNITS)?;
-                    frames::spans::spans(rows, cx.in_turn()?, &cx.job.clusters.order())?
+                    frames::spans::spans(rows, cx.in_turn().await?, &cx.job.clusters.order())?
                 }
             };
             let tables = [WorkTable::UNITS, WorkTable::REFERENCE_UNITS, WorkTable::REPEATED_WINDOWS];

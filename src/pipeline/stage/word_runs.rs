@@ -74,7 +74,7 @@ pub(super) fn length_of(cx: &StageContext<'_>) -> Result<usize> {
 pub(super) async fn spans(cx: &StageContext<'_>, length: usize, gap: usize) -> Result<DataFrame> {
     let texts = cx.own_texts_at(WorkTable::HIT_POSITIONS).await?;
     let repeated = cx.table(WorkTable::REPEATED_WINDOWS)?;
-    let documents = cx.in_turn_of(WorkTable::FINGERPRINT_HITS)?;
+    let documents = cx.in_turn_of(WorkTable::FINGERPRINT_HITS).await?;
     frames::word_runs::spans(texts, repeated, documents, (length, gap), &cx.job.shingle)
 }
 
@@ -185,7 +185,7 @@ impl Stage for RepeatedWindows {
                 }
             };
             let ranked =
-                frames::word_runs::ranked(rows, cx.in_turn_of(WorkTable::FINGERPRINT_HITS)?, &order)?;
+                frames::word_runs::ranked(rows, cx.in_turn_of(WorkTable::FINGERPRINT_HITS).await?, &order)?;
             cx.run(self, cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]).await
         })
     }

@@ -1,0 +1,69 @@
+//! uncompared: the documents that are not compared and have an id and a text all the same, so that passages are searched in them.
+
+use arrow::datatypes::Field;
+use datafusion::prelude::{Expr, col, lit};
+use datafusion::scalar::ScalarValue;
+
+use super::interface::{
+    AnyTable, BYTES_OF_MEMBER, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext,
+    Table, WorkTable, frames,
+};
+use crate::frames::reference::second_source_key;
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::{numbers, position_columns};
+use crate::udf::expr_fn::document_key;
+
+/// Finds the rejected documents in which passages are searched.
+pub(crate) struct Uncompared;
+
+impl WorkTable {
+    /// Rejected documents in which passages are searched: their keys and places.
+    pub(crate) const UNCOMPARED: Self = Self::new("uncompared", columns);
+}
+
+fn columns(source: &SourceTypes) -> Vec<Field> {
+    [numbers(["doc"]), position_columns(source)].concat()
+}
+
+impl OneTable for Uncompared {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::UNCOMPARED);
+    const WHAT: &'static str = "find the documents that are not compared and may have passages";
+}
+
+impl Stage for Uncompared {
+    fn is_in(&self, job: &Job) -> bool {
+        job.passages.is_some()
+    }
+
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let key = || document_key(col("id"));
+            let at = |doc: Expr, origin: Option<u64>| {
+                let columns = ["source", "position", "reason"].map(col);
+                let own = [doc.alias("doc"), lit(ScalarValue::UInt64(origin)).alias("origin")];
+                columns.into_iter().chain(own).collect::<Vec<_>>()
+            };
+            let mut rejects = vec![Ok(cx.table(Table::Rejects)?.select(at(key(), None))?)];
+            let mut compared = vec![Ok(cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?)];
+            match cx.reference {
+                Some(ReferenceDocuments::Source(_)) => {
+                    let of_source = cx.table(Table::ReferenceRejects)?;
+                    rejects.push(Ok(of_source.select(at(second_source_key(key()), Some(0)))?));
+                    compared.push(Ok(cx.table(WorkTable::REFERENCE_KEYS)?.select(vec![col("doc")])?));
+                }
+                Some(ReferenceDocuments::Outputs(outputs)) => {
+                    for (origin, stored) in outputs.of_one_source() {
+                        let of_output = stored.table(Table::Rejects)?;
+                        rejects.push(Ok(of_output.select(at(key(), Some(origin)))?));
+                    }
+                    compared.push(Ok(outputs.names(cx)?.select(vec![col("doc")])?));
+                }
+                None => {}
+            }
+            let (rejects, compared) = (frames::union(rejects)?, frames::union(compared)?);
+            let both = rejects.zip(compared).ok_or_else(|| Error::bug("the run has no table of rejects"))?;
+            let frame = frames::spans::uncompared(both.0, both.1)?;
+            cx.run(self, cx.rows(WorkTable::KEYS) * BYTES_OF_MEMBER, vec![frame]).await
+        })
+    }
+}
