@@ -184,19 +184,21 @@ fn ids_are_escaped_for_people_and_exact_in_json() {
     assert!(line["fields"]["message"].as_str().unwrap().contains(missing), "{line}");
 }
 
-/// Names of files are ids. Those with control characters are refused by the listing.
+/// Names of files are ids. The listing escapes control characters, and the screen escapes what turns text around.
 #[cfg(target_os = "linux")]
 #[test]
 fn names_of_files_are_escaped_where_they_are_ids() {
     let folder = tempdir().unwrap();
-    for name in ["a", "c\u{202e}gpj.exe\u{2066}"] {
+    for name in ["a", "c\u{202e}gpj.exe\u{2066}", "e\u{1b}[2J"] {
         std::fs::write(folder.path().join(name), &evil_corpus()[0].1).unwrap();
     }
     let found = plain_command().arg("find").arg(folder.path()).args(["-t", "0.5"]).output().unwrap();
     assert_eq!(found.status.code(), Some(0), "{}", said(&found));
     assert_harmless("standard output", &found.stdout);
     assert_harmless("standard error", &found.stderr);
-    assert!(String::from_utf8_lossy(&found.stdout).contains("c\\u{202e}gpj.exe\\u{2066}"));
+    for shown in ["c\\u{202e}gpj.exe\\u{2066}", "e\\x1B[2J"] {
+        assert!(String::from_utf8_lossy(&found.stdout).contains(shown));
+    }
 }
 
 /// Names of groups and jobs come from files of others.
