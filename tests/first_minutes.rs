@@ -437,6 +437,52 @@ fn rows_that_cannot_be_read_are_counted_and_stay() {
 }
 
 #[test]
+fn data_as_other_programs_write_them_are_found_out() {
+    let folder = tempdir().unwrap();
+    let [a, b, c, d] = ROWS.map(|(_, body)| body);
+    let score = |body: &str| format!("{{\"body\":\"{body}\",\"score\":NaN}}\n");
+    let mut lines: String = [a, b, c, d].map(score).concat();
+    lines.push_str("{\"body\":5}\n");
+    let escaped = |body: &str| format!("x,\"he said \\\"so, then\\\". {body}\"\n");
+    for (name, data, documents, rejected) in [
+        ("nan.jsonl", lines, 4, "; not compared: 1 malformed"),
+        ("escaped.csv", format!("name,body\n{}", [a, b, c, d].map(escaped).concat()), 4, "\n"),
+        ("quotes.tsv", format!("body\tname\n\"{a}\tx\n{b}\tx\n\"{c}\tx\n{d}\tx\n"), 4, "\n"),
+    ] {
+        let data = write(&folder, name, data);
+        let found = call(&["find", "-t", "0.5", "--all", "--text", "body"], &[&data]).success();
+        let expected = format!("among {documents} documents{rejected}");
+        assert!(
+            out(&found).contains(&expected) && !out(&found).starts_with("0 pairs"),
+            "{name}: {}",
+            out(&found)
+        );
+    }
+}
+
+#[test]
+fn an_encoding_that_was_found_is_checked_in_every_row_and_file() {
+    let folder = tempdir().unwrap();
+    let row = |body: &str| format!("{{\"body\":\"é {body}\"}}\n");
+    let rows: String = ROWS.iter().map(|(_, body)| row(body)).collect();
+    let bad = [b"{\"body\":\"caf\xE9\"}\n".as_slice(), rows.as_bytes()].concat();
+    let data = write(&folder, "bad.jsonl", bad);
+    let found = call(&["find", "-t", "0.5", "--all"], &[&data]).success();
+    assert!(out(&found).contains("among 4 documents; not compared: 1 invalid_utf8"), "{}", out(&found));
+    let utf_16: Vec<u8> = format!("\u{feff}{rows}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let latin: Vec<u8> = rows.chars().map(|char| char as u8).collect();
+    for (name, first, encoding) in [("utf-16", utf_16, "utf-16le"), ("latin", latin, "windows-1252")] {
+        write(&folder, &format!("{name}/a.jsonl"), first);
+        write(&folder, &format!("{name}/b.jsonl"), &rows);
+        let said = err(&call(&["find", "--all"], &[&folder.path().join(name)]).code(3));
+        assert!(
+            said.contains(&format!("a.jsonl is {encoding}")) && said.contains("b.jsonl is utf-8"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn init_writes_a_job_that_check_takes() {
     let folder = tempdir().unwrap();
     write(

@@ -24,7 +24,10 @@ fn the_least_job_has_the_defaults() {
     assert_eq!(job.name, "unnamed");
     assert_eq!((job.source.urls, job.source.text), (vec!["in.csv".into()], vec!["body".into()]));
     assert_eq!((job.source.id, job.source.id_separator.as_str()), (Id::RowNumber, ":"));
-    assert_eq!((job.source.csv.delimiter, job.source.csv.header, job.source.csv.quote), (b',', true, b'"'));
+    assert_eq!(
+        (job.source.csv.delimiter, job.source.csv.header, job.source.csv.quote),
+        (b',', true, Some(b'"'))
+    );
     assert_eq!(job.shingle.normalize, [Normalize::Lowercase, Normalize::CollapseWhitespace]);
     assert_eq!((job.shingle.unit, job.shingle.size, job.shingle.min_words), (Unit::Word, 5, 0));
     assert_eq!((job.minhash.permutations, job.minhash.seed), (128, 42));

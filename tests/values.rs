@@ -56,6 +56,55 @@ fn a_late_json_line_that_is_not_read_goes_to_the_rejects_where_the_job_says_so()
 }
 
 #[test]
+fn a_json_text_that_is_no_string_is_an_error_of_its_line_wherever_it_is() {
+    for bad in ["5", "[\"a\"]", "{\"x\":1}", "true", "NaN"] {
+        for at in [0, ROWS] {
+            let folder = Folder::new();
+            let mut lines: Vec<String> =
+                (0..ROWS).map(|i| format!("{{\"id\":{i},\"text\":\"one two three four\"}}\n")).collect();
+            lines.insert(at, format!("{{\"id\":-1,\"text\":{bad}}}\n"));
+            folder.write("in.jsonl", &lines.concat());
+            let said = failure(read(&folder.job("jsonl", "in.jsonl", "")));
+            assert!(
+                said.contains(&format!("in.jsonl line {} has ", at + 1)) && said.contains("`text`"),
+                "{said}"
+            );
+            run(&folder.job("jsonl", "in.jsonl", "on_error = \"reject\"")).unwrap();
+            let rejects = table(&folder.path("out"), "rejects");
+            assert_eq!(crate::support::numbers(&rejects, "position"), [at as u64], "{bad}");
+        }
+    }
+}
+
+#[test]
+fn json_numbers_that_are_not_finite_are_read() {
+    let folder = Folder::new();
+    let line = |id, score| format!("{{\"id\":{id},\"score\":{score},\"x\":[NaN],\"text\":\"NaN {id}\"}}\n");
+    let lines = [line(1, "NaN"), line(2, "-Infinity"), line(3, "0.5")];
+    folder.write("in.jsonl", &lines.concat());
+    let job = folder.job("jsonl", "in.jsonl", "where = \"score < 1\"");
+    assert_eq!(values(&job).unwrap(), ["NaN 2", "NaN 3"]);
+    assert_eq!(values(&folder.job("jsonl", "in.jsonl", "")).unwrap().len(), 3);
+    folder.write("in.jsonl", &format!("{}{{\"id\":4,\"text\":NaN4}}\n", lines[0]));
+    let said = failure(read(&folder.job("jsonl", "in.jsonl", "")));
+    assert!(said.contains("in.jsonl line 2 is not JSON"), "{said}");
+}
+
+#[test]
+fn halves_of_surrogate_pairs_are_the_replacement_character_where_the_encoding_is_lossy() {
+    let folder = Folder::new();
+    folder.write(
+        "in.jsonl",
+        "{\"id\":1,\"text\":\"a \\ud83d\"}\n{\"id\":2,\"text\":\"\\ude00 \\ud83d\\ude00\",\"\\ud83d\":0}\n",
+    );
+    let texts = values(&folder.job("jsonl", "in.jsonl", "encoding = \"utf-8-lossy\"")).unwrap();
+    assert_eq!(texts, ["a \u{fffd}", "\u{fffd} \u{1f600}"]);
+    folder.write("in.jsonl", "{\"id\":1,\"text\":\"a \\ud83d\"}\n");
+    let said = failure(read(&folder.job("jsonl", "in.jsonl", "")));
+    assert!(said.contains("in.jsonl line 1 has a string `text` that is not text"), "{said}");
+}
+
+#[test]
 fn json_numbers_keep_every_digit() {
     let folder = Folder::new();
     let ids =
@@ -141,7 +190,63 @@ fn csv_records_that_cannot_be_read_go_to_the_rejects_where_the_job_says_so() {
     assert_eq!(found, expected.map(|(row, reason)| (row, reason.to_owned())));
     let mut documents = strings(&table(&folder.path("out"), "documents"), "id");
     documents.sort();
-    assert_eq!(documents, ["1", "5"]);
+    assert_eq!(documents, ["1", "5", "7"]);
+}
+
+#[test]
+fn a_stray_quote_in_a_csv_spoils_one_row() {
+    const COUNT: usize = 1_500;
+    for (at, reason) in [(7, "malformed"), (COUNT - 3, "truncated")] {
+        let folder = Folder::new();
+        let text = |row| if row == at { "\"one two three four" } else { "one two three four" };
+        let rows: String = (0..COUNT).map(|row| format!("{row},{}\n", text(row))).collect();
+        folder.write("in.csv", &format!("id,text\n{rows}"));
+        let said = failure(read(&folder.job("csv", "in.csv", "")));
+        assert!(said.contains(&format!("in.csv line {} has a quote", at + 2)), "{said}");
+        run(&folder.job("csv", "in.csv", "on_error = \"reject\"")).unwrap();
+        let rejects = table(&folder.path("out"), "rejects");
+        assert_eq!(strings(&rejects, "reason"), [reason]);
+        assert_eq!(crate::support::numbers(&rejects, "position"), [at as u64]);
+        assert_eq!(table(&folder.path("out"), "documents").num_rows(), COUNT - 1);
+    }
+}
+
+#[test]
+fn quotes_in_tsv_are_characters_unless_each_is_closed_in_its_line_or_the_job_has_them() {
+    let folder = Folder::new();
+    let tsv = "id\ttext\n1\t\"so\n2\t\"so\"\n3\t\"so\" it is\n4\tso \"it\"\n5\t\"so\tit\"\n";
+    folder.write("in.tsv", tsv);
+    folder.write("in.csv", "id,text\n1,\"so\n\n\n2,so\\, it is\n");
+    let texts = |input, more: &str| values(&folder.job("csv", input, more));
+    let usual = ["\"so", "so", "\"so\" it is", "so \"it\"", "so\tit"];
+    assert_eq!(texts("in.tsv", "delimiter = '\t'\n").unwrap(), usual);
+    let characters = texts("in.tsv", "delimiter = '\t'\nquote = ''\non_error = 'reject'\n").unwrap();
+    assert_eq!(characters, ["\"so", "\"so\"", "\"so\" it is", "so \"it\"", ""]);
+    let said = chain(&texts("in.tsv", "delimiter = '\t'\nquote = '\"'\n").unwrap_err());
+    assert!(said.contains("in.tsv line 2 has a quote"), "{said}");
+    assert_eq!(texts("in.csv", "quote = ''\nescape = '\\'\n").unwrap(), ["\"so", "so, it is"]);
+}
+
+#[test]
+fn columns_of_csv_files_are_found_by_name() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("in")).unwrap();
+    folder.write("in/a.csv", "id,text,lang\n1,one two three four,en\n");
+    folder.write("in/b.csv", "text,id,note\nfive six seven eight,2,more\n");
+    folder.write("in/c.csv", "lang,id\nde,3\n");
+    let job = folder.job_file("csv", "in", "columns = \"lang\"\n");
+    assert_eq!(values(&job).unwrap(), ["one two three four", "five six seven eight", ""]);
+    let ran = resemblance().arg("run").arg(folder.path("job.toml")).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    for part in ["b.csv has no column `lang`", "has a column `note`, which is ignored", "files=2"] {
+        assert!(ran.status.success() && said.contains(part), "{part} is not in: {said}");
+    }
+    let documents = table(&folder.path("out"), "documents");
+    let langs = cast(documents.column_by_name("lang").unwrap(), &DataType::Utf8).unwrap();
+    let langs = langs.as_string::<i32>().iter().map(|lang| lang.unwrap_or("none").to_owned());
+    let mut rows: Vec<(String, String)> = strings(&documents, "id").into_iter().zip(langs).collect();
+    rows.sort();
+    assert_eq!(rows, [("1", "en"), ("2", "none")].map(|(id, lang)| (id.to_owned(), lang.to_owned())));
 }
 
 #[test]
@@ -412,6 +517,20 @@ fn read(job: &Job) -> Result<Vec<Row>> {
             );
         }
         Ok(rows)
+    })
+}
+
+/// The texts of a job's source, in order, of one partition; empty where a row has none.
+fn values(job: &Job) -> Result<Vec<String>> {
+    block_on(async {
+        let config = datafusion::prelude::SessionConfig::new().with_target_partitions(1);
+        let frame = open(&SessionContext::new_with_config(config), &job.source).await?.frame;
+        let mut texts = Vec::new();
+        for batch in frame.collect().await? {
+            let column = cast(batch.column_by_name("text").unwrap(), &DataType::Utf8).unwrap();
+            texts.extend(column.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()));
+        }
+        Ok(texts)
     })
 }
 

@@ -8,9 +8,11 @@ use super::reading::{Reading, Row, outcome};
 pub fn check(bytes: &[u8]) {
     let [marks, chunk, file @ ..] = bytes else { return };
     let csv = Csv {
-        delimiter: [b',', b'\t', b';', b'|'][usize::from(marks & 3)],
         header: marks & 4 != 0,
-        quote: if marks & 8 != 0 { b'\'' } else { b'"' },
+        quote: Some(if marks & 8 != 0 { b'\'' } else { b'"' }),
+        quotes_end_in_line: marks & 16 != 0,
+        escape: (marks & 32 != 0).then_some(b'\\'),
+        ..Csv::new([b',', b'\t', b';', b'|'][usize::from(marks & 3)])
     };
     let (id, text) = match csv.header {
         true => (Id::Columns(vec!["id".into()]), "text".to_owned()),
@@ -34,7 +36,7 @@ fn text_of(row: &Row) -> &str {
 /// The first field of each record; `None` if splitting alone does not find it.
 fn split(file: &[u8], csv: Csv) -> Option<Vec<&str>> {
     let text = std::str::from_utf8(file).ok()?;
-    if csv.header || text.contains([char::from(csv.quote), '\r', '\u{feff}']) {
+    if csv.header || text.contains(['"', '\'', '\\', '\r', '\u{feff}']) {
         return None;
     }
     let records = text.split('\n').filter(|record| !record.is_empty());

@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
             name,
             id: Id::Columns(vec!["id".into()]),
             text: vec!["text".into()],
-            csv: job::Csv { delimiter: b',', header: true, quote: b'"' },
+            csv: job::Csv::new(b','),
         }
     }
 

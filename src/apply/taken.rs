@@ -39,14 +39,13 @@ pub(super) async fn refuse(
             });
             schemas.buffered(CONCURRENT_FOOTERS).try_collect().await
         }
-        // All files have the same header.
-        Rewriting::Rows(format) if format.has_header(source) => match files.first() {
-            Some(file) => {
-                let header = header(session, source, format, file).await?;
+        Rewriting::Rows(format) if format.has_header(source) => {
+            let headers = stream::iter(files).map(|file| async move {
+                let header = header(session, source, format, &file).await?;
                 append_names(format, source, annotations, (&header, file.path()), &mut Vec::new())
-            }
-            None => Ok(()),
-        },
+            });
+            headers.buffered(CONCURRENT_FOOTERS).try_collect().await
+        }
         _ => Ok(()),
     }
 }

@@ -56,6 +56,11 @@ impl Values {
         self.rows
     }
 
+    /// The number of rows so far that have a value.
+    pub(super) fn filled(&self) -> u64 {
+        self.filled
+    }
+
     /// Whether values are strings that are not all numbers, or there are no rows to tell.
     pub(super) fn are_words(&self) -> bool {
         self.rows == 0 || self.other_than_numbers

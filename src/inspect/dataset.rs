@@ -35,7 +35,7 @@ struct Records {
 }
 
 /// Comma, header and double quotes: the defaults of a job.
-pub(super) const CSV: Csv = Csv { delimiter: b',', header: true, quote: b'"' };
+pub(super) const CSV: Csv = Csv::new(b',');
 
 impl Dataset {
     /// Looks at the files of `format` that `urls` name. They are taken to be in the encoding `given`, if one is.
@@ -68,6 +68,9 @@ impl Dataset {
                 return Err(Error::bug(format!("{} are not looked at for columns", files::title(format))));
             }
         };
+        if given.is_none() && encoding != Encoding::Utf8 {
+            check_encodings(ctx, &files, (first, encoding)).await?;
+        }
         Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
     }
 
@@ -86,6 +89,8 @@ impl Dataset {
         if self.format == Format::Csv {
             parts.push(format!("delimiter {:?}", char::from(self.csv.delimiter).to_string()));
             parts.push(if self.csv.header { "header" } else { "no header" }.to_owned());
+            parts
+                .extend(self.csv.escape.map(|escape| format!("escape {:?}", char::from(escape).to_string())));
         }
         if matches!(self.format, Format::Csv | Format::Jsonl) {
             parts.push(self.encoding.to_string());
@@ -104,6 +109,7 @@ impl Dataset {
         file.source.encoding = (self.encoding != Encoding::Utf8).then(|| self.encoding.to_string());
         file.source.delimiter = char::from(self.csv.delimiter).to_string();
         file.source.header = self.csv.header;
+        file.source.escape = self.csv.escape.map(|escape| char::from(escape).to_string());
         file.source.on_error = OnError::Reject;
         file
     }
@@ -139,6 +145,26 @@ async fn csv_records(ctx: &SessionContext, file: &SourceFile, given: Option<Enco
 async fn json_records(ctx: &SessionContext, file: &SourceFile, given: Option<Encoding>) -> Result<Records> {
     let (text, encoding, whole) = beginning(ctx, file, given).await?;
     Ok(Records { encoding, csv: CSV, columns: json_lines::columns(&text, whole) })
+}
+
+/// Refuses files that begin in another encoding than the one that was found for the first of them.
+async fn check_encodings(
+    ctx: &SessionContext,
+    files: &[SourceFile],
+    (first, encoding): (&SourceFile, Encoding),
+) -> Result<()> {
+    for file in files {
+        let head = file.head(ctx, SAMPLED_BYTES).await?;
+        let found = encoding::sniff(&head.bytes, head.whole)?;
+        if found != encoding && !(encoding.has_ascii() && head.bytes.is_ascii()) {
+            return Err(Error::input(format!(
+                "{} is {encoding}, and {} is {found}: name files of one encoding, or give it with --encoding",
+                first.path(),
+                file.path()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The first text of a file, its encoding, and whether it is all of the file.

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use csv::{ReaderBuilder, StringRecord};
-
 use super::column::{Column, Values, is_number};
 use crate::job::Csv;
+use crate::source::first_records;
 
 /// The characters that are tried, the more usual ones first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -13,8 +12,8 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 const JUDGED: usize = 100;
 /// Records from which columns are known.
 const SAMPLED: usize = 1000;
-/// The character around fields.
-const QUOTE: u8 = b'"';
+/// The characters before quotes that are tried, and none.
+const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
 /// The shares of records with the usual number of fields are compared in such parts, so that one odd record in many does not
 /// decide.
 const PARTS: usize = 20;
@@ -38,19 +37,21 @@ impl Dialect {
 
 /// How the records of a file are written that begins with `text`, which is all of it if `whole`.
 ///
-/// The delimiter is the character by which the most records have as many fields as the first, two at least; of several such
+/// The delimiter and the escape are the characters by which the most records have as many fields as the first, two at least; of several such
 /// characters the one that gives the most fields. The first record is a header if its fields are distinct and none is empty or a
 /// number.
 pub(super) fn sniff(text: &str, whole: bool) -> Dialect {
-    let judged = DELIMITERS.into_iter().map(|delimiter| (delimiter, Judgement::of(text, whole, delimiter)));
+    let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
+        DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
+    });
+    let judged: Vec<_> = syntaxes.map(|csv| (csv, Judgement::of(text, whole, csv))).collect();
     // Of equals, `max_by_key` has the last.
-    let (delimiter, judgement) = judged
-        .rev()
-        .max_by_key(|(_, judgement)| judgement.rank())
-        .unwrap_or((b',', Judgement::of(text, whole, b',')));
-    let header = judgement.first.as_ref().is_none_or(is_header);
+    let best = judged.into_iter().rev().max_by_key(|(_, judgement)| judgement.rank());
+    let (csv, judgement) =
+        best.unwrap_or_else(|| (Csv::new(b','), Judgement::of(text, whole, Csv::new(b','))));
+    let header = judgement.first.as_ref().is_none_or(|first| is_header(first));
     Dialect {
-        csv: Csv { delimiter, header, quote: QUOTE },
+        csv: Csv { header, ..csv },
         records: judgement.records,
         is_even: judgement.fields() > 1 && judgement.alike == judgement.records,
     }
@@ -58,23 +59,23 @@ pub(super) fn sniff(text: &str, whole: bool) -> Dialect {
 
 /// What a delimiter makes of the first records.
 struct Judgement {
-    first: Option<StringRecord>,
+    first: Option<Vec<String>>,
     records: usize,
     /// Records with as many fields as the first.
     alike: usize,
 }
 
 impl Judgement {
-    fn of(text: &str, whole: bool, delimiter: u8) -> Self {
-        let records = records(text, whole, delimiter, JUDGED);
+    fn of(text: &str, whole: bool, csv: Csv) -> Self {
+        let records = first_records(text, whole, csv, JUDGED);
         let first = records.first().cloned();
-        let fields = first.as_ref().map_or(0, StringRecord::len);
+        let fields = first.as_ref().map_or(0, Vec::len);
         let alike = records.iter().filter(|record| record.len() == fields).count();
         Self { first, records: records.len(), alike }
     }
 
     fn fields(&self) -> usize {
-        self.first.as_ref().map_or(0, StringRecord::len)
+        self.first.as_ref().map_or(0, Vec::len)
     }
 
     /// Higher for the better delimiter; 0 for one that is not there.
@@ -86,8 +87,8 @@ impl Judgement {
     }
 }
 
-fn is_header(record: &StringRecord) -> bool {
-    let mut fields: Vec<&str> = record.iter().map(str::trim).collect();
+fn is_header(record: &[String]) -> bool {
+    let mut fields: Vec<&str> = record.iter().map(|field| field.trim()).collect();
     let named = fields.iter().all(|field| !field.is_empty() && !is_number(field));
     let all = fields.len();
     fields.sort_unstable();
@@ -95,28 +96,12 @@ fn is_header(record: &StringRecord) -> bool {
     named && fields.len() == all
 }
 
-/// The first records, without one that the end of `text` cuts off.
-fn records(text: &str, whole: bool, delimiter: u8, most: usize) -> Vec<StringRecord> {
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter)
-        .quote(QUOTE)
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(text.as_bytes());
-    // A `&str` is UTF-8, so that every record can be read.
-    let mut records: Vec<StringRecord> = reader.records().map_while(Result::ok).take(most + 1).collect();
-    if records.len() > most || !whole && records.len() > 1 {
-        records.pop();
-    }
-    records
-}
-
 /// The columns of a file that begins with `text`.
 pub(super) fn columns(text: &str, whole: bool, csv: Csv) -> Vec<Column> {
-    let records = records(text, whole, csv.delimiter, SAMPLED);
+    let records = first_records(text, whole, csv, SAMPLED);
     let Some(first) = records.first() else { return Vec::new() };
     let names: Vec<String> = match csv.header {
-        true => first.iter().map(str::to_owned).collect(),
+        true => first.clone(),
         false => (1..=first.len()).map(|at| format!("column_{at}")).collect(),
     };
     let rows = &records[usize::from(csv.header)..];
@@ -136,7 +121,7 @@ pub(super) fn columns(text: &str, whole: bool, csv: Csv) -> Vec<Column> {
 
 /// The number of rows in `text`, the beginning of a file.
 pub(super) fn rows(text: &str, whole: bool, csv: Csv) -> u64 {
-    let records = records(text, whole, csv.delimiter, usize::MAX - 1).len();
+    let records = first_records(text, whole, csv, usize::MAX).len();
     records.saturating_sub(usize::from(csv.header)) as u64
 }
 
@@ -157,6 +142,7 @@ mod tests {
             ("a,a\n1,2\n", b',', false),
             ("id,\n1,2\n", b',', false),
             ("id,text\n1,\"a\nb;c;d\"\n2,\"e\nf\"\n", b',', true),
+            ("id,text\n1,\"a \\\"b, c\\\"\"\n2,\"d\"\n", b',', true),
             ("just one line of words", b',', true),
             ("", b',', true),
         ] {
@@ -167,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_cut_off_is_left_out() {
-        let csv = Csv { delimiter: b',', header: true, quote: b'"' };
+        let csv = Csv::new(b',');
         let text = "id,text\n1,one\n2,tw";
         assert_eq!((rows(text, true, csv), rows(text, false, csv)), (2, 1));
         let columns = columns(text, false, csv);

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::job::Encoding;
 
 /// The encoding of a file that begins with `bytes`, which are all of it if `whole`: the one of its byte order mark, UTF-8 where
-/// they are UTF-8, or else windows-1252, in which every byte but five is a character.
+/// most lines with other characters than ASCII are UTF-8, or else windows-1252, in which every byte but five is a character.
 ///
 /// # Errors
 /// Never for these names; the error is that of reading a name.
@@ -19,12 +19,16 @@ pub(super) fn sniff(bytes: &[u8], whole: bool) -> Result<Encoding> {
     }
 }
 
-/// Whether bytes are UTF-8, except for a character that their end cuts off.
+/// Whether bytes are UTF-8, except for a character that their end cuts off, and for rows that cannot be read.
 fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     match std::str::from_utf8(bytes) {
-        Ok(_) => true,
-        Err(error) => !whole && error.error_len().is_none(),
+        Ok(_) => return true,
+        Err(error) if !whole && error.error_len().is_none() => return true,
+        Err(_) => {}
     }
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_ascii());
+    let (utf_8, others): (Vec<_>, Vec<_>) = lines.partition(|line| std::str::from_utf8(line).is_ok());
+    utf_8.len() > others.len()
 }
 
 /// The text of `bytes` without a byte order mark. What is not valid becomes the replacement character.
@@ -50,6 +54,7 @@ mod tests {
             (b"plain", true, "utf-8", "plain"),
             (b"caf\xC3", false, "utf-8", "caf\u{fffd}"),
             (b"caf\xC3", true, "windows-1252", "cafÃ"),
+            (b"\xE9\n\xC3\xA9\n\xC3\xA9\n", true, "utf-8", "\u{fffd}\né\né\n"),
             (b"caf\xE9 \x93x\x94", true, "windows-1252", "café “x”"),
             (b"\xFF\xFEa\0", true, "utf-16le", "a"),
             (b"\xFE\xFF\0a", true, "utf-16be", "a"),

@@ -48,6 +48,9 @@ pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id:
     if dataset.format == Format::Csv {
         line(&format!("delimiter = {}", quoted(&char::from(dataset.csv.delimiter).to_string())));
         line(&format!("header = {}", dataset.csv.header));
+        if let Some(escape) = dataset.csv.escape {
+            line(&format!("escape = {}", quoted(&char::from(escape).to_string())));
+        }
     }
     if matches!(dataset.format, Format::Csv | Format::Jsonl) {
         if dataset.encoding != Encoding::Utf8 {
@@ -142,7 +145,7 @@ mod tests {
             urls: vec!["data \"1\".csv".to_owned(), "b.csv".to_owned()],
             format: Format::Csv,
             encoding: "windows-1252".parse().unwrap(),
-            csv: Csv { delimiter: b'\t', header: false, ..CSV },
+            csv: Csv { header: false, escape: Some(b'\\'), ..Csv::new(b'\t') },
             columns: vec![column("path"), column("a\nb")],
         };
         let text = of_dataset(&dataset, "jobs/my.toml", ("a\nb", true), Some("path"));

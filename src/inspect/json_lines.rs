@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::column::{Column, Values};
+use crate::source::readable_json;
 
 /// Lines from which columns are known.
 const SAMPLED: usize = 1000;
@@ -23,6 +24,10 @@ pub(super) fn are_there(text: &str, whole: bool) -> bool {
 /// Whether a file that begins with `text` is an array of objects.
 pub(super) fn is_array(text: &str) -> bool {
     text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'))
+}
+
+fn object(line: &str) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&readable_json(line.as_bytes())).ok()
 }
 
 /// The lines that are not blank, without one that the end of `text` cuts off.
@@ -45,7 +50,7 @@ pub(super) fn rows(text: &str, whole: bool) -> u64 {
 #[derive(Debug, Default)]
 struct Kinds {
     values: Values,
-    string: bool,
+    strings: u64,
     number: bool,
     boolean: bool,
     array: bool,
@@ -55,8 +60,7 @@ struct Kinds {
 pub(super) fn columns(text: &str, whole: bool) -> Vec<Column> {
     let mut columns: BTreeMap<String, Kinds> = BTreeMap::new();
     let mut rows = 0;
-    let objects = lines(text, whole).filter_map(|line| serde_json::from_str::<Map<String, Value>>(line).ok());
-    for object in objects.take(SAMPLED) {
+    for object in lines(text, whole).filter_map(object).take(SAMPLED) {
         let mut fields = Vec::new();
         flatten("", object, MAX_DEPTH, &mut fields);
         for (name, value) in fields {
@@ -69,8 +73,8 @@ pub(super) fn columns(text: &str, whole: bool) -> Vec<Column> {
     }
     let column = |(name, mut kinds): (String, Kinds)| {
         (kinds.values.rows()..rows).for_each(|_| kinds.values.add(None));
-        let is_text =
-            kinds.string && !kinds.number && !kinds.boolean && !kinds.array && kinds.values.are_words();
+        // Rows with other values are rejects.
+        let is_text = 2 * kinds.strings > kinds.values.filled() && kinds.values.are_words();
         let kind = kinds.shown();
         kinds.values.column(&name, &kind, is_text)
     };
@@ -85,7 +89,7 @@ impl Kinds {
             Value::Number(_) => self.number = true,
             Value::Array(_) | Value::Object(_) => self.array = true,
             Value::String(text) => {
-                self.string = true;
+                self.strings += 1;
                 return self.values.add(Some(text));
             }
         }
@@ -94,7 +98,7 @@ impl Kinds {
 
     fn shown(&self) -> String {
         let kinds = [
-            (self.string, "text"),
+            (self.strings > 0, "text"),
             (self.number, "number"),
             (self.boolean, "boolean"),
             (self.array, "array"),

@@ -66,6 +66,16 @@ impl Encoding {
     }
 }
 
+impl Encoding {
+    /// Whether the bytes of ASCII mean its characters.
+    pub(crate) fn has_ascii(self) -> bool {
+        match self {
+            Encoding::Standard(Label(encoding)) => encoding.is_ascii_compatible(),
+            _ => true,
+        }
+    }
+}
+
 impl Label {
     /// The encoding.
     pub(crate) fn encoding(self) -> &'static encoding_rs::Encoding {

@@ -66,7 +66,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         csv,
         references,
     } = source;
-    let Csv { delimiter, header, quote } = csv;
+    let Csv { delimiter, header, quote, quotes_end_in_line, escape } = csv;
     let Shingle { normalize, unit, words, size, separator, hash, min_words, short } = shingle;
     let Minhash { permutations, seed, family, coefficients, bits } = minhash;
     let bits = u32::from(*bits);
@@ -79,7 +79,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
          source {format:?} {urls:?} {id:?} {id_separator:?} {text:?} {duplicate_ids:?}\n\
-         csv {delimiter} {header} {quote}\n\
+         csv {delimiter} {header} {quote:?} {quotes_end_in_line} {escape:?}\n\
          shingle {normalize:?} {unit:?} {size} {hash:?} {min_words}\n\
          minhash {permutations} {seed} {bits}\n\
          lsh {bands} {rows}\n\

@@ -47,6 +47,7 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("source.columns", &["source.carry", "source.keep", "source.extra_columns", "source.metadata"]),
     ("source.delimiter", &["source.sep", "source.separator", "source.delim"]),
     ("source.quote", &["source.quotechar", "source.quote_char"]),
+    ("source.escape", &["source.escapechar", "source.escape_char"]),
     ("source.group", &["source.group_by", "source.groups"]),
     (
         "shingle.size",

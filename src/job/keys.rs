@@ -57,10 +57,14 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
                 keys.insert("limit".into(), size.map_or(value["size"]["documents"].clone(), Value::from))
             }
             "csv" if format == "csv" => {
-                for byte in ["delimiter", "quote"] {
+                for byte in ["delimiter", "quote", "escape"] {
                     let character =
                         value[byte].as_u64().and_then(|byte| char::from_u32(u32::try_from(byte).ok()?));
-                    keys.insert(byte.into(), json!(character));
+                    let none = (byte == "quote").then(String::new);
+                    keys.insert(byte.into(), json!(character.map(String::from).or(none)));
+                }
+                if value["quotes_end_in_line"] == true {
+                    keys.remove("quote");
                 }
                 keys.insert("header".into(), value["header"].clone())
             }

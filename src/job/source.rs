@@ -248,8 +248,20 @@ pub struct Csv {
     pub delimiter: u8,
     /// Whether the first line names the columns; without it they are `column_1`, `column_2`, ...
     pub header: bool,
-    /// The byte around fields that hold delimiters, quotes or newlines.
-    pub quote: u8,
+    /// The byte around fields that hold delimiters, quotes or newlines; `None` if quotes are characters.
+    pub quote: Option<u8>,
+    /// Whether quotes are characters in a line that does not close each of them.
+    pub quotes_end_in_line: bool,
+    /// The byte that takes the meaning of the next one, if files have it.
+    pub escape: Option<u8>,
+}
+
+impl Csv {
+    /// The syntax of files with this delimiter, as a job has it by default.
+    pub const fn new(delimiter: u8) -> Self {
+        let quotes_end_in_line = delimiter == b'\t';
+        Self { delimiter, header: true, quote: Some(b'"'), quotes_end_in_line, escape: None }
+    }
 }
 
 #[cfg(test)]

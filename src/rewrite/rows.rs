@@ -18,7 +18,7 @@ use crate::error::{Context, Error, Result};
 use crate::job::Encoding;
 use crate::output::Layout;
 use crate::output::upload::Upload;
-use crate::source::{FileBytes, Piece, Row, RowFormat, SourceFile};
+use crate::source::{CannotAppend, FileBytes, Piece, Row, RowFormat, SourceFile, TextPlace};
 
 /// Bytes that are gathered before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
@@ -46,7 +46,15 @@ pub(super) async fn write(
     let edits = Edits::of_kept(work, file.path()).await?;
     let mut editor = match edits.is_empty() {
         true => None,
-        false => Some(Editor { format, work, path: file.path(), edits, pieces: Vec::new() }),
+        false => Some(Editor {
+            format,
+            work,
+            path: file.path(),
+            edits,
+            // Files without a header say where it is, too.
+            text: format.text_place(&work.source, &work.cuts.text, b""),
+            pieces: Vec::new(),
+        }),
     };
     let mut next = Some(first);
     loop {
@@ -151,6 +159,8 @@ struct Editor<'a> {
     work: &'a Work,
     path: &'a str,
     edits: Edits,
+    /// The place of the texts in the rows of the file.
+    text: Option<TextPlace>,
     /// The pieces of the chunk, which wait until their edits are read.
     pieces: Vec<OwnedPiece>,
 }
@@ -191,7 +201,8 @@ impl Editor<'_> {
         Ok(())
     }
 
-    fn header(&self, sorted: &mut SortedRows<'_>, body: &[u8], end: &[u8]) -> Result<()> {
+    fn header(&mut self, sorted: &mut SortedRows<'_>, body: &[u8], end: &[u8]) -> Result<()> {
+        self.text = self.format.text_place(&self.work.source, &self.work.cuts.text, body);
         let Some(Cursor { annotations, .. }) = &self.edits.annotations else {
             sorted.take(Piece::Header(body, end));
             return Ok(());
@@ -208,14 +219,16 @@ impl Editor<'_> {
     }
 
     async fn row(&mut self, kept: &mut RowFile, row: Row<'_>) -> Result<()> {
-        let (source, place) = (&self.work.source, &self.work.cuts.text);
+        let source = &self.work.source;
         let Row { position, line, body, end, whole } = row;
         let mut body = Cow::Borrowed(body);
         if let Some(cuts) = &mut self.edits.cuts {
             let spans = cuts.at(position).await?;
             if !spans.is_empty() {
                 let mut cut = Vec::with_capacity(body.len());
-                let found = self.format.cut_text(source, place, &body, &spans, &mut cut);
+                let place = self.text.as_ref();
+                let found =
+                    place.and_then(|place| self.format.cut_text(source, place, &body, &spans, &mut cut));
                 found.ok_or_else(|| other_text(self.path, position))?;
                 body = Cow::Owned(cut);
             }
@@ -227,8 +240,16 @@ impl Editor<'_> {
                 let names = cursor.columns.iter().map(|column| column.name);
                 let columns: Vec<_> = names.zip(values).collect();
                 let appended = self.format.append_values(source, &body, &columns, &mut kept.buffer);
-                let has = |name| format!("{} line {line} has a field `{name}`", self.path);
-                appended.map_err(|name| name_exists(name, &has(name)))?;
+                appended.map_err(|why| match why {
+                    CannotAppend::Exists(name) => {
+                        name_exists(name, &format!("{} line {line} has a field `{name}`", self.path))
+                    }
+                    CannotAppend::NeedsQuotes(name) => Error::input(format!(
+                        "the value of `{name}` for line {line} of {} needs quotes, and the file has none: set source.escape and run \
+                         the job again, or apply without this column",
+                        self.path
+                    )),
+                })?;
                 body = Cow::Borrowed(&[]);
             }
         }

@@ -10,6 +10,9 @@ use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdD
 use bytes::{Bytes, BytesMut};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, ObjectStore};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt};
@@ -19,6 +22,7 @@ use url::Url;
 use super::local_names::unescaped;
 use super::parser::FileToParse;
 use super::pin::Pin;
+use super::zstd;
 use crate::error::{Context, Error, Result};
 
 /// The URL of the local disk's store.
@@ -55,13 +59,15 @@ pub(super) fn marked_compression(bytes: &[u8]) -> Option<FileCompressionType> {
 }
 
 /// The bytes of `file`, decompressed. Only the store's own chunk is read ahead of the consumer.
-pub(super) async fn decompressed(store: &dyn ObjectStore, file: &FileToParse) -> Result<Chunks> {
-    Ok(decompress(stored(store, file).await?, &file.source))
+pub(super) async fn decompressed(runtime: &RuntimeEnv, file: &FileToParse) -> Result<Chunks> {
+    let store = runtime.object_store(ObjectStoreUrl::parse(&file.store)?)?;
+    Ok(decompress(stored(store.as_ref(), file).await?, &file.source, &runtime.memory_pool))
 }
 
-/// The bytes `raw` of the file at `path`, decompressed as its first bytes say, or else as its name does.
-pub(super) fn decompress(mut raw: Chunks, path: &str) -> Chunks {
-    let by_name = compression(path);
+/// The bytes `raw` of the file at `path`, decompressed as its first bytes say, or else as its name does. Memory for long
+/// windows comes from `pool`.
+pub(super) fn decompress(mut raw: Chunks, path: &str, pool: &Arc<dyn MemoryPool>) -> Chunks {
+    let (by_name, path, pool) = (compression(path), path.to_owned(), Arc::clone(pool));
     let opened = async move {
         let mut first = BytesMut::new();
         while first.len() < MARK_BYTES
@@ -70,6 +76,7 @@ pub(super) fn decompress(mut raw: Chunks, path: &str) -> Chunks {
             first.extend_from_slice(&chunk);
         }
         let compression = marked_compression(&first).unwrap_or(by_name);
+        let window = zstd::window_of(&first);
         // An empty chunk would end the file.
         let first = (!first.is_empty()).then(|| Ok(first.freeze()));
         let raw = stream::iter(first).chain(raw).boxed();
@@ -81,7 +88,10 @@ pub(super) fn decompress(mut raw: Chunks, path: &str) -> Chunks {
             FileCompressionType::GZIP => members(raw, GzipDecoder::new, GzipDecoder::into_inner),
             FileCompressionType::BZIP2 => members(raw, BzDecoder::new, BzDecoder::into_inner),
             FileCompressionType::XZ => members(raw, XzDecoder::new, XzDecoder::into_inner),
-            _ => members(raw, ZstdDecoder::new, ZstdDecoder::into_inner),
+            _ => {
+                let chunks = members(raw, zstd::decoder, ZstdDecoder::into_inner);
+                zstd::within_memory(chunks, window, &path, &pool)
+            }
         })
     };
     stream::once(opened).try_flatten().boxed()

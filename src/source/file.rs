@@ -136,8 +136,7 @@ impl SourceFile {
     /// # Errors
     /// As [`Self::stored`].
     pub(crate) async fn decompressed(&self, ctx: &SessionContext) -> Result<([Bytes; 2], Chunks)> {
-        let store = ctx.runtime_env().object_store(&self.store)?;
-        let mut chunks = decompressed(store.as_ref(), &self.to_parse()).await?;
+        let mut chunks = decompressed(&ctx.runtime_env(), &self.to_parse()).await?;
         let first =
             mark(&mut chunks).await.context(|| format!("the start of {} cannot be read", self.path))?;
         Ok((first, chunks))

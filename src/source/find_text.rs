@@ -40,7 +40,7 @@ pub(super) async fn text_place(
     }
     let Reading::Parser(parser) = format.reading else { return Ok(TextPlace::Column(name.clone())) };
     match parser.plan(ctx, source, &[name.as_str()], files).await?.wanted {
-        WantedValues::Columns { wanted, .. } => wanted.first().copied().map(TextPlace::Field),
+        WantedValues::Columns(names) => names.into_iter().next().map(TextPlace::Column),
         WantedValues::Fields(fields) => fields.into_iter().next().map(|field| TextPlace::Path(field.path)),
         WantedValues::All(_) => None,
     }

@@ -167,14 +167,20 @@ pub(crate) trait RowFormat: Sync {
     /// Appends columns of these names and values to a row.
     ///
     /// # Errors
-    /// The name of a column that the row already has.
+    /// The first column that cannot be appended.
     fn append_values(
         &self,
         source: &job::Source,
         row: &[u8],
         columns: &[(&'static str, AddedValue)],
         to: &mut Vec<u8>,
-    ) -> std::result::Result<(), &'static str>;
+    ) -> std::result::Result<(), CannotAppend>;
+
+    /// The place of the text in the rows of a file with this header, where the files of the source have it in `place`.
+    fn text_place(&self, source: &job::Source, place: &TextPlace, header: &[u8]) -> Option<TextPlace> {
+        let _ = (source, header);
+        Some(place.clone())
+    }
 
     /// Appends a row without `spans` of the text at `place`: ranges of the text's bytes, in ascending order. `None` if the row has
     /// no text there, or the text does not have these spans.
@@ -197,6 +203,15 @@ impl dyn RowFormat + '_ {
         check_separators(source.encoding, &self.separators(source))?;
         Ok(self.cutter(source))
     }
+}
+
+/// Why a column cannot be added to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CannotAppend {
+    /// The row already has a column of this name.
+    Exists(&'static str),
+    /// The value of this column would need quotes, and the file has none.
+    NeedsQuotes(&'static str),
 }
 
 /// A value of a column that is added to a row.

@@ -42,7 +42,7 @@ impl SourceFile {
         head.whole = head.stored >= self.size();
         head.compressed = marked_compression(&stored).is_some();
         let stored = stream::once(async move { Ok(stored.freeze()) }).boxed();
-        let mut bytes = decompress(stored, self.path());
+        let mut bytes = decompress(stored, self.path(), &ctx.runtime_env().memory_pool);
         loop {
             match bytes.try_next().await {
                 Ok(Some(chunk)) => head.bytes.extend_from_slice(&chunk),

@@ -3,7 +3,7 @@
 //! - `listing/`: finds the files; `local_names`: their names as text; `file`: a file as it was listed; `partitions`: values in the
 //!   paths of files.
 //! - `format`: the interface of formats; `formats/`: one file per format; `columns`: the same columns from every format.
-//! - `file_bytes`, `bytes`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
+//! - `file_bytes`, `bytes`, `zstd`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
 //!   replaced since it was listed; `checksums`, `as_read`: recognise the files that an earlier run read.
 //! - `parquet/`: Parquet files, scanned by the engine.
 //! - `parse_files`, `parser`, `reading`: the node that parses all other formats, with `split`, `lines`, `documents`, and `batch`,
@@ -45,6 +45,7 @@ mod rows;
 mod selection;
 mod split;
 mod text_place;
+mod zstd;
 
 use std::sync::Arc;
 
@@ -66,7 +67,9 @@ pub(crate) use self::as_read::AsRead;
 pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::file::SourceFile;
 pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
-pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
+pub(crate) use self::format::{AddedValue, CannotAppend, Rewriting, RowFormat};
+pub(crate) use self::formats::csv::first_records;
+pub(crate) use self::formats::jsonl::readable as readable_json;
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::listing::{is_companion, reach, without_pattern};
 #[cfg(test)]

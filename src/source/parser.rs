@@ -32,8 +32,8 @@ pub(crate) struct Parser {
 pub(crate) enum WantedValues {
     /// The format has these many values, and all of them are read.
     All(usize),
-    /// In these columns, from 0, of records that have `columns` of them.
-    Columns { columns: usize, wanted: Vec<usize> },
+    /// In the columns of these names, which a file need not have.
+    Columns(Vec<String>),
     /// In these fields of objects.
     Fields(Vec<JsonValue>),
 }
@@ -43,7 +43,7 @@ impl WantedValues {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::All(values) => *values,
-            Self::Columns { wanted, .. } => wanted.len(),
+            Self::Columns(names) => names.len(),
             Self::Fields(fields) => fields.len(),
         }
     }

@@ -117,7 +117,8 @@ impl PartitionReader {
             None => raw,
         };
         let (chunks, chunk) = if self.format.may_be_compressed() {
-            let mut chunks = decoded(decompress(raw, &file.source), encoding);
+            let pool = self.context.memory_pool();
+            let mut chunks = decoded(decompress(raw, &file.source, pool), encoding);
             let first = start(&mut chunks).await;
             (chunks, first.context(|| format!("the start of {} cannot be read", file.source))?)
         } else {

@@ -128,6 +128,32 @@ fn csv_records_stay_byte_for_byte() {
 }
 
 #[test]
+fn rows_behind_a_stray_quote_are_rows_of_their_own() {
+    let applied = Applied::new();
+    let documents = corpus(5, 60, 15);
+    let mut made = Made::default();
+    made.other("id,text,note\n");
+    for (at, (id, text)) in documents.iter().enumerate() {
+        made.row(match at {
+            20 => format!("{id},\"{text},stray\n"),
+            40 => format!("{id},\"{text}\nand so on\",more\r\n"),
+            50 => format!("{id},\"{text},last stray\n"),
+            _ => format!("{id},{text},\n"),
+        });
+    }
+    applied.put("in.csv", made.bytes());
+    applied.run("csv", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
+    let (gone, rejected) = (applied.gone(), applied.rejected());
+    let place = |row| applied.place("in.csv", row);
+    assert!(rejected.contains(&place(20)) && rejected.contains(&place(50)) && !rejected.contains(&place(40)));
+    let printed = applied.apply("kept", &["--rejects", "drop", "--annotate"]);
+    assert_eq!(printed["read"], documents.len());
+    applied.apply("dropped", &["--rejects", "drop"]);
+    let stays = |row| !gone.contains(&place(row)) && !rejected.contains(&place(row));
+    assert!(files(&applied.path("dropped"))["in.csv"] == made.only(stays));
+}
+
+#[test]
 fn csv_without_a_header_and_in_another_encoding_stays_too() {
     let applied = Applied::new();
     let documents = corpus(4, 80, 15);

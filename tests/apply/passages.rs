@@ -206,11 +206,18 @@ struct Format {
     read: fn(&Path) -> Texts,
 }
 
+const CSV_HEADERS: [&str; 2] = ["\u{feff}n,id,text,more\n", "\u{feff}text,n,more,id\n"];
+
 fn put_csv(applied: &Applied, documents: &[Document]) {
     for (at, half) in documents.chunks(documents.len().div_ceil(2)).enumerate() {
-        let mut text = "\u{feff}n,id,text,more\n".to_owned();
+        // The columns of each file are in another order.
+        let mut text = CSV_HEADERS[at].to_owned();
         for (id, document) in half {
-            writeln!(text, "1.50,{id},{},\"a,\"\"b\"", csv_field(document)).unwrap();
+            let field = csv_field(document);
+            match at {
+                0 => writeln!(text, "1.50,{id},{field},\"a,\"\"b\"").unwrap(),
+                _ => writeln!(text, "{field},1.50,\"a,\"\"b\",{id}").unwrap(),
+            }
         }
         applied.put(&format!("{at}.csv"), text);
     }
@@ -218,13 +225,15 @@ fn put_csv(applied: &Applied, documents: &[Document]) {
 
 fn read_csv(to: &Path) -> Texts {
     let mut texts = Texts::new();
-    for name in ["0.csv", "1.csv"] {
+    for (name, header, [n, id, document, more]) in
+        [("0.csv", CSV_HEADERS[0], [0, 1, 2, 3]), ("1.csv", CSV_HEADERS[1], [1, 3, 0, 2])]
+    {
         let text = std::fs::read_to_string(to.join(name)).unwrap();
-        let rows = text.strip_prefix("\u{feff}n,id,text,more\n").unwrap();
-        assert!(rows.is_empty() || rows.ends_with(",\"a,\"\"b\"\n"), "{rows}");
+        let rows = text.strip_prefix(header).unwrap();
+        assert!(rows.is_empty() || rows.contains(",\"a,\"\"b\""), "{rows}");
         for row in csv_records(rows) {
-            assert_eq!((row[0].as_str(), row[3].as_str(), row.len()), ("1.50", "a,\"b", 4));
-            texts.insert(row[1].clone(), row[2].clone());
+            assert_eq!((row[n].as_str(), row[more].as_str(), row.len()), ("1.50", "a,\"b", 4));
+            texts.insert(row[id].clone(), row[document].clone());
         }
     }
     texts

@@ -94,7 +94,8 @@ impl File {
                 references: None,
                 delimiter: Source::delimiter(),
                 header: Source::header(),
-                quote: Source::quote(),
+                quote: None,
+                escape: None,
             },
             shingle: None,
             minhash: None,
@@ -169,9 +170,11 @@ pub struct Source {
     /// CSV: whether the first line names the columns; without it they are `column_1`, `column_2`, ...
     #[serde(default = "Source::header")]
     pub header: bool,
-    /// CSV: the character around fields that hold delimiters, quotes or newlines.
-    #[serde(default = "Source::quote")]
-    pub quote: String,
+    /// CSV: the character around fields that hold delimiters, quotes or newlines; `""` if quotes are characters. Default: `"`; where
+    /// the delimiter is a tab only in lines that close each quote, in others quotes are characters.
+    pub quote: Option<String>,
+    /// CSV: the character that takes the meaning of the next one, as the backslash does in `\"`. Default: none.
+    pub escape: Option<String>,
 }
 
 /// What a source can be.
@@ -245,9 +248,6 @@ impl Source {
     }
     fn header() -> bool {
         true
-    }
-    fn quote() -> String {
-        "\"".into()
     }
 }
 

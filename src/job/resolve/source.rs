@@ -57,6 +57,7 @@ pub(super) fn reused_source(made: &Job, group: Option<String>) -> Checked<Source
 }
 
 pub(super) fn source_of(source: file::Source) -> Checked<Source> {
+    let csv = csv_of(&source)?;
     let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
     let format = format_of(source.format, &urls)?;
     for url in &urls {
@@ -117,11 +118,6 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     let columns = columns_of(rules, source.columns)?;
     let (columns, group) = with_group(rules, columns, source.group)?;
     let (condition, limit) = rows::rows_of(source.condition, source.limit, source.seed)?;
-    let csv = Csv {
-        delimiter: ascii("source.delimiter", &source.delimiter)?,
-        header: source.header,
-        quote: ascii("source.quote", &source.quote)?,
-    };
     let references = match source.references {
         Some(_) if !rules.has_references => {
             return wrong(
@@ -131,9 +127,6 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         }
         references => references.unwrap_or_default(),
     };
-    if csv.delimiter == csv.quote {
-        return wrong("source.quote", "is the same character as `source.delimiter`");
-    }
     Ok(Source {
         format,
         encoding,
@@ -151,6 +144,25 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         csv,
         references,
     })
+}
+
+fn csv_of(source: &file::Source) -> Checked<Csv> {
+    let delimiter = ascii("source.delimiter", &source.delimiter)?;
+    let escape = source.escape.as_deref().map(|escape| ascii("source.escape", escape)).transpose()?;
+    let usual = Csv::new(delimiter);
+    let (quote, quotes_end_in_line) = match source.quote.as_deref() {
+        None => (usual.quote, usual.quotes_end_in_line),
+        Some("") => (None, false),
+        Some(quote) => (Some(ascii("source.quote", quote)?), false),
+    };
+    let csv = Csv { delimiter, header: source.header, quote, quotes_end_in_line, escape };
+    if csv.quote == Some(delimiter) {
+        return wrong("source.quote", "is the same character as `source.delimiter`");
+    }
+    if escape.is_some() && [Some(delimiter), csv.quote].contains(&escape) {
+        return wrong("source.escape", "is the same character as `source.delimiter` or `source.quote`");
+    }
+    Ok(csv)
 }
 
 /// The given format, or the one of the endings of `urls`.

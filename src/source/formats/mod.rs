@@ -1,7 +1,7 @@
 //! The list of source formats. A new one gets a file here, a line in [`of`], and a variant of
 //! [`Format`](crate::job::Format).
 
-mod csv;
+pub(in crate::source) mod csv;
 mod delta;
 pub(in crate::source) mod jsonl;
 mod parquet;

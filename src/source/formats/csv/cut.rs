@@ -2,14 +2,10 @@
 
 use std::ops::Range;
 
-use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
-
 use super::field::{append_field, append_quoted};
+use super::records::Records;
 use crate::job;
 use crate::kernel::text::without_spans::without_spans;
-
-/// Bytes of a field that are taken from the reader at once.
-const OUTPUT_BYTES: usize = 8 * 1024;
 
 /// Appends a record without `spans` of the value of its field number `field`. A field in quotes stays in quotes, and all other
 /// bytes stay as they are. `None` if the record has no such field, or the field not these spans.
@@ -20,41 +16,19 @@ pub(super) fn cut_field(
     spans: &[Range<usize>],
     to: &mut Vec<u8>,
 ) -> Option<()> {
-    let mut reader = ReaderBuilder::new().delimiter(csv.delimiter).quote(csv.quote).build();
-    // The reader drops a byte order mark before the first byte that it sees.
-    reader.read_field(b"\n", &mut [0]);
-    let mut at = 0;
-    for _ in 0..field {
-        next_field(&mut reader, record, &mut at, &mut Vec::new()).filter(|is_last| !is_last)?;
-    }
-    let (start, mut value) = (at, Vec::new());
-    let is_last = next_field(&mut reader, record, &mut at, &mut value)?;
-    let end = if is_last { record.len() } else { at - 1 };
+    let records = Records::of_row(csv, record);
+    let read = records.record();
+    let (place, csv) = (read.place(field)?, read.csv());
+    let value = read.value(field)?;
     let value = without_spans(std::str::from_utf8(&value).ok()?, spans)?;
-    to.extend_from_slice(&record[..start]);
+    to.extend_from_slice(&record[..place.start]);
     // An empty line would be no record.
-    match record.get(start) == Some(&csv.quote) || value.is_empty() {
+    match csv.quote.is_some() && record.get(place.start).copied() == csv.quote || value.is_empty() {
         true => append_quoted(csv, value.as_bytes(), to),
-        false => append_field(csv, value.as_bytes(), to),
+        false => append_field(csv, value.as_bytes(), to)?,
     }
-    to.extend_from_slice(&record[end..]);
+    to.extend_from_slice(&record[place.end..]);
     Some(())
-}
-
-/// Reads the field at `at`, and moves `at` behind it and its delimiter. Returns whether it is the last one.
-fn next_field(reader: &mut Reader, record: &[u8], at: &mut usize, value: &mut Vec<u8>) -> Option<bool> {
-    let mut output = [0; OUTPUT_BYTES];
-    loop {
-        // No bytes are the end of the record.
-        let (result, read, written) = reader.read_field(record.get(*at..)?, &mut output);
-        *at += read;
-        value.extend_from_slice(output.get(..written)?);
-        match result {
-            ReadFieldResult::Field { record_end } => return Some(record_end),
-            ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
-            ReadFieldResult::End => return None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -63,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    const CSV: job::Csv = job::Csv { delimiter: b',', header: false, quote: b'"' };
+    const CSV: job::Csv = job::Csv::new(b',');
 
     fn cut(record: &str, field: usize, spans: &[Range<usize>]) -> Option<String> {
         let mut to = Vec::new();
@@ -103,7 +77,7 @@ mod tests {
                 let mut to = Vec::new();
                 match *is_quoted || value.is_empty() {
                     true => append_quoted(CSV, value.as_bytes(), &mut to),
-                    false => append_field(CSV, value.as_bytes(), &mut to),
+                    false => append_field(CSV, value.as_bytes(), &mut to).unwrap(),
                 }
                 to
             }).collect();
@@ -114,15 +88,14 @@ mod tests {
             let value = format!("{}{}", &text[..span.start], &text[span.end..]);
             let mut to = Vec::new();
             prop_assert_eq!(cut_field(CSV, &record, field, &[span], &mut to), Some(()));
-            let (mut reader, mut at) = (ReaderBuilder::new().build(), 0);
+            let records = Records::of_row(CSV, &to);
+            let read = records.record();
+            prop_assert_eq!(read.fields(), fields.len());
             for other in 0..fields.len() {
-                let (start, mut read) = (at, Vec::new());
-                let is_last = next_field(&mut reader, &to, &mut at, &mut read).unwrap();
-                prop_assert_eq!(is_last, other + 1 == fields.len());
                 let wanted = if other == field { &value } else { &fields[other] };
-                prop_assert_eq!(std::str::from_utf8(&read).unwrap(), wanted);
+                prop_assert_eq!(&*read.value(other).unwrap(), wanted.as_bytes());
                 if other != field {
-                    prop_assert_eq!(&to[start..start + written[other].len()], &written[other][..]);
+                    prop_assert_eq!(&to[read.place(other).unwrap()], &written[other][..]);
                 }
             }
         }

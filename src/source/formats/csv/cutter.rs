@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::records::{End, Keep, Records};
+use super::records::{Found, Records};
 use crate::error::Result;
 use crate::job;
 use crate::source::rows::{Piece, Row, RowCutter, TakePiece};
@@ -12,93 +12,41 @@ pub(super) struct CsvCutter {
     records: Records,
     /// Whether the next record names the columns.
     header: bool,
-    /// The fields of the first record.
-    columns: Option<usize>,
     rows: u64,
-    /// The bytes of the record that has started.
-    pending: Vec<u8>,
-    /// The record in `pending` has ended, and a `\n` may follow its `\r`.
-    waiting: Option<EndedRecord>,
-}
-
-#[derive(Clone, Copy)]
-struct EndedRecord {
-    fields: usize,
-    line: u64,
-    /// The bytes at its end that end its line; `None` if the file ends inside of its quotes.
-    line_end: Option<usize>,
 }
 
 impl CsvCutter {
     pub(super) fn new(csv: job::Csv) -> Self {
-        let records = Records::new(csv, Keep::Columns(Vec::new()));
-        Self { records, header: csv.header, columns: None, rows: 0, pending: Vec::new(), waiting: None }
+        Self { records: Records::new(csv), header: csv.header, rows: 0 }
     }
 
-    fn ended(&mut self, line_end: Option<usize>) -> EndedRecord {
-        let (fields, line) = (self.records.fields(), self.records.record_line());
-        self.records.next();
-        EndedRecord { fields, line, line_end }
-    }
-
-    fn give(&mut self, ended: EndedRecord, take: &mut TakePiece<'_>) -> Result<()> {
-        let EndedRecord { fields, line, line_end } = ended;
-        let columns = *self.columns.get_or_insert(fields);
-        let (body, end) = self.pending.split_at(self.pending.len() - line_end.unwrap_or(0));
-        if std::mem::take(&mut self.header) {
-            take(Piece::Header(body, end))?;
-        } else {
-            let (position, whole) = (self.rows, line_end.is_some() && fields == columns);
+    fn give(&mut self, is_end: bool, take: &mut TakePiece<'_>) -> Result<()> {
+        while let Some(found) = self.records.advance(is_end) {
+            if found == Found::LineEnds {
+                take(Piece::Other(self.records.line_ends()))?;
+                continue;
+            }
+            let record = self.records.record();
+            if std::mem::take(&mut self.header) {
+                take(Piece::Header(record.body, record.end))?;
+                continue;
+            }
+            let (position, whole) = (self.rows, record.defect.is_none());
             self.rows += 1;
-            take(Piece::Row(Row { position, line, body, end, whole }))?;
+            take(Piece::Row(Row { position, line: record.line, body: record.body, end: record.end, whole }))?;
         }
-        self.pending.clear();
         Ok(())
     }
 }
 
 impl RowCutter for CsvCutter {
     fn feed(&mut self, chunk: Bytes, take: &mut TakePiece<'_>) -> Result<()> {
-        let mut rest = &chunk[..];
-        while !rest.is_empty() {
-            if let Some(mut ended) = self.waiting.take() {
-                if let Some(more) = rest.strip_prefix(b"\n") {
-                    self.records.skip_line_ends(b"\n");
-                    self.pending.push(b'\n');
-                    ended.line_end = Some(2);
-                    rest = more;
-                }
-                self.give(ended, take)?;
-                continue;
-            }
-            let (line_ends, more) = rest.split_at(self.records.skip_line_ends(rest));
-            if !line_ends.is_empty() {
-                take(Piece::Other(line_ends))?;
-            }
-            let (read, more) = more.split_at(self.records.read(more));
-            self.pending.extend_from_slice(read);
-            rest = more;
-            if self.records.is_done() {
-                let ended = self.ended(Some(1));
-                match self.pending.last() {
-                    Some(b'\r') => self.waiting = Some(ended),
-                    _ => self.give(ended, take)?,
-                }
-            }
-        }
-        Ok(())
+        self.records.feed(&chunk);
+        self.give(false, take)
     }
 
     fn end(&mut self, take: &mut TakePiece<'_>) -> Result<()> {
-        let ended = match self.waiting.take() {
-            Some(ended) => ended,
-            None => match self.records.end() {
-                End::Nothing => return Ok(()),
-                End::Record => self.ended(Some(0)),
-                End::Quoted(_) => self.ended(None),
-            },
-        };
-        self.give(ended, take)
+        self.give(true, take)
     }
 
     fn rows(&self) -> u64 {
@@ -113,7 +61,7 @@ mod tests {
     use super::*;
 
     fn csv(header: bool) -> job::Csv {
-        job::Csv { delimiter: b',', header, quote: b'"' }
+        job::Csv { header, ..job::Csv::new(b',') }
     }
 
     /// The pieces of a text as words, and the text that they are together.
@@ -143,13 +91,14 @@ mod tests {
 
     #[test]
     fn a_record_has_its_quotes_and_the_end_of_its_line() {
-        let text = b"\n\nid,text\r\n1,\"a\nb\"\r\n\r\n2,\"c \"\"d\"\"\"\r3\n4,\"open\n";
+        let text = b"\n\nid,text\r\n1,\"a\nb\"\r\n\r\n2,\"c \"\"d\"\"\"\r3\n4,\"open\n5,more\n";
         let expected = [
             "header id,text",
             "0 in 4: 1,\\\"a\\nb\\\"",
             "1 in 7: 2,\\\"c \\\"\\\"d\\\"\\\"\\\"",
             "2 in 8: 3 broken",
-            "3 in 9: 4,\\\"open\\n broken",
+            "3 in 9: 4,\\\"open broken",
+            "4 in 10: 5,more",
         ];
         for size in [1, 2, 3, 100] {
             assert_eq!(cut(true, text, size), (expected.map(str::to_owned).to_vec(), text.to_vec()));
@@ -157,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// The pieces are the file, and the same ones however its bytes come; its rows are those that are read as documents.
+        /// The pieces are the file, and the same ones however its bytes come.
         #[test]
         fn pieces_are_the_file(
             parts in prop::collection::vec(
@@ -169,17 +118,6 @@ mod tests {
             let (found, whole) = cut(header, &text, size);
             prop_assert_eq!(&whole, &text);
             prop_assert_eq!(&found, &cut(header, &text, text.len()).0);
-            let mut records = Records::new(csv(header), Keep::All);
-            let (mut rest, mut count) = (&text[..], 0);
-            while !rest.is_empty() {
-                rest = &rest[records.read(rest)..];
-                if records.is_done() {
-                    count += 1;
-                    records.next();
-                }
-            }
-            count += usize::from(records.end() != End::Nothing);
-            prop_assert_eq!(found.len(), count);
         }
     }
 }

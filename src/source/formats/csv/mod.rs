@@ -5,27 +5,28 @@ mod cutter;
 mod field;
 mod records;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::cutter::CsvCutter;
 use self::field::append_field;
-use self::records::{End, Keep, Records};
+use self::records::{Defect, Found, Record, Records};
 use crate::error::{Context, Error, Result};
-use crate::job;
+use crate::job::{self, Encoding};
 use crate::source::bytes::{Chunks, decompressed, start};
 use crate::source::columns::{column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    AddedValue, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading, Rewriting, RowFormat,
-    SourceFormat,
+    AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading,
+    Rewriting, RowFormat, SourceFormat,
 };
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
@@ -66,41 +67,38 @@ impl ParsedFormat for Csv {
                 let path = files.first().map_or("the input", |file| &file.path);
                 return Err(Error::input(format!("{path} and all other files of the input are empty")));
             };
-            for other in &with_columns[1..] {
-                same_columns(first, other, source.csv.header)?;
+            let is_other = |head: &&&Head| head.columns.iter().all(|name| first.times(name) == 0);
+            if let Some(other) = with_columns.iter().find(is_other) {
+                return Err(Error::input(format!(
+                    "{} has no column of {}: if it is not another table, it has another encoding or delimiter, or no header",
+                    other.file.path, first.file.path
+                )));
             }
-
-            let (mut wanted, mut values) = (Vec::new(), Vec::new());
+            let mut values = Vec::new();
             for (at, name) in columns.iter().copied().enumerate() {
-                let mut places = first.columns.iter().enumerate().filter(|(_, c)| *c == name).map(|(i, _)| i);
-                let Some(place) = places.next() else {
-                    return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
-                };
-                if places.next().is_some() {
-                    return Err(Error::job(format!("{} has more than one column `{name}`", first.file.path)));
+                if let Some(head) = with_columns.iter().find(|head| head.times(name) > 1) {
+                    return Err(Error::job(format!("{} has more than one column `{name}`", head.file.path)));
                 }
-                wanted.push(place);
+                if with_columns.iter().all(|head| head.times(name) == 0) {
+                    return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
+                }
                 values.push((name.to_owned(), column(value_name(at))));
             }
-            let wanted = WantedValues::Columns { columns: first.columns.len(), wanted };
+            warn_of_other_columns(columns, &with_columns);
+            let wanted = WantedValues::Columns(columns.iter().map(|name| (*name).to_owned()).collect());
             let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
             Ok(ParsePlan { wanted, values, files })
         })
     }
 
     fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {
-        let WantedValues::Columns { columns, wanted } = &parser.wanted else {
+        let WantedValues::Columns(wanted) = &parser.wanted else {
             return Err(Error::bug("a plan to parse CSV names no columns"));
         };
-        let mut places = vec![None; *columns];
-        for (value, column) in wanted.iter().enumerate() {
-            if let Some(place) = places.get_mut(*column) {
-                *place = Some(value);
-            }
-        }
-        let csv = parser.source.csv;
-        let records = Records::new(csv, Keep::Columns(places));
-        Ok(Box::new(CsvReader { records, header: csv.header, columns: *columns }))
+        let job::Source { csv, encoding, .. } = parser.source;
+        let places = wanted.iter().map(|name| place_without_header(name)).collect();
+        let wanted = wanted.clone();
+        Ok(Box::new(CsvReader { records: Records::new(csv), header: csv.header, wanted, encoding, places }))
     }
 
     fn may_be_compressed(&self) -> bool {
@@ -113,61 +111,123 @@ struct CsvReader {
     records: Records,
     /// Whether the next record names the columns.
     header: bool,
-    columns: usize,
+    wanted: Vec<String>,
+    encoding: Encoding,
+    /// The field of each wanted column; `None` if the file has no such column.
+    places: Vec<Option<usize>>,
 }
 
 impl DocumentReader for CsvReader {
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
-        while !chunk.is_empty() && !documents.is_full() {
-            chunk.advance(self.records.read(chunk));
-            if self.records.is_done() {
-                self.record(End::Record, documents)?;
+        self.records.feed(&std::mem::take(chunk));
+        self.records_so_far(false, documents)
+    }
+
+    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+        self.records_so_far(true, documents)
+    }
+}
+
+impl CsvReader {
+    /// Reads records until the sink is full, or at the end of the file all that are left.
+    fn records_so_far(&mut self, is_end: bool, documents: &mut DocumentSink<'_>) -> Result<()> {
+        while (is_end || !documents.is_full())
+            && let Some(found) = self.records.advance(is_end)
+        {
+            if found == Found::Record {
+                self.record(documents)?;
             }
         }
         Ok(())
     }
 
-    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
-        match self.records.end() {
-            End::Nothing => Ok(()),
-            end => self.record(end, documents),
+    /// Reads the record that was found.
+    fn record(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+        let record = self.records.record();
+        if std::mem::take(&mut self.header) {
+            let names = names(record, documents.source(), self.encoding)?;
+            self.places =
+                self.wanted.iter().map(|name| names.iter().position(|other| other == name)).collect();
+            return Ok(());
+        }
+        if let Some(defect) = record.defect {
+            return documents.reject(defect.reason(), record.line, &defect.complaint());
+        }
+        let values: Vec<Option<Cow<'_, [u8]>>> = self
+            .places
+            .iter()
+            .map(|place| record.value((*place)?).filter(|value| !value.is_empty()))
+            .collect();
+        let texts = values.iter().map(|value| value.as_deref().map(std::str::from_utf8).transpose());
+        match texts.collect::<Result<Vec<_>, _>>() {
+            Ok(texts) => documents.push(&texts, None),
+            Err(_) => documents.reject_bytes(record.line),
         }
     }
 }
 
-impl CsvReader {
-    /// Reads the record that has ended.
-    fn record(&mut self, end: End, documents: &mut DocumentSink<'_>) -> Result<()> {
-        let is_header = std::mem::take(&mut self.header);
-        let (line, fields, columns) = (self.records.record_line(), self.records.fields(), self.columns);
-        let values = self.records.values().iter().map(|value| match value.is_empty() {
-            true => Ok(None),
-            false => std::str::from_utf8(value).map(Some),
-        });
-        let read = match end {
-            End::Quoted(quote) => documents.reject(
-                "truncated",
-                quote,
-                "has a quote that is never closed, so that the rest of the file is one field: close it, or set \
-                 [source] quote to what the file uses",
-            ),
-            _ if fields != columns => {
-                documents.reject("malformed", line, &format!("has {fields} fields, but the others have {columns}"))
-            }
-            _ if is_header => Ok(()),
-            _ => match values.collect::<Result<Vec<_>, _>>() {
-                Ok(values) => documents.push(&values, None),
-                Err(_) => documents.reject_bytes(line),
-            },
-        };
-        self.records.next();
-        read
+impl Defect {
+    /// The reason, of those in `schemas/rejects.toml`.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::NeverClosed => "truncated",
+            Self::Fields(..) | Self::Quotes => "malformed",
+        }
     }
+
+    /// The end of the message about a record, which begins with its place.
+    fn complaint(self) -> String {
+        let quote = match self {
+            Self::Fields(fields, columns) => {
+                return format!("has {fields} fields, but the others have {columns}");
+            }
+            Self::Quotes => "has a quote after which the next lines are not one record",
+            Self::NeverClosed => "has a quote that is never closed",
+        };
+        format!(
+            "{quote}: write quotes inside a field twice, or set source.quote (\"\" for none) and source.escape to what the file uses"
+        )
+    }
+}
+
+/// The names of the columns in the header of the file at `path`.
+fn names(header: Record<'_>, path: &str, encoding: Encoding) -> Result<Vec<String>> {
+    if let Some(defect) = header.defect {
+        return Err(Error::input(format!("{path} line {} {}", header.line, defect.complaint())));
+    }
+    let name = |at| String::from_utf8(header.value(at).unwrap_or_default().into_owned());
+    let names: Result<_, _> = (0..header.fields()).map(name).collect();
+    names.map_err(|_| Error::input(format!("the header of {path} {}", encoding.complaint())))
+}
+
+/// The name of a column of a file without a header.
+fn name_without_header(at: usize) -> String {
+    format!("column_{}", at + 1)
+}
+
+/// The field of the column of this name in a file without a header.
+fn place_without_header(name: &str) -> Option<usize> {
+    name.strip_prefix("column_")?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// The fields of the first records of a text, at most this many. Without its last record where the text is not `whole`.
+pub(crate) fn first_records(text: &str, whole: bool, csv: job::Csv, most: usize) -> Vec<Vec<String>> {
+    let (mut records, mut found) = (Records::new(csv), Vec::new());
+    records.feed(text.as_bytes());
+    while found.len() < most
+        && let Some(piece) = records.advance(whole)
+    {
+        let record = records.record();
+        let field = |at| String::from_utf8_lossy(&record.value(at).unwrap_or_default()).into_owned();
+        found.extend((piece == Found::Record).then(|| (0..record.fields()).map(field).collect()));
+    }
+    found
 }
 
 impl RowFormat for Csv {
     fn separators(&self, source: &job::Source) -> Vec<u8> {
-        vec![source.csv.delimiter, source.csv.quote]
+        let job::Csv { delimiter, quote, escape, .. } = source.csv;
+        [delimiter].into_iter().chain(quote).chain(escape).collect()
     }
 
     fn cutter(&self, source: &job::Source) -> Box<dyn RowCutter> {
@@ -185,12 +245,12 @@ impl RowFormat for Csv {
         names: &[&'static str],
         to: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
-        let mut records = Records::new(source.csv, Keep::All);
-        records.read(header);
-        records.end();
+        let records = Records::of_row(source.csv, header);
+        let columns = records.record();
         to.extend_from_slice(header);
         for name in names {
-            if records.values().iter().any(|column| column == name.as_bytes()) {
+            let is_named = |at| columns.value(at).as_deref() == Some(name.as_bytes());
+            if (0..columns.fields()).any(is_named) {
                 return Err(name);
             }
             to.push(source.csv.delimiter);
@@ -205,18 +265,32 @@ impl RowFormat for Csv {
         row: &[u8],
         columns: &[(&'static str, AddedValue)],
         to: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), CannotAppend> {
+        let csv = match source.csv.quotes_end_in_line {
+            true => Records::of_row(source.csv, row).record().csv(),
+            false => source.csv,
+        };
         to.extend_from_slice(row);
-        for (_, value) in columns {
-            to.push(source.csv.delimiter);
-            match value {
-                AddedValue::Null => {}
-                AddedValue::Literal(value) | AddedValue::Text(value) => {
-                    append_field(source.csv, value.as_bytes(), to);
-                }
+        for (name, value) in columns {
+            to.push(csv.delimiter);
+            if let AddedValue::Literal(value) | AddedValue::Text(value) = value {
+                append_field(csv, value.as_bytes(), to).ok_or(CannotAppend::NeedsQuotes(name))?;
             }
         }
         Ok(())
+    }
+
+    fn text_place(&self, source: &job::Source, place: &TextPlace, header: &[u8]) -> Option<TextPlace> {
+        let TextPlace::Column(text) = place else { return None };
+        let field = match source.csv.header {
+            true => {
+                let records = Records::of_row(source.csv, header);
+                let columns = records.record();
+                (0..columns.fields()).find(|at| columns.value(*at).as_deref() == Some(text.as_bytes()))
+            }
+            false => place_without_header(text),
+        };
+        field.map(TextPlace::Field)
     }
 
     fn cut_text(
@@ -240,105 +314,95 @@ struct Head {
     has_rows: bool,
 }
 
+impl Head {
+    /// The number of columns of this name.
+    fn times(&self, name: &str) -> usize {
+        self.columns.iter().filter(|column| *column == name).count()
+    }
+}
+
 async fn head(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<Head> {
-    let csv = source.csv;
-    let store = ctx.runtime_env().object_store(&file.store)?;
-    let chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let chunks = decompressed(&ctx.runtime_env(), &file.to_parse()).await?;
     let mut chunks = decoded(chunks, source.encoding);
-    let (fields, has_rows) =
-        first(&mut chunks, csv).await.context(|| format!("the start of {} cannot be read", file.path))?;
-    let columns = if csv.header {
-        fields
-            .into_iter()
-            .map(|name| {
-                String::from_utf8(name).map_err(|_| {
-                    Error::input(format!("the header of {} {}", file.path, source.encoding.complaint()))
-                })
-            })
-            .collect::<Result<_>>()?
-    } else {
-        (1..=fields.len()).map(|i| format!("column_{i}")).collect()
-    };
+    let failed = || format!("the start of {} cannot be read", file.path);
+    let (columns, has_rows) = first(&mut chunks, source, &file.path).await.context(failed)?;
     if !has_rows {
         tracing::warn!(file = file.path, "this file has no rows");
     }
     Ok(Head { file, columns, has_rows })
 }
 
-/// The fields of the first record, and whether there is a row. Without a header the fields are empty: only their number
-/// matters.
-async fn first(chunks: &mut Chunks, csv: job::Csv) -> Result<(Vec<Vec<u8>>, bool)> {
-    let keep = if csv.header { Keep::All } else { Keep::Columns(Vec::new()) };
-    let mut records = Records::new(csv, keep);
+/// The names of the columns, and whether there is a row.
+async fn first(chunks: &mut Chunks, source: &job::Source, path: &str) -> Result<(Vec<String>, bool)> {
+    let csv = source.csv;
+    let (mut records, mut columns, mut has_rows) = (Records::new(csv), None, false);
     let mut chunk = start(chunks).await?;
-    if !read_until(Records::is_done, chunks, &mut chunk, &mut records).await? && records.end() == End::Nothing
-    {
-        return Ok((Vec::new(), false));
-    }
-    if !csv.header {
-        return Ok((vec![Vec::new(); records.fields()], true));
-    }
-    let fields = records.values().to_vec();
-    // Of the first row only its existence matters.
-    let mut records = Records::new(csv, Keep::Columns(Vec::new()));
-    let has_rows = read_until(Records::has_started, chunks, &mut chunk, &mut records).await?;
-    Ok((fields, has_rows))
-}
-
-/// Reads until `reached` holds. Returns false where the file ends first.
-async fn read_until(
-    reached: fn(&Records) -> bool,
-    chunks: &mut Chunks,
-    chunk: &mut Bytes,
-    records: &mut Records,
-) -> Result<bool> {
     loop {
-        chunk.advance(records.read(chunk));
-        if reached(records) {
-            return Ok(true);
+        let is_end = chunk.is_empty();
+        records.feed(&chunk);
+        while let Some(found) = records.advance(is_end) {
+            let record = records.record();
+            match (found, &columns) {
+                (Found::LineEnds, _) => {}
+                (Found::Record, None) if csv.header => columns = Some(names(record, path, source.encoding)?),
+                (Found::Record, None) if record.defect.is_none() => {
+                    columns = Some((0..record.fields()).map(name_without_header).collect());
+                    has_rows = true;
+                }
+                (Found::Record, _) => has_rows = true,
+            }
+            if let (Some(columns), true) = (&columns, has_rows) {
+                return Ok((columns.clone(), has_rows));
+            }
         }
-        if records.kept() > HEADER_BYTES {
+        // Of the first row only its existence matters.
+        if is_end || columns.is_some() && records.waiting() > 0 {
+            has_rows |= records.waiting() > 0;
+            return Ok((columns.unwrap_or_default(), has_rows));
+        }
+        if csv.header && records.waiting() > HEADER_BYTES {
             return Err(Error::input(format!(
                 "the header is longer than {HEADER_BYTES} bytes: are source.quote and source.delimiter right, and is \
                  there a header?"
             )));
         }
-        match chunks.try_next().await? {
-            Some(more) => *chunk = more,
-            None => return Ok(false),
-        }
+        chunk = chunks.try_next().await?.unwrap_or_default();
     }
 }
 
-fn same_columns(first: &Head, other: &Head, header: bool) -> Result<()> {
-    if first.columns == other.columns {
-        return Ok(());
-    }
-    let (a, b) = (&first.file.path, &other.file.path);
-    let (n, m) = (first.columns.len(), other.columns.len());
-    let difference = first
-        .columns
-        .iter()
-        .zip(&other.columns)
-        .enumerate()
-        .find(|(_, (x, y))| x != y)
-        .map(|(i, (x, y))| format!("column {} is `{y}` there and `{x}` here", i + 1));
-    let difference = match difference {
-        Some(difference) if header => difference,
-        _ => format!("{m} columns there and {n} here"),
+/// Columns that a warning names.
+const SHOWN: usize = 5;
+
+/// Says in which files wanted columns are missing, and which have columns that the first one does not have.
+fn warn_of_other_columns(wanted: &[&str], heads: &[&Head]) {
+    let said = |head: &&Head| {
+        let missing = wanted.iter().filter(|name| head.times(name) == 0);
+        let missing = missing.map(|name| format!("has no column `{name}`, which is null in its rows"));
+        let is_new = |name: &&String| heads.first().is_some_and(|first| first.times(name) == 0);
+        let new = head.columns.iter().filter(|name| is_new(name) && !wanted.contains(&name.as_str()));
+        let new = new.map(|name| format!("has a column `{name}`, which is ignored"));
+        let said: Vec<String> = missing.chain(new).take(SHOWN).collect();
+        (!said.is_empty()).then(|| format!("{} {}", head.file.path, said.join(", ")))
     };
-    Err(Error::input(format!("the columns of {b} are not those of {a}: {difference}")))
+    let others: Vec<String> = heads.iter().filter_map(said).collect();
+    if let Some(first) = others.first() {
+        tracing::warn!(files = others.len(), "not all files have the same columns: {first}");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn source(header: bool) -> job::Source {
+        let text =
+            format!("source = {{ url = 'a.csv', text = 'text', header = {header} }}\noutput.url = 'o'");
+        job::resolve(job::file::read(&text, "a", &[]).unwrap()).unwrap().source
+    }
+
     async fn read(chunks: &[&[u8]], header: bool) -> (Vec<String>, bool) {
         let chunks: Vec<_> = chunks.iter().map(|c| Ok(Bytes::copy_from_slice(c))).collect();
-        let csv = job::Csv { delimiter: b',', header, quote: b'"' };
-        let (fields, has_rows) = first(&mut stream::iter(chunks).boxed(), csv).await.unwrap();
-        (fields.into_iter().map(|f| String::from_utf8(f).unwrap()).collect(), has_rows)
+        first(&mut stream::iter(chunks).boxed(), &source(header), "a.csv").await.unwrap()
     }
 
     #[tokio::test]
@@ -357,7 +421,7 @@ mod tests {
         assert!(!read(&[b"id,text\r\n\n"], true).await.1);
         assert!(read(&[b"id,text\n1"], true).await.1);
         assert!(read(&[b"id,text\n\n", b"\n", b"1,2\n"], true).await.1);
-        assert_eq!(read(&[b"1,2"], false).await, (vec![String::new(), String::new()], true));
+        assert_eq!(read(&[b"1,2"], false).await, (vec!["column_1".to_owned(), "column_2".to_owned()], true));
         assert_eq!(read(&[b""], false).await, (vec![], false));
     }
 
@@ -366,9 +430,8 @@ mod tests {
         let long = "x".repeat(2 * HEADER_BYTES);
         assert!(read(&[b"id,text\n", long.as_bytes(), b",2\n"], true).await.1);
         assert_eq!(read(&[long.as_bytes(), b",", long.as_bytes(), b"\n3,4\n"], false).await.0.len(), 2);
-        let csv = job::Csv { delimiter: b',', header: true, quote: b'"' };
         let chunks = vec![Ok(Bytes::from(long)), Ok(Bytes::from_static(b",b\n"))];
-        let error = first(&mut stream::iter(chunks).boxed(), csv).await.unwrap_err();
+        let error = first(&mut stream::iter(chunks).boxed(), &source(true), "a.csv").await.unwrap_err();
         assert!(error.to_string().contains("the header is longer"), "{error}");
     }
 }

@@ -1,199 +1,345 @@
-//! CSV: bytes -> records, as they come.
+//! CSV: bytes -> records, as they come. Documents are read and files are rewritten by the same records.
 //!
-//! The states are those of `csv-core`, which follows RFC 4180 as spreadsheets do: a field that starts with a quote ends at the
-//! next quote that is not doubled; a quote inside another field is an ordinary character; a record ends at `\n`, `\r` or `\r\n`
-//! outside of quotes; empty lines are skipped.
+//! As in RFC 4180, a field that starts with a quote ends at the next quote that is not doubled. A record ends at `\n`, `\r` or
+//! `\r\n` outside of quotes, and empty lines are skipped. A quote inside another field is a character, and so are quotes behind a
+//! field in quotes, up to the delimiter. With an escape character, the next character has no meaning of its own.
+//!
+//! A record of several lines may be many rows behind one wrong quote. So it is only a record if its fields are as many as those of
+//! the first one, no field has more than `MAX_LINES`, and each quote that ends on another line ends its field. Otherwise its
+//! first line is a record that cannot be read, and the next record starts on the next line.
 
-use csv_core::{ReadFieldResult, Reader, ReaderBuilder};
+use std::borrow::Cow;
+use std::ops::Range;
 
+use memchr::{memchr, memchr2, memchr3};
+
+use super::field;
 use crate::job;
 
-/// Bytes of a field that are taken from the reader at once.
-const OUTPUT_BYTES: usize = 8 * 1024;
+/// The most lines of a field in quotes.
+const MAX_LINES: usize = 1000;
 
-/// Cuts bytes into records and keeps the wanted fields of one record at a time.
+/// Cuts bytes into records.
 #[derive(Debug)]
 pub(super) struct Records {
-    reader: Reader,
-    output: Vec<u8>,
-    keep: Keep,
-    state: State,
-    /// Fields of the record that have ended.
-    fields: usize,
-    /// The kept fields. Cleared values keep their memory for the next record.
-    values: Vec<Vec<u8>>,
-    /// Bytes of the kept fields.
-    kept: usize,
+    csv: job::Csv,
+    /// The bytes that were fed, from `start` on those of the next piece.
+    bytes: Vec<u8>,
+    start: usize,
+    /// The end of the piece that was found last, from `start` on.
+    taken: usize,
+    scan: Scan,
+    /// The number of fields of the first record that could be read.
+    columns: Option<usize>,
     lines: LineCounter,
-    /// The line in which the record started.
-    record_line: u64,
-    /// The line in which the last field started.
-    field_line: u64,
+    /// The record that was found last.
+    body: usize,
+    defect: Option<Defect>,
 }
 
-/// The fields of a record that are kept.
-#[derive(Debug)]
-pub(super) enum Keep {
-    /// All of them.
-    All,
-    /// The place among the values of each column of the file; `None` for columns that are not wanted.
-    Columns(Vec<Option<usize>>),
+/// How far the next record was read. Places are bytes of the record.
+#[derive(Debug, Default)]
+struct Scan {
+    at: usize,
+    state: State,
+    /// Whether quotes are characters.
+    is_literal: bool,
+    /// The ends of the fields so far.
+    ends: Vec<usize>,
+    /// The line ends inside of the current field.
+    lines: usize,
+    /// The end of the first line, where the record continues behind it.
+    first_line: Option<usize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before the first byte of a record.
-    Before,
-    /// In a record.
-    Inside,
-    /// After the last byte of a record.
-    Done,
+    /// Before the first byte of a field.
+    #[default]
+    Start,
+    /// In a field without quotes, or behind its quotes.
+    Plain,
+    Quoted,
+    /// Behind a quote inside of quotes.
+    AfterQuote,
 }
 
-/// How a file ended.
+/// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// Between records.
-    Nothing,
-    /// In a record, which is complete.
+pub(super) enum Found {
+    /// The ends of empty lines.
+    LineEnds,
     Record,
-    /// Inside of quotes that were opened in this line.
-    Quoted(u64),
+}
+
+/// Why a record cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Defect {
+    /// It has these many fields, and the first record has so many.
+    Fields(usize, usize),
+    /// It opens quotes, and the lines up to their end are no record.
+    Quotes,
+    /// It opens quotes that the file does not close.
+    NeverClosed,
+}
+
+/// What ends the reading of a record.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The bytes that were fed.
+    Bytes,
+    /// The end of its line, of these many bytes.
+    Line(usize),
+    /// A quote that is not closed in its line, where it has to be.
+    OpenQuote,
+    Defect(Defect),
+}
+
+/// A record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    csv: job::Csv,
+    ends: &'a [usize],
+    /// The line in which it starts, from 1.
+    pub line: u64,
+    /// Its bytes without the end of its line.
+    pub body: &'a [u8],
+    /// The end of its line.
+    pub end: &'a [u8],
+    /// Why it cannot be read.
+    pub defect: Option<Defect>,
+}
+
+impl<'a> Record<'a> {
+    /// Its syntax, without a quote where quotes are characters.
+    pub(super) fn csv(&self) -> job::Csv {
+        self.csv
+    }
+
+    /// The number of its fields.
+    pub(super) fn fields(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The place of a field in its bytes.
+    pub(super) fn place(&self, field: usize) -> Option<Range<usize>> {
+        let end = *self.ends.get(field)?;
+        let start = field.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| end + 1);
+        Some(start..end)
+    }
+
+    /// The value of a field.
+    pub(super) fn value(&self, field: usize) -> Option<Cow<'a, [u8]>> {
+        self.body.get(self.place(field)?).map(|raw| field::value(self.csv, raw))
+    }
 }
 
 impl Records {
-    /// A reader of files in the dialect `csv`.
-    pub(super) fn new(csv: job::Csv, keep: Keep) -> Self {
-        let values = match &keep {
-            Keep::All => 0,
-            Keep::Columns(places) => places.iter().flatten().count(),
-        };
-        let mut reader = ReaderBuilder::new().delimiter(csv.delimiter).quote(csv.quote).build();
-        // The reader drops a byte order mark before the first byte that it sees. It was dropped before.
-        reader.read_field(b"\n", &mut [0]);
+    /// A reader of one file.
+    pub(super) fn new(csv: job::Csv) -> Self {
         Self {
-            reader,
-            output: vec![0; OUTPUT_BYTES],
-            keep,
-            state: State::Before,
-            fields: 0,
-            values: vec![Vec::new(); values],
-            kept: 0,
+            csv,
+            bytes: Vec::new(),
+            start: 0,
+            taken: 0,
+            scan: Scan::default(),
+            columns: None,
             lines: LineCounter::default(),
-            record_line: 1,
-            field_line: 1,
+            body: 0,
+            defect: None,
         }
     }
 
-    /// Reads to the end of the record or of `bytes`. Returns the number of bytes read.
-    pub(super) fn read(&mut self, bytes: &[u8]) -> usize {
-        let mut at = self.skip_line_ends(bytes);
-        while self.state != State::Done
-            && let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty())
-        {
-            if self.state == State::Before {
-                (self.record_line, self.field_line) = (self.lines.line(), self.lines.line());
-                self.state = State::Inside;
+    /// The record that `bytes` are.
+    pub(super) fn of_row(csv: job::Csv, bytes: &[u8]) -> Self {
+        let mut records = Self::new(csv);
+        records.feed(bytes);
+        records.advance(true);
+        records
+    }
+
+    /// Adds the next bytes of the file.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.take();
+        self.bytes.drain(..std::mem::take(&mut self.start));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The number of bytes that wait for their record to end.
+    pub(super) fn waiting(&self) -> usize {
+        self.bytes.len() - self.start - self.taken
+    }
+
+    /// The empty lines that were found.
+    pub(super) fn line_ends(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.taken]
+    }
+
+    /// The record that was found.
+    pub(super) fn record(&self) -> Record<'_> {
+        let (body, end) = self.line_ends().split_at(self.body);
+        let quote = self.csv.quote.filter(|_| !self.scan.is_literal);
+        let csv = job::Csv { quote, ..self.csv };
+        let (ends, line, defect) = (self.scan.ends.as_slice(), self.lines.line(), self.defect);
+        Record { csv, ends, line, body, end, defect }
+    }
+
+    /// Moves on to the next piece. `None` if more bytes are needed; `is_end` if there are no more.
+    pub(super) fn advance(&mut self, is_end: bool) -> Option<Found> {
+        self.take();
+        let bytes = &self.bytes[self.start..];
+        if self.scan.at == 0 {
+            self.taken = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+            if self.taken > 0 {
+                self.body = 0;
+                return Some(Found::LineEnds);
             }
-            let (result, read, written) = self.reader.read_field(rest, &mut self.output);
-            self.lines.count(&rest[..read]);
-            self.keep_output(written);
-            if let ReadFieldResult::Field { record_end } = result {
-                self.end_field(record_end);
-            }
-            at += read;
         }
-        at
-    }
-
-    /// Skips the ends of lines before a record. Returns the number of bytes skipped.
-    pub(super) fn skip_line_ends(&mut self, bytes: &[u8]) -> usize {
-        if self.state != State::Before {
-            return 0;
+        if bytes.is_empty() {
+            return None;
         }
-        let ends = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
-        self.lines.count(&bytes[..ends]);
-        ends
-    }
-
-    /// Whether a record has ended. Its fields are available until [`Records::next`].
-    pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
-    }
-
-    /// Whether a record has started.
-    pub(super) fn has_started(&self) -> bool {
-        self.state != State::Before
-    }
-
-    /// The number of fields of the record.
-    pub(super) fn fields(&self) -> usize {
-        self.fields
-    }
-
-    /// The kept fields, without their quotes.
-    pub(super) fn values(&self) -> &[Vec<u8>] {
-        &self.values
-    }
-
-    /// Bytes of the kept fields so far.
-    pub(super) fn kept(&self) -> usize {
-        self.kept
-    }
-
-    /// The line in which the record started, from 1.
-    pub(super) fn record_line(&self) -> u64 {
-        self.record_line
-    }
-
-    /// Drops the record that has ended.
-    pub(super) fn next(&mut self) {
-        match self.keep {
-            Keep::All => self.values.clear(),
-            Keep::Columns(_) => self.values.iter_mut().for_each(Vec::clear),
-        }
-        (self.fields, self.kept, self.state) = (0, 0, State::Before);
-    }
-
-    /// Ends the file, and with it a record that it ends in.
-    pub(super) fn end(&mut self) -> End {
-        if self.state != State::Inside {
-            return End::Nothing;
-        }
-        // Only inside of quotes the end of a line is part of a field. A clone of the reader would not do: it loses its states.
-        let (after_newline, ..) = self.reader.read_field(b"\n", &mut self.output);
-        let end = match after_newline {
-            ReadFieldResult::Field { .. } => End::Record,
-            _ => End::Quoted(self.field_line),
-        };
-        self.end_field(true);
-        end
-    }
-
-    /// Keeps the first bytes of the output, where the field is wanted.
-    fn keep_output(&mut self, bytes: usize) {
-        let place = match &self.keep {
-            Keep::Columns(places) => places.get(self.fields).copied().flatten(),
-            Keep::All => {
-                self.values.resize_with(self.values.len().max(self.fields + 1), Vec::new);
-                Some(self.fields)
+        let end = loop {
+            match self.scan.read(self.csv, bytes, is_end) {
+                End::OpenQuote => self.scan = Scan { is_literal: true, ..Scan::default() },
+                end => break end,
             }
         };
-        if let Some(value) = place.and_then(|place| self.values.get_mut(place)) {
-            value.extend_from_slice(&self.output[..bytes]);
-            self.kept += bytes;
+        let (fields, first_line) = (self.scan.ends.len(), self.scan.first_line);
+        let columns = self.columns.unwrap_or(fields);
+        self.defect = match end {
+            End::Bytes if !is_end => return None,
+            End::Defect(defect) => Some(defect),
+            _ if fields == columns => None,
+            _ => Some(Defect::Fields(fields, columns)),
+        };
+        (self.body, self.taken) = match (self.defect, first_line, end) {
+            (Some(defect), Some(at), _) => {
+                let is_open = defect == Defect::NeverClosed;
+                self.defect = Some(if is_open { defect } else { Defect::Quotes });
+                (at, at + if bytes[at..].starts_with(b"\r\n") { 2 } else { 1 })
+            }
+            (_, _, End::Line(length)) => (self.scan.at, self.scan.at + length),
+            _ => (bytes.len(), bytes.len()),
+        };
+        if self.defect.is_none() {
+            self.columns = Some(columns);
         }
+        Some(Found::Record)
     }
 
-    fn end_field(&mut self, record_end: bool) {
-        // An empty field is kept too.
-        self.keep_output(0);
-        self.fields += 1;
-        self.field_line = self.lines.line();
-        if record_end {
-            self.state = State::Done;
+    /// Drops the piece that was found last.
+    fn take(&mut self) {
+        if self.taken > 0 {
+            self.lines.count(&self.bytes[self.start..self.start + self.taken]);
+            self.start += std::mem::take(&mut self.taken);
+            self.scan = Scan { ends: std::mem::take(&mut self.scan.ends), ..Scan::default() };
+            self.scan.ends.clear();
         }
     }
+}
+
+impl Scan {
+    /// Reads on in the `bytes` from the start of the record on.
+    fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> End {
+        let quote = csv.quote.filter(|_| !self.is_literal);
+        while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
+            let byte = rest[0];
+            match self.state {
+                State::Start if Some(byte) == quote => {
+                    (self.state, self.at, self.lines) = (State::Quoted, self.at + 1, 0)
+                }
+                State::Start => self.state = State::Plain,
+                State::Quoted => {
+                    let quote = quote.unwrap_or_default();
+                    let found = match csv.escape {
+                        Some(escape) => memchr2(quote, escape, rest),
+                        None => memchr(quote, rest),
+                    };
+                    let to = found.map_or(bytes.len(), |found| self.at + found);
+                    let is_escape = found.is_some_and(|found| rest[found] != quote);
+                    if is_escape && to + 1 == bytes.len() && !is_end {
+                        return self.pass(csv, bytes, to).unwrap_or(End::Bytes);
+                    }
+                    let to = if is_escape { bytes.len().min(to + 2) } else { to };
+                    if let Some(end) = self.pass(csv, bytes, to) {
+                        return end;
+                    }
+                    if found.is_some() && !is_escape {
+                        (self.state, self.at) = (State::AfterQuote, to + 1);
+                    }
+                }
+                State::AfterQuote if Some(byte) == quote => {
+                    (self.state, self.at) = (State::Quoted, self.at + 1)
+                }
+                State::AfterQuote if [csv.delimiter, b'\n', b'\r'].contains(&byte) => {
+                    self.state = State::Plain
+                }
+                State::AfterQuote if csv.quotes_end_in_line => return End::OpenQuote,
+                State::AfterQuote if self.lines > 0 => return End::Defect(Defect::Quotes),
+                State::AfterQuote => self.state = State::Plain,
+                State::Plain => {
+                    let is_mark =
+                        |byte: &u8| [csv.delimiter, b'\n', b'\r'].contains(byte) || Some(*byte) == csv.escape;
+                    let found = match csv.escape {
+                        Some(_) => rest.iter().position(is_mark),
+                        None => memchr3(csv.delimiter, b'\n', b'\r', rest),
+                    };
+                    let Some(found) = found else {
+                        self.at = bytes.len();
+                        break;
+                    };
+                    self.at += found;
+                    let next = bytes.get(self.at + 1);
+                    match rest[found] {
+                        byte if byte == csv.delimiter => {
+                            self.ends.push(self.at);
+                            (self.state, self.at) = (State::Start, self.at + 1);
+                        }
+                        b'\r' if next.is_none() && !is_end => return End::Bytes,
+                        byte @ (b'\n' | b'\r') => {
+                            self.ends.push(self.at);
+                            return End::Line(if byte == b'\r' && next == Some(&b'\n') { 2 } else { 1 });
+                        }
+                        _ if next.is_none() && !is_end => return End::Bytes,
+                        _ => {
+                            self.lines = 0;
+                            if let Some(end) = self.pass(csv, bytes, bytes.len().min(self.at + 2)) {
+                                return end;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if !is_end {
+            return End::Bytes;
+        }
+        match self.state {
+            State::Quoted if csv.quotes_end_in_line => return End::OpenQuote,
+            State::Quoted => return End::Defect(Defect::NeverClosed),
+            _ => self.ends.push(bytes.len()),
+        }
+        End::Bytes
+    }
+
+    /// Passes the bytes up to `to`, which are characters of a field, and counts the ends of lines among them.
+    fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<End> {
+        let passed = std::mem::replace(&mut self.at, to)..to;
+        let first = memchr2(b'\n', b'\r', &bytes[passed.clone()])?;
+        if csv.quotes_end_in_line && self.state == State::Quoted {
+            return Some(End::OpenQuote);
+        }
+        self.first_line.get_or_insert(passed.start + first);
+        self.lines += count_line_ends(bytes, passed);
+        (self.lines >= MAX_LINES).then_some(End::Defect(Defect::Quotes))
+    }
+}
+
+/// The number of line ends in a range of `bytes`.
+fn count_line_ends(bytes: &[u8], range: Range<usize>) -> usize {
+    let before = |at: usize| at.checked_sub(1).map(|before| bytes[before]);
+    let is_end = |at: &usize| bytes[*at] == b'\r' || bytes[*at] == b'\n' && before(*at) != Some(b'\r');
+    range.filter(is_end).count()
 }
 
 /// The number of the line that is being read. A line ends at `\n`, `\r` or `\r\n`.
@@ -222,32 +368,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const CSV: job::Csv = job::Csv { delimiter: b',', header: false, quote: b'"' };
+    const CSV: job::Csv = job::Csv::new(b',');
 
-    /// Line and fields of each record, and how the file ended.
-    fn records(chunks: &[&[u8]]) -> (Vec<(u64, Vec<String>)>, End) {
-        let mut records = Records::new(CSV, Keep::All);
-        let mut found = Vec::new();
-        let mut take = |records: &mut Records| {
-            let fields = records.values().iter().map(|f| String::from_utf8_lossy(f).into_owned()).collect();
-            found.push((records.record_line(), fields));
-            records.next();
-        };
-        for chunk in chunks {
-            let mut rest = *chunk;
-            while !rest.is_empty() {
-                let read = records.read(rest);
-                rest = &rest[read..];
-                if records.is_done() {
-                    take(&mut records);
-                }
+    /// Line and fields of each record; a record with a defect has this after its bytes.
+    fn records(csv: job::Csv, chunks: &[&[u8]]) -> Vec<(u64, Vec<String>)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (mut records, mut found) = (Records::new(csv), Vec::new());
+        for (chunk, is_end) in chunks.iter().map(|chunk| (*chunk, false)).chain([(&b""[..], true)]) {
+            records.feed(chunk);
+            while let Some(piece) = records.advance(is_end) {
+                let record = records.record();
+                let fields = (0..record.fields()).map(|at| text(&record.value(at).unwrap_or_default()));
+                found.extend((piece == Found::Record).then(|| match record.defect {
+                    Some(defect) => (record.line, vec![text(record.body), format!("{defect:?}")]),
+                    None => (record.line, fields.collect()),
+                }));
             }
         }
-        let end = records.end();
-        if end == End::Record {
-            take(&mut records);
-        }
-        (found, end)
+        found
     }
 
     fn record(line: u64, fields: &[&str]) -> (u64, Vec<String>) {
@@ -262,11 +400,11 @@ mod tests {
                 vec![record(1, &["id", "a \"b\",\nc", "d"]), record(3, &["1", "2", "3"])],
             ),
             (
-                "a\rb\r\nc\n\n\r\nd,\n,",
+                "a,\rb,\r\nc,\n\n\r\nd,\n,",
                 vec![
-                    record(1, &["a"]),
-                    record(2, &["b"]),
-                    record(3, &["c"]),
+                    record(1, &["a", ""]),
+                    record(2, &["b", ""]),
+                    record(3, &["c", ""]),
                     record(6, &["d", ""]),
                     record(7, &["", ""]),
                 ],
@@ -274,47 +412,80 @@ mod tests {
             ("\"\"\n", vec![record(1, &[""])]),
             ("a\"b,\"c\"d\"\n", vec![record(1, &["a\"b", "cd\""])]),
             ("\u{feff}a\n", vec![record(1, &["\u{feff}a"])]),
+            (
+                "a,b\n1\n2,\"3\"",
+                vec![record(1, &["a", "b"]), record(2, &["1", "Fields(1, 2)"]), record(3, &["2", "3"])],
+            ),
         ] {
-            assert_eq!(records(&[text.as_bytes()]).0, expected, "{text:?}");
+            assert_eq!(records(CSV, &[text.as_bytes()]), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn a_file_that_ends_inside_quotes_names_the_line_of_the_quote() {
-        let (found, end) = records(&[b"a,b\n1,\"x\ny\"\n2,\"open\n3,z\n"]);
-        assert_eq!(found.len(), 2);
-        assert_eq!(end, End::Quoted(4));
-        assert_eq!(records(&[b"a\n\"b\""]).1, End::Record);
-        assert_eq!(records(&[b"a\nb,"]).1, End::Record);
-        assert_eq!(records(&[b"a\n"]).1, End::Nothing);
+    fn a_quote_that_swallows_rows_spoils_only_its_line() {
+        let header = record(1, &["id", "text"]);
+        for (text, defect) in [
+            ("id,text\n1,\"a\n2,b\n3,c\n", "NeverClosed"),
+            ("id,text\n1,\"a\n2,b\n3,c\n4,\"d\n", "Quotes"),
+            ("id,text\n1,\"a\n2,b\n3,c\n4,\",d\n", "Quotes"),
+        ] {
+            let found = records(CSV, &[text.as_bytes()]);
+            assert_eq!(found[..2], [header.clone(), record(2, &["1,\"a", defect])], "{text:?}");
+            assert_eq!(found[2..4], [record(3, &["2", "b"]), record(4, &["3", "c"])], "{text:?}");
+        }
+        let lines = |lines: usize| format!("id,text\n1,\"{}x\"\n", "x\n".repeat(lines - 1));
+        assert_eq!(records(CSV, &[lines(MAX_LINES).as_bytes()]).len(), 2);
+        assert_eq!(records(CSV, &[lines(MAX_LINES + 1).as_bytes()]).len(), MAX_LINES + 2);
     }
 
     #[test]
-    fn only_wanted_columns_are_kept_and_all_are_counted() {
-        let mut records = Records::new(CSV, Keep::Columns(vec![None, Some(1), Some(0)]));
-        assert_eq!(records.read(b"long,\"b\",c,d\n1"), 13);
-        assert!(records.is_done());
-        assert_eq!((records.fields(), records.kept()), (4, 2));
-        assert_eq!(records.values(), [b"c".to_vec(), b"b".to_vec()]);
+    fn quotes_may_have_to_end_in_their_line() {
+        let tsv = job::Csv::new(b'\t');
+        for (text, fields) in [
+            ("\"a\tb\"\tc", &["a\tb", "c"][..]),
+            ("\"a\"\t\"b\"\"\"", &["a", "b\""]),
+            ("\"a\tb", &["\"a", "b"]),
+            ("\"a\"\t\"b\" c", &["\"a\"", "\"b\" c"]),
+        ] {
+            let text = format!("{text}\nend\tof file\"\n");
+            let expected = [record(1, fields), record(2, &["end", "of file\""])];
+            assert_eq!(records(tsv, &[text.as_bytes()]), expected, "{text:?}");
+        }
+        let tsv = job::Csv { quotes_end_in_line: false, ..tsv };
+        assert_eq!(records(tsv, &[b"1\t\"a\nb\""]), [record(1, &["1", "a\nb"])]);
+    }
+
+    #[test]
+    fn an_escape_takes_the_meaning_of_the_next_character() {
+        let escaped = job::Csv { escape: Some(b'\\'), ..CSV };
+        let text = r#"1,"a \"b, \\",c\,d"#;
+        assert_eq!(records(escaped, &[text.as_bytes()]), [record(1, &["1", r#"a "b, \"#, "c,d"])]);
+        let unquoted = job::Csv { quote: None, ..escaped };
+        assert_eq!(
+            records(unquoted, &[b"1,\"a\\\nb\n2,c\n"]),
+            [record(1, &["1", "\"a\nb"]), record(3, &["2", "c"])]
+        );
     }
 
     proptest! {
-        /// However the bytes come, the records are the same.
+        /// However the bytes come, the records are the same, and their bytes are the file.
         #[test]
         fn the_cut_changes_nothing(
             parts in prop::collection::vec(
-                prop::sample::select(vec!["a", "bc", ",", "\"", "\"\"", "\n", "\r", "\r\n", "é"]), 0..40),
+                prop::sample::select(vec!["a", "bc", ",", "\"", "\"\"", "\n", "\r", "\r\n", "é", "\\"]), 0..60),
             size in 1usize..9,
+            (quotes_end_in_line, is_escaped) in any::<(bool, bool)>(),
         ) {
+            let csv = job::Csv { quotes_end_in_line, escape: is_escaped.then_some(b'\\'), ..CSV };
             let text = parts.concat();
             let cut: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
-            prop_assert_eq!(records(&cut), records(&[text.as_bytes()]));
+            prop_assert_eq!(records(csv, &cut), records(csv, &[text.as_bytes()]));
         }
 
         /// What is written by the rules is read back.
         #[test]
         fn written_fields_are_read_back(
-            rows in prop::collection::vec(prop::collection::vec("[a,\"\r\n é]{0,6}", 2..4), 0..6),
+            rows in prop::collection::vec(prop::collection::vec("[a,\"\r\n é]{0,6}", 3..=3), 0..6),
         ) {
             let mut text = String::new();
             for row in &rows {
@@ -322,9 +493,8 @@ mod tests {
                 text.push_str(&fields.join(","));
                 text.push_str("\r\n");
             }
-            let (found, end) = records(&[text.as_bytes()]);
-            prop_assert_eq!(end, End::Nothing);
-            prop_assert_eq!(found.into_iter().map(|(_, fields)| fields).collect::<Vec<_>>(), rows);
+            let found: Vec<_> = records(CSV, &[text.as_bytes()]).into_iter().map(|(_, fields)| fields).collect();
+            prop_assert_eq!(found, rows);
         }
     }
 }

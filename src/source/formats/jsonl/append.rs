@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::lenient::readable;
 use crate::source::format::AddedValue;
 
 /// Appends fields of these names and values to the object in `row`. A row that is not an object stays as it is.
@@ -16,7 +17,8 @@ pub(super) fn append_fields(
     columns: &[(&'static str, AddedValue)],
     to: &mut Vec<u8>,
 ) -> Result<(), &'static str> {
-    let object = serde_json::from_slice::<FieldNames>(row).ok();
+    let object = serde_json::from_slice::<FieldNames>(row);
+    let object = object.or_else(|_| serde_json::from_slice(&readable(row))).ok();
     let end = row.iter().rposition(|byte| *byte == b'}');
     let (Some(FieldNames(names)), Some(end)) = (object, end) else {
         to.extend_from_slice(row);

@@ -10,6 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visi
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::lenient::with_finite_numbers;
 use crate::error::library_errors;
 
 /// The kind of a value.
@@ -106,23 +107,39 @@ impl WantedFields {
             return Ok(None);
         }
         let line = std::str::from_utf8(line).map_err(|_| Unusable::NotUtf8)?;
-        let mut found: Vec<Option<&RawValue>> = vec![None; self.values.len()];
-        fields(line, &self.children, &mut found)?;
-        let value = |(raw, (name, kind)): (Option<&'a RawValue>, &(String, ValueKind))| match raw {
-            Some(raw) => value_of(raw.get(), name, *kind),
+        let value = |(raw, (name, kind)): (Option<&'a str>, &(String, ValueKind))| match raw {
+            Some(raw) => value_of(raw, name, *kind),
             None => Ok(None),
         };
-        found.into_iter().zip(&self.values).map(value).collect::<Result<_, _>>().map(Some)
+        self.written(line)?.into_iter().zip(&self.values).map(value).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The wanted values as they are written in a line.
+    fn written<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a str>>, Unusable> {
+        let error = match self.found(line) {
+            Ok(found) => return Ok(found.into_iter().map(|raw| raw.map(RawValue::get)).collect()),
+            Err(error) => error,
+        };
+        let finite = with_finite_numbers(line.as_bytes()).and_then(|finite| String::from_utf8(finite).ok());
+        let Some(finite) = finite else { return Err(error) };
+        let same_place = |raw: &RawValue| {
+            let start = (raw.get().as_ptr() as usize).checked_sub(finite.as_ptr() as usize)?;
+            line.get(start..start + raw.get().len())
+        };
+        Ok(self.found(&finite)?.into_iter().map(|raw| raw.and_then(same_place)).collect())
+    }
+
+    fn found<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a RawValue>>, Unusable> {
+        let mut found = vec![None; self.values.len()];
+        fields(line, &self.children, &mut found)?;
+        Ok(found)
     }
 }
 
-/// The value at `path` as it is written in a line; `None` if it is null or the line has none.
+/// The value at `path` as it is written in a line; `None` if the line has none.
 pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
     let value = JsonValue { name: String::new(), path: path.to_vec(), kind: ValueKind::Any };
-    let (wanted, mut found) = (WantedFields::new(&[value]), [None]);
-    fields(line, &wanted.children, &mut found).ok()?;
-    let [found] = found;
-    found.map(RawValue::get)
+    WantedFields::new(&[value]).written(line).ok()?.pop()?
 }
 
 /// The text of a value; `None` if it is null.
@@ -133,7 +150,7 @@ fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Co
         Some(b't' | b'f') => (ValueKind::Boolean, raw),
         Some(b'{') => return Err(wrong(name, "an object", wanted)),
         Some(b'[') => return Err(wrong(name, "an array", wanted)),
-        _ if raw.contains(['.', 'e', 'E']) => (ValueKind::Number, raw),
+        _ if raw.contains(['.', 'e', 'E', 'N', 'I']) => (ValueKind::Number, raw),
         _ => (ValueKind::Integer, raw),
     };
     if !wanted.takes(kind) {

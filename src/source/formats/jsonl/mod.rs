@@ -2,9 +2,11 @@
 
 mod append;
 mod cut;
+mod lenient;
 pub(in crate::source) mod line;
 mod shape;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,23 +15,26 @@ use datafusion::execution::context::SessionContext;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use self::lenient::with_whole_pairs;
 use self::line::{JsonValue, Unusable, WantedFields};
 use self::shape::{Role, Shape, kind_of};
 use crate::error::{Context, Error, Result};
-use crate::job::{self, Id, OnError};
+use crate::job::{self, Encoding, Id, OnError};
 use crate::source::bytes::{decompressed, start};
 use crate::source::columns::{Values, column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    AddedValue, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading, Rewriting, RowFormat,
-    SourceFormat,
+    AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading,
+    Rewriting, RowFormat, SourceFormat,
 };
 use crate::source::lines::{LineCutter, Lines, without_mark};
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
 use crate::source::text_place::TextPlace;
+
+pub(crate) use self::lenient::readable;
 
 pub(super) const FORMAT: SourceFormat = SourceFormat {
     title: "JSON lines",
@@ -98,7 +103,8 @@ impl ParsedFormat for JsonLines {
         let WantedValues::Fields(wanted) = &parser.wanted else {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
-        Ok(Box::new(JsonReader { lines: Lines::default(), wanted: WantedFields::new(wanted) }))
+        let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
+        Ok(Box::new(JsonReader { lines: Lines::default(), wanted, encoding }))
     }
 
     fn may_be_compressed(&self) -> bool {
@@ -110,6 +116,15 @@ impl ParsedFormat for JsonLines {
 struct JsonReader {
     lines: Lines,
     wanted: WantedFields,
+    encoding: Encoding,
+}
+
+/// A line as it is read in an encoding.
+fn in_encoding(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
+    match encoding {
+        Encoding::Utf8Lossy => with_whole_pairs(line),
+        _ => Cow::Borrowed(line),
+    }
 }
 
 impl DocumentReader for JsonReader {
@@ -132,7 +147,7 @@ impl DocumentReader for JsonReader {
 
 impl JsonReader {
     fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
-        match self.wanted.read(without_mark(line)) {
+        match self.wanted.read(&in_encoding(without_mark(line), self.encoding)) {
             Ok(None) => Ok(()),
             Ok(Some(values)) => {
                 let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
@@ -160,8 +175,8 @@ impl RowFormat for JsonLines {
         row: &[u8],
         columns: &[(&'static str, AddedValue)],
         to: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
-        append::append_fields(row, columns, to)
+    ) -> Result<(), CannotAppend> {
+        append::append_fields(row, columns, to).map_err(CannotAppend::Exists)
     }
 
     fn cut_text(
@@ -185,9 +200,8 @@ struct Sample {
 }
 
 async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<Sample> {
-    let store = ctx.runtime_env().object_store(&file.store)?;
     let failed = || format!("the start of {} cannot be read", file.path);
-    let chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let chunks = decompressed(&ctx.runtime_env(), &file.to_parse()).await?;
     let mut chunks = decoded(chunks, source.encoding);
     let mut chunk = start(&mut chunks).await.context(failed)?;
     let mut rows = SampledRows { shape: Shape::default(), count: 0, path: &file.path, source };
@@ -228,7 +242,8 @@ impl SampledRows<'_> {
             return Ok(());
         }
         self.count += 1;
-        let text = std::str::from_utf8(line).map_err(|_| self.source.encoding.complaint());
+        let line = in_encoding(line, self.source.encoding);
+        let text = std::str::from_utf8(&line).map_err(|_| self.source.encoding.complaint());
         let why = match text.map(|text| self.shape.add_row(text)) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.is_data() => "is not a JSON object: each line must be one".to_owned(),

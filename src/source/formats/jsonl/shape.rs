@@ -7,6 +7,7 @@ use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::lenient::with_finite_numbers;
 use super::line::ValueKind;
 use crate::error::{Error, Result};
 
@@ -47,7 +48,10 @@ impl Shape {
     /// # Errors
     /// Where it is not a JSON object.
     pub(super) fn add_row(&mut self, text: &str) -> serde_json::Result<()> {
-        self.add_object(text, MAX_DEPTH)
+        self.add_object(text, MAX_DEPTH).or_else(|error| {
+            let finite = with_finite_numbers(text.as_bytes()).and_then(|text| String::from_utf8(text).ok());
+            self.add_object(&finite.ok_or(error)?, MAX_DEPTH)
+        })
     }
 
     fn add_object(&mut self, text: &str, depth: usize) -> serde_json::Result<()> {
@@ -135,7 +139,8 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
     };
     let Shape { string, integer, float, boolean, array, fields } = shape;
     let kinds = || shape.kinds();
-    if *array || !fields.is_empty() {
+    // Where other rows have usable values, the reader rejects these, as it does those that come later.
+    if (*array || !fields.is_empty()) && !(*string || *integer || *float || *boolean) {
         let column = match role {
             Role::Text => format!("text column `{name}`"),
             Role::Id => format!("id column `{name}`"),
@@ -149,10 +154,8 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
     }
     match (role, *string, *integer || *float, *boolean) {
         (Role::Carried | Role::Compared, ..) => Ok(ValueKind::Any),
-        (Role::Text, _, false, false) => Ok(ValueKind::String),
-        (Role::Text, ..) => {
-            Err(Error::job(format!("text column `{name}` holds {}, not only strings", kinds())))
-        }
+        (Role::Text, true, ..) | (Role::Text, _, false, false) => Ok(ValueKind::String),
+        (Role::Text, ..) => Err(Error::job(format!("text column `{name}` holds {}, not strings", kinds()))),
         // The sample has only nulls.
         (Role::Id, false, false, false) => Ok(ValueKind::Any),
         (Role::Id, true, false, false) => Ok(ValueKind::String),
@@ -221,6 +224,7 @@ mod tests {
         let error = kind("m", Role::Id).unwrap_err();
         assert!(error.to_string().contains("strings and integers"), "{error}");
         assert!(kind("n", Role::Text).is_err());
+        assert_eq!(kind("m", Role::Text).unwrap(), ValueKind::String);
     }
 
     #[test]
