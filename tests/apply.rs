@@ -5,6 +5,7 @@ mod annotated;
 mod bytes;
 mod columns;
 mod delta;
+mod dropped;
 mod groups;
 mod interrupted;
 mod passages;

@@ -15,6 +15,7 @@ use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
+use super::dropped::with_heirs;
 use super::spared;
 use crate::error::Result;
 use crate::frames::by_group;
@@ -45,23 +46,43 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The removed documents, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
-/// `contained` says which documents are spared, instead of the job.
-pub(crate) fn removed(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
-    match contained {
-        None => represented(stored, group, spared::by_job(stored)?),
-        Some(contained) => spared::without(represented(stored, group, None)?, contained),
-    }
-}
-
-/// The documents that do not represent their clusters and are not among the `spared` (spared_id), in the columns of
-/// [`removed_schema`].
-pub(super) fn represented(
+/// The duplicates that are removed, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one, and
+/// `contained` says which documents are spared, instead of the job. The documents of `dropped` are removed for another reason.
+pub(crate) fn removed(
     stored: &Stored,
     group: Option<&str>,
+    contained: Option<f64>,
+    dropped: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let clustered = clustered(stored, group, contained.is_none())?;
+    let Some(dropped) = dropped else {
+        return match contained {
+            None => represented(stored, clustered, spared::by_job(stored)?),
+            Some(contained) => spared::without(represented(stored, clustered, None)?, contained),
+        };
+    };
+    let rest = represented(stored, with_heirs(clustered, dropped)?, spared::by_job(stored)?)?;
+    let clusters = &stored.job().clusters;
+    // The run looked at the pairs with the representative that is dropped.
+    let paired = col("jaccard").is_not_null();
+    Ok(match clusters.contained {
+        Some(contained) => {
+            let contained = col("containment").is_null().or(col("containment").gt_eq(lit(contained)));
+            rest.filter(paired.and(contained))?
+        }
+        None if clusters.method.keeps_chains() => rest,
+        None => rest.filter(paired)?,
+    })
+}
+
+/// The documents of `clustered`, in the columns of [`clustered()`], that do not represent their clusters and are not among the `spared`
+/// (spared_id), in the columns of [`removed_schema`].
+pub(super) fn represented(
+    stored: &Stored,
+    clustered: DataFrame,
     spared: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let mut gone = clustered(stored, group, spared.is_some())?.filter(!col("representative"))?;
+    let mut gone = clustered.filter(!col("representative"))?;
     if let Some(spared) = spared {
         gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["member"], None)?;
     }
@@ -128,10 +149,19 @@ pub(super) fn rejected_schema() -> SchemaRef {
     ]))
 }
 
-/// The documents that the job rejected, in the columns of [`rejected_schema`].
-pub(super) fn rejected(stored: &Stored) -> Result<DataFrame> {
-    let rejects = stored.table(Table::Rejects)?;
-    Ok(rejects.select(vec![col("source"), col("position")])?)
+/// The documents that the job rejected, in the columns of [`rejected_schema`]. If runs that were merged `share` files, these are the rows
+/// that no run compared, each once.
+pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
+    let places = ["source", "position"];
+    let rejects = stored.table(Table::Rejects)?.select(places.map(col).to_vec())?;
+    if !share {
+        return Ok(rejects);
+    }
+    let compared = stored.table(Table::Documents)?;
+    let compared = compared
+        .select(vec![col("source").alias("compared_source"), col("position").alias("compared_position")])?;
+    let left = ["compared_source", "compared_position"];
+    Ok(compared.join(rejects.distinct()?, JoinType::RightAnti, &left, &places, None)?)
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, origin_number, cluster_id,
@@ -182,14 +212,14 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
 }
 
 /// The documents of each file of the source, as the output counts them. All count as kept here: how many of them are removed is
-/// counted when the file is read.
-pub(super) async fn counts(stored: &Stored) -> Result<BTreeMap<String, Counts>> {
+/// counted when the file is read. `share` says whether runs that were merged share files.
+pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<String, Counts>> {
     let mut files: BTreeMap<String, Counts> = BTreeMap::new();
     for (source, documents) in by_source(stored.table(Table::Documents)?).await? {
         let of_file = files.entry(source).or_default();
         (of_file.read, of_file.kept) = (documents, documents);
     }
-    for (source, rejects) in by_source(stored.table(Table::Rejects)?).await? {
+    for (source, rejects) in by_source(rejected(stored, share)?).await? {
         let of_file = files.entry(source).or_default();
         of_file.read += rejects;
         of_file.rejected = rejects;
@@ -200,7 +230,7 @@ pub(super) async fn counts(stored: &Stored) -> Result<BTreeMap<String, Counts>> 
 /// The ids (gone_id) of all removed documents.
 pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<DataFrame> {
     if contained.is_some() {
-        return Ok(removed(stored, None, contained)?.select(vec![col("id").alias("gone_id")])?);
+        return Ok(removed(stored, None, contained, None)?.select(vec![col("id").alias("gone_id")])?);
     }
     let gone = stored.table(Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
     let gone = gone.select(vec![col("id").alias("gone_id")])?;

@@ -4,7 +4,7 @@ use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 use serde::Serialize;
 
-use super::decisions::{removed_ids, represented};
+use super::decisions::{clustered, removed_ids, represented};
 use super::settings::Settings;
 use super::spared::without;
 use crate::error::{Error, Result};
@@ -50,7 +50,8 @@ pub(super) fn annotated(clustered: DataFrame, stored: &Stored, settings: Setting
 /// [`Kind::Job`](crate::error::Kind::Job) with how many are missing, and what to do.
 pub(super) async fn refuse(stored: &Stored, contained: f64) -> Result<()> {
     let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
-    let unknown = represented(stored, None, None)?.filter(unknown)?.count().await?;
+    let unknown =
+        represented(stored, clustered(stored, None, false)?, None)?.filter(unknown)?.count().await?;
     if unknown == 0 {
         return Ok(());
     }
@@ -71,7 +72,7 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Lo
     let gone = removed_ids(stored, contained)?.count().await? as u64;
     let lossy_removals = match contained {
         Some(contained) if !of_job => {
-            let gone = without(represented(stored, None, None)?, contained)?;
+            let gone = without(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }
         _ => counts.lossy_removals,

@@ -26,6 +26,7 @@ mod columns;
 mod decide;
 pub(crate) mod decisions;
 mod delta;
+mod dropped;
 pub(crate) mod groups;
 mod losses;
 mod manifest;
@@ -47,7 +48,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{self, Format, Tables};
+use crate::job::{self, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
@@ -103,10 +104,8 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
     for (job, listed) in &opened.sources {
         target::refuse_overlap(&target, &opened.stored, &job.source, listed)?;
     }
-    let files = opened.sources.iter().map(|(job, listed)| (job.source.format, listed.files().collect()));
-    let files: Vec<(Format, Vec<SourceFile>)> = files.collect();
-    let paths = names::paths(&files)?;
-    let files: Vec<Vec<SourceFile>> = files.into_iter().map(|(_, files)| files).collect();
+    let files = opened.files.iter().map(|files| files.iter().map(|(file, _)| file.clone()).collect());
+    let files: Vec<Vec<SourceFile>> = files.collect();
     if let Found::Finished(manifest) = target::find(&target, &fingerprint).await? {
         target::tidy_late(&target).await;
         return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
@@ -143,7 +142,7 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
         control,
     };
     let ended = tokio::select! {
-        ended = attempt.run(files.into_iter().zip(paths).collect(), texts) => ended,
+        ended = attempt.run(texts) => ended,
         () = lost.cancelled() => Err(Error::interrupted()),
     };
     let ended = match ended {
@@ -172,31 +171,26 @@ struct Attempted<'a> {
 
 impl Attempted<'_> {
     /// Writes the files of each source to their paths; its texts are at the places `texts`.
-    async fn run(
-        self,
-        sources: Vec<(Vec<SourceFile>, Vec<String>)>,
-        texts: Vec<TextPlace>,
-    ) -> Result<Outcome> {
+    async fn run(self, texts: Vec<TextPlace>) -> Result<Outcome> {
         // Another process may have finished or begun since the folder was read.
         if let Found::Finished(manifest) = target::find(self.target, &self.fingerprint).await? {
             return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
         }
         let output = self.opened.stored.layout().shown().to_owned();
         target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
-        let counts = decisions::counts(&self.opened.stored).await?;
+        let counts = decisions::counts(&self.opened.stored, self.opened.shares_files()).await?;
         let stages = (self.records, self.claim);
         let runner =
             Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
         let stages = decide::tables(&self.opened.stored, self.opened.settings) + 1;
         runner.expect(stages);
-        let inputs = (&self.opened.stored, self.opened.sources.as_slice());
         let Decided { removed, rejected, annotations, removed_spans, passages, sizes } =
-            decide::decide(inputs, self.opened.settings, self.records, &runner).await?;
+            decide::decide(&self.opened, self.records, &runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
-        let to_write = |(file, path): (SourceFile, String)| FileToWrite {
+        let to_write = |(file, path): &(SourceFile, String)| FileToWrite {
             expected: expected(file.path()),
             file: file.to_parse(),
-            path,
+            path: path.clone(),
         };
         let id = self.opened.stored.manifest().source.id;
         let rewrite = Rewrite {
@@ -211,10 +205,10 @@ impl Attempted<'_> {
             id,
         };
         let jobs = self.opened.sources.iter().map(|(job, _)| job.source.clone());
-        let sources = jobs.zip(texts).zip(sources).map(|((source, text), (files, paths))| SourceToWrite {
+        let sources = jobs.zip(texts).zip(&self.opened.files).map(|((source, text), files)| SourceToWrite {
             source,
             text,
-            files: files.into_iter().zip(paths).map(to_write).collect(),
+            files: files.iter().map(to_write).collect(),
         });
         let done = parts::write(rewrite, sources.collect(), self.engine, self.target, (self.control, stages))
             .await?;

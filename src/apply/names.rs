@@ -1,23 +1,25 @@
 //! The path of a file in the result: the one that it has in its source, or, of several folders, in the folder that they share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::address;
 use crate::delta;
 use crate::error::{Error, Result};
-use crate::job::Format;
+use crate::job::{Format, Job, Source};
 use crate::output::APPLIED;
-use crate::source::{Rewriting, SourceFile, format_of};
+use crate::source::{Listed, Rewriting, SourceFile, format_of};
 
-/// The paths of the files of sources in the result, in their order.
+/// The files that each source writes, with their paths in the result. A file of several sources is written by the first of them.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where two files would have one path, or one that `apply` needs.
-pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<String>>> {
-    let below = match sources {
+/// [`Kind::Job`](crate::error::Kind::Job) where two files would have one path, or one that `apply` needs, or a row may be several
+/// documents.
+pub(super) fn paths(sources: &[(Job, Listed)]) -> Result<Vec<Vec<(SourceFile, String)>>> {
+    let files = each_once(sources)?;
+    let below = match files.as_slice() {
         // Files of several URLs that share their names have whole paths for names.
-        [(_, files)] if files.iter().all(|file| file.name() != file.path()) => None,
-        several => Some(shared_folder(several.iter().flat_map(|(_, files)| files).map(SourceFile::path))),
+        [files] if files.iter().all(|file| file.name() != file.path()) => None,
+        several => Some(shared_folder(several.iter().flatten().map(SourceFile::path))),
     };
     let mut seen = BTreeSet::new();
     let mut of_file = |format: Format, file: &SourceFile| {
@@ -43,10 +45,42 @@ pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<Str
         }
         Ok(path)
     };
-    sources
-        .iter()
-        .map(|(format, files)| files.iter().map(|file| of_file(*format, file)).collect::<Result<Vec<_>>>())
-        .collect()
+    let mut of_source = |(job, _): &(Job, Listed), files: Vec<SourceFile>| {
+        let paths = files.into_iter().map(|file| Ok((file.clone(), of_file(job.source.format, &file)?)));
+        paths.collect::<Result<Vec<_>>>()
+    };
+    sources.iter().zip(files).map(|(source, files)| of_source(source, files)).collect()
+}
+
+/// The files of each source that no earlier one has.
+fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
+    let mut seen: BTreeMap<String, &Source> = BTreeMap::new();
+    let mut files = Vec::with_capacity(sources.len());
+    for (job, listed) in sources {
+        let mut of_source = Vec::new();
+        for file in listed.files() {
+            let other = seen.insert(file.path().to_owned(), &job.source);
+            // If a row may be several documents, the paths are refused.
+            if !other.is_some_and(|other| same_documents(other, &job.source)) {
+                of_source.push(file);
+            }
+        }
+        files.push(of_source);
+    }
+    Ok(files)
+}
+
+/// Whether a row that both sources read is the same document in both. They may read other rows of a file.
+fn same_documents(one: &Source, other: &Source) -> bool {
+    let rows = |source: &Source| Source {
+        urls: Vec::new(),
+        columns: Vec::new(),
+        group: None,
+        condition: None,
+        limit: None,
+        ..source.clone()
+    };
+    rows(one) == rows(other)
 }
 
 /// The longest folder that all of these paths lie in, with its `/`; empty if they share no folder.

@@ -6,18 +6,20 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::decide::all_removed;
 use super::decisions::{self, removed};
+use super::dropped::dropped;
 use super::groups::{self, GroupCounts};
 use super::losses::{self, Losses};
 use super::passage_action::{PassageCounts, Passages};
 use super::settings::Settings;
 use super::sizes::{self, SizeCounts};
-use super::{Counts, Rejects, alarms, delta, passages};
+use super::{Counts, Rejects, alarms, delta, names, passages};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, Tables};
 use crate::output::Stored;
 use crate::rewrite::rows_of_file;
-use crate::source::{self, Listed, Rewriting, format_of};
+use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 
 /// Files whose rows are counted at the same time.
 const CONCURRENT_FILES: usize = 8;
@@ -28,6 +30,8 @@ pub struct Opened {
     /// The jobs that read the documents, with their files: one, or those of all outputs that this one is merged from.
     pub(super) sources: Vec<(Job, Listed)>,
     pub(super) settings: Settings,
+    /// See [`names::paths`].
+    pub(super) files: Vec<Vec<(SourceFile, String)>>,
 }
 
 impl Opened {
@@ -57,7 +61,8 @@ impl Opened {
         if let Some(contained) = settings.contained {
             losses::refuse(&stored, contained).await?;
         }
-        let opened = Self { stored, sources, settings };
+        let files = names::paths(&sources)?;
+        let opened = Self { stored, sources, settings, files };
         passages::refuse((&opened.stored, &opened.sources), settings).await?;
         Ok(opened)
     }
@@ -91,7 +96,13 @@ impl Opened {
 
     /// The bytes of the files of the sources.
     pub fn bytes(&self) -> u64 {
-        self.sources.iter().flat_map(|(_, listed)| listed.files()).map(|file| file.size()).sum()
+        self.files.iter().flatten().map(|(file, _)| file.size()).sum()
+    }
+
+    /// Whether several sources have a file in common.
+    pub(super) fn shares_files(&self) -> bool {
+        let listed: usize = self.sources.iter().map(|(_, listed)| listed.files().count()).sum();
+        listed > self.files.iter().map(Vec::len).sum()
     }
 
     /// The alarms of the job that made the output.
@@ -116,39 +127,53 @@ impl Opened {
         losses::losses(&self.stored, self.settings.contained).await
     }
 
-    /// What would stay and go, where [`Self::passages`] are cut. Reads the tables of the output, and of the source the files that
-    /// `source.where` leaves out by their paths (of Parquet the footers). Writes nothing.
+    /// What would stay and go. Reads the tables of the output, and of the source the files that `source.where` leaves out by their
+    /// paths (of Parquet the footers), and what [`Self::passages`] reads. Writes nothing.
     ///
     /// # Errors
-    /// When a table cannot be read.
-    pub async fn counts(&self, passages: PassageCounts) -> Result<Counts> {
-        let counts = decisions::counts(&self.stored).await?.into_values();
-        let mut all = counts.fold(Counts::default(), Counts::plus);
-        let left_out = self.stored.manifest().counts.rows_left_out() + self.rows_of_files_left_out().await?;
+    /// When a table or the source cannot be read.
+    pub async fn counts(&self) -> Result<Counts> {
+        let counts = decisions::counts(&self.stored, self.shares_files()).await?;
+        let mut all = counts.values().copied().fold(Counts::default(), Counts::plus);
+        let left_out = match self.shares_files() {
+            true => {
+                let mut rows = 0;
+                for ((job, _), files) in self.sources.iter().zip(&self.files) {
+                    rows += self.rows_of(&job.source, files.iter().map(|(file, _)| file)).await?;
+                }
+                let files = self.files.iter().flatten().filter_map(|(file, _)| counts.get(file.path()));
+                rows.saturating_sub(files.map(|counts| counts.read).sum())
+            }
+            false => self.stored.manifest().counts.rows_left_out() + self.rows_of_files_left_out().await?,
+        };
         all.read += left_out;
         all.kept += left_out;
         if !self.settings.annotate {
-            let removed = decisions::removed_ids(&self.stored, self.settings.contained)?;
+            let removed = match self.dropped().await? {
+                None => decisions::removed_ids(&self.stored, self.settings.contained)?,
+                dropped => all_removed(&self.stored, self.settings, dropped)?,
+            };
             all.removed = removed.count().await? as u64;
             all.kept -= all.removed;
         }
-        let too_short = passages.too_short;
-        all.removed += too_short;
-        all.kept -= too_short;
         Ok(all)
     }
 
     /// The rows of the files that jobs left out by their paths.
     async fn rows_of_files_left_out(&self) -> Result<u64> {
-        let session = self.stored.session();
         let mut rows = 0;
         for (job, listed) in &self.sources {
-            let left_out = source::files_left_out(session, &job.source, listed).await?;
-            let counted = stream::iter(&left_out).map(|file| rows_of_file(session, &job.source, file));
-            let counted = counted.buffer_unordered(CONCURRENT_FILES);
-            rows += counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await?;
+            let left_out = source::files_left_out(self.stored.session(), &job.source, listed).await?;
+            rows += self.rows_of(&job.source, left_out.iter()).await?;
         }
         Ok(rows)
+    }
+
+    /// The rows of `files` of `source`.
+    async fn rows_of(&self, source: &job::Source, files: impl Iterator<Item = &SourceFile>) -> Result<u64> {
+        let counted = stream::iter(files).map(|file| rows_of_file(self.stored.session(), source, file));
+        let counted = counted.buffer_unordered(CONCURRENT_FILES);
+        counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await
     }
 
     /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts;
@@ -160,16 +185,22 @@ impl Opened {
         if self.settings.passages == Passages::Leave {
             return Ok(PassageCounts::default());
         }
-        let short = self.short().await?;
-        let spans = passages::removed_spans(&self.stored, self.settings, short.clone())?;
-        passages::counts(spans, short).await
+        let dropped = self.dropped().await?;
+        let removed = match self.settings.annotate {
+            true => None,
+            false => Some(all_removed(&self.stored, self.settings, dropped.clone())?),
+        };
+        let spans = passages::removed_spans(&self.stored, self.settings, removed, dropped.clone())?;
+        passages::counts(spans, dropped).await
     }
 
-    /// The documents that would become too short; `None` if such documents stay.
-    async fn short(&self) -> Result<Option<DataFrame>> {
+    /// The documents that `--passages drop` would remove; `None` if documents that become too short stay. Holds the ids of documents
+    /// that become too short.
+    async fn dropped(&self) -> Result<Option<DataFrame>> {
         let Passages::Drop { min_words } = self.settings.passages else { return Ok(None) };
         let inputs = (&self.stored, self.sources.as_slice());
-        passages::short(inputs, self.settings, min_words).await.map(Some)
+        let short = passages::short(inputs, self.settings, min_words).await?.cache().await?;
+        dropped(&self.stored, self.settings.contained, short).map(Some)
     }
 
     /// The documents that would get columns; `None` if none are added. Reads what [`Self::passages`] reads, and writes nothing.
@@ -180,8 +211,8 @@ impl Opened {
         if self.settings.columns.is_empty() {
             return Ok(None);
         }
-        let short = self.short().await?;
-        sizes::counts(&self.stored, self.settings, short).await.map(Some)
+        let removed = all_removed(&self.stored, self.settings, self.dropped().await?)?;
+        sizes::counts(&self.stored, removed).await.map(Some)
     }
 
     /// The first `most` removed documents, by their places in the source: (id, kept_id, jaccard).
@@ -191,7 +222,7 @@ impl Opened {
     pub async fn first_removed(&self, most: usize) -> Result<Vec<RecordBatch>> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
-        let removed = removed(&self.stored, group, self.settings.contained)?;
+        let removed = removed(&self.stored, group, self.settings.contained, None)?;
         let first = removed.sort(by_place)?.limit(0, Some(most))?;
         Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
     }

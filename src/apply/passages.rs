@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_int64_array;
 use datafusion::functions_aggregate::expr_fn::{bool_or, count, sum};
-use datafusion::prelude::{DataFrame, cast, col, lit};
+use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
 use super::decisions::{TOO_SHORT, rejected, removed_ids, removed_schema};
@@ -48,44 +48,62 @@ pub(super) fn short_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. `short` are documents that are
-/// removed too.
+/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. The documents `removed` (id, ..) go,
+/// and some of them are `dropped`.
 pub(super) fn removed_spans(
     stored: &Stored,
     settings: Settings,
-    short: Option<DataFrame>,
+    removed: Option<DataFrame>,
+    dropped: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let spans = of_kept(stored, settings)?.filter(!col("kept"))?;
-    let spans = match short {
-        None => spans,
-        Some(short) => {
-            let short = short.select(vec![col("id").alias("short_id")])?;
-            short.join(spans, JoinType::RightAnti, &["short_id"], &["id"], None)?
-        }
-    };
     let schema = removed_spans_schema(stored.manifest().source.id);
-    Ok(spans.select(schema.fields().iter().map(|field| col(field.name())).collect::<Vec<_>>())?)
+    let columns: Vec<Expr> = schema.fields().iter().map(|field| col(field.name())).collect();
+    let spans = of_written(stored, settings)?.filter(!col("kept"))?;
+    let Some(removed) = removed else { return Ok(spans.select(columns)?) };
+    let gone = removed.select(vec![col("id").alias("gone_id")])?;
+    let spans = gone.clone().join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
+    let Some(dropped) = dropped else { return Ok(spans.select(columns)?) };
+    // Only documents that stay instead of dropped ones have passages that no document keeps.
+    let heirs = dropped.select(vec![col("heir")])?.filter(col("heir").is_not_null())?;
+    let others = heirs.clone().join(spans.clone(), JoinType::RightAnti, &["heir"], &["id"], None)?;
+    let others = others.select(columns.clone())?;
+    if let Some(job::Passages::Words { .. }) = stored.job().passages {
+        // Several documents may keep the windows of a run, and the span names one of them.
+        return Ok(others);
+    }
+    let of_heirs = heirs.join(spans, JoinType::RightSemi, &["heir"], &["id"], None)?;
+    Ok(others.union(kept_elsewhere(of_heirs, staying(stored, gone)?)?.select(columns)?)?)
 }
 
-/// The spans of documents that no other document represents.
-fn of_kept(stored: &Stored, settings: Settings) -> Result<DataFrame> {
-    let mut spans = stored.table(Table::Spans)?;
-    if settings.rejects != Rejects::Keep {
-        // Rejects that are left out or go elsewhere are not changed.
-        let rejects =
-            rejected(stored)?.select(vec![col("source").alias("of"), col("position").alias("at")])?;
-        let keys = (&["of", "at"], &["source", "position"]);
-        spans = rejects.join(spans, JoinType::RightAnti, keys.0, keys.1, None)?;
-    }
-    if settings.annotate {
+/// The spans of documents that may be written.
+fn of_written(stored: &Stored, settings: Settings) -> Result<DataFrame> {
+    let spans = stored.table(Table::Spans)?;
+    if settings.rejects == Rejects::Keep {
         return Ok(spans);
     }
-    let gone = removed_ids(stored, settings.contained)?;
-    Ok(gone.join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
+    // Rejects that are left out or go elsewhere are not changed.
+    let rejects =
+        rejected(stored, false)?.select(vec![col("source").alias("of"), col("position").alias("at")])?;
+    Ok(rejects.join(spans, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
 }
 
-/// The documents that hold fewer than `min_words` words after the cut, in the columns of [`short_schema`]. Documents that hold an
-/// occurrence that stays are not among them, because no other document has its passage.
+/// The compared documents (stay_id) that are not among `gone` (gone_id).
+fn staying(stored: &Stored, gone: DataFrame) -> Result<DataFrame> {
+    let documents = stored.table(Table::Documents)?.select(vec![col("id").alias("stay_id")])?;
+    Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["stay_id"], None)?)
+}
+
+/// The `spans` whose passage one of the documents `staying` (stay_id) or a reference document keeps.
+fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
+    // A reference document may have the id of a document of the source.
+    let own = when(!col("kept_reference"), col("kept_id")).end()?;
+    let spans = spans.with_column("own_kept_id", own)?;
+    let spans = staying.join(spans, JoinType::Right, &["stay_id"], &["own_kept_id"], None)?;
+    Ok(spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?)
+}
+
+/// The documents that hold fewer than `min_words` words after the cut, in the columns of [`short_schema`], also of those that another
+/// one represents. Documents that hold an occurrence that stays are not among them, because no other document has its passage.
 ///
 /// # Errors
 /// When a table cannot be read, or the source is gone.
@@ -96,9 +114,14 @@ pub(super) async fn short(
 ) -> Result<DataFrame> {
     // Whether a document stays that was not compared is said by `settings.rejects`.
     let compared = stored.table(Table::Documents)?.select(vec![col("id").alias("compared")])?;
-    let spans = of_kept(stored, settings)?;
-    let cut = compared
-        .join(spans, JoinType::RightSemi, &["compared"], &["id"], None)?
+    let spans = stored.table(Table::Spans)?;
+    let spans = compared.join(spans, JoinType::RightSemi, &["compared"], &["id"], None)?;
+    let columns = ["id", "source", "position", "kept", "words"].map(col).to_vec();
+    let staying = staying(stored, removed_ids(stored, settings.contained)?)?;
+    let cut = kept_elsewhere(spans.clone().filter(!col("kept"))?, staying)?;
+    let cut = cut
+        .select(columns.clone())?
+        .union(spans.filter(col("kept"))?.select(columns)?)?
         .aggregate(
             vec![col("id"), col("source"), col("position")],
             vec![bool_or(col("kept")).alias("keeps"), sum(col("words")).alias("cut_words")],
@@ -132,12 +155,17 @@ pub(super) async fn short(
     Ok(rows.filter(left.lt(lit(min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
-/// The documents of [`short`] in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
-pub(super) fn removed_as_short(stored: &Stored, short: DataFrame, group: Option<&str>) -> Result<DataFrame> {
+/// The documents `dropped` (id, source, position, ..) in the columns of [`removed_schema`]. `group` is the column of their groups, if the
+/// job has one.
+pub(super) fn removed_as_short(
+    stored: &Stored,
+    dropped: DataFrame,
+    group: Option<&str>,
+) -> Result<DataFrame> {
     let groups = stored.table(Table::Documents)?;
     let groups =
         groups.select(vec![col("id").alias("of_id"), col("origin_number"), by_group::group(group)])?;
-    let rows = short.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
+    let rows = dropped.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
     let value = |field: &FieldRef| {
         let value = match field.name().as_str() {
             name @ ("id" | "source" | "position" | "origin_number" | "group") => col(name),
@@ -150,8 +178,8 @@ pub(super) fn removed_as_short(stored: &Stored, short: DataFrame, group: Option<
     Ok(rows.select(schema.fields().iter().map(value).collect::<Vec<_>>())?)
 }
 
-/// The numbers of the spans of [`removed_spans`] and of the documents of [`short`].
-pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result<PassageCounts> {
+/// The numbers of the spans of [`removed_spans`] and of the documents that are `dropped`.
+pub(super) async fn counts(spans: DataFrame, dropped: Option<DataFrame>) -> Result<PassageCounts> {
     let bytes = sum(col("byte_end") - col("byte_start")).alias("bytes");
     let by_document = spans.aggregate(
         vec![col("source"), col("position")],
@@ -176,8 +204,8 @@ pub(super) async fn counts(spans: DataFrame, short: Option<DataFrame>) -> Result
         }
     }
     let [spans, documents, words, bytes] = numbers;
-    let too_short = match short {
-        Some(short) => short.count().await? as u64,
+    let too_short = match dropped {
+        Some(dropped) => dropped.count().await? as u64,
         None => 0,
     };
     Ok(PassageCounts { spans, documents, words, bytes, too_short })

@@ -11,8 +11,6 @@ use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 
 use super::columns::Column;
-use super::decisions::{clustered, removed_ids};
-use super::losses;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::frames::by_group;
@@ -31,16 +29,11 @@ pub struct SizeCounts {
     pub largest: u64,
 }
 
-/// The rows of the table of a column, in the columns of [`schema`]. Documents of `short` are removed too.
-pub(super) fn rows(
-    column: Column,
-    stored: &Stored,
-    settings: Settings,
-    short: Option<DataFrame>,
-) -> Result<DataFrame> {
+/// The rows of the table of a column, in the columns of [`schema`]. The documents `removed` go.
+pub(super) fn rows(column: Column, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     match column {
-        Column::ClusterSize => sizes(stored, settings, short),
-        Column::GroupSizes => group_sizes(stored, settings, short),
+        Column::ClusterSize => sizes(stored, removed),
+        Column::GroupSizes => group_sizes(stored, removed),
     }
 }
 
@@ -53,21 +46,20 @@ pub(super) fn schema(column: Column) -> SchemaRef {
 }
 
 /// The size of each document that stays, in the columns of [`sizes_schema`].
-fn sizes(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result<DataFrame> {
-    let others = represented(stored, settings, None)?
-        .aggregate(vec![col("of")], vec![count(lit(1)).alias("others")])?;
-    let kept = kept(stored, settings, short)?;
+fn sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
+    let others =
+        represented(removed.clone())?.aggregate(vec![col("of")], vec![count(lit(1)).alias("others")])?;
+    let kept = kept(stored, removed)?;
     let size = coalesce(vec![col("others"), lit(0_i64)]) + lit(1_i64);
     let rows = others.join(kept, JoinType::Right, &["of"], &["id"], None)?;
     Ok(rows.select(vec![col("source"), col("position"), size.alias("cluster_size")])?)
 }
 
 /// The size of each document that stays by group, in the columns of [`group_sizes_schema`].
-fn group_sizes(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result<DataFrame> {
-    let group = stored.job().source.group.as_deref();
-    let kept = kept(stored, settings, short)?;
+fn group_sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
+    let kept = kept(stored, removed.clone())?;
     let own = kept.clone().select(vec![col("id").alias("of"), col("group")])?;
-    let counted = represented(stored, settings, group)?
+    let counted = represented(removed)?
         .union(own)?
         .aggregate(vec![col("of"), col("group").alias("name")], vec![count(lit(1)).alias("documents")])?;
     let rows = counted.join(kept, JoinType::Inner, &["of"], &["id"], None)?;
@@ -75,15 +67,13 @@ fn group_sizes(stored: &Stored, settings: Settings, short: Option<DataFrame>) ->
 }
 
 /// The documents of the source that go because of another one of it: (of, group), the other one and the own group.
-fn represented(stored: &Stored, settings: Settings, group: Option<&str>) -> Result<DataFrame> {
-    let clustered =
-        losses::annotated(clustered(stored, group, settings.contained.is_none())?, stored, settings)?;
-    let gone = clustered.filter((!col("representative")).and(!col("kept_is_reference")))?;
+fn represented(removed: DataFrame) -> Result<DataFrame> {
+    let gone = removed.filter(col("kept_source").is_not_null())?;
     Ok(gone.select(vec![col("kept_id").alias("of"), col("group")])?)
 }
 
-/// The documents that were compared and stay: (id, source, position, group). Where `settings` annotate, those that would stay.
-fn kept(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result<DataFrame> {
+/// The documents that were compared and stay: (id, source, position, group).
+fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let group = by_group::group(stored.job().source.group.as_deref());
     let documents = stored.table(Table::Documents)?;
     let documents = documents.select(vec![
@@ -92,27 +82,15 @@ fn kept(stored: &Stored, settings: Settings, short: Option<DataFrame>) -> Result
         col("position"),
         group,
     ])?;
-    let gone = removed_ids(stored, settings.contained)?;
-    let kept = gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
-    match short {
-        None => Ok(kept),
-        Some(short) => {
-            let short = short.select(vec![col("id").alias("short_id")])?;
-            Ok(short.join(kept, JoinType::RightAnti, &["short_id"], &["id"], None)?)
-        }
-    }
+    let gone = removed.select(vec![col("id").alias("gone_id")])?;
+    Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
 }
 
 /// The numbers of the sizes.
-pub(super) async fn counts(
-    stored: &Stored,
-    settings: Settings,
-    short: Option<DataFrame>,
-) -> Result<SizeCounts> {
+pub(super) async fn counts(stored: &Stored, removed: DataFrame) -> Result<SizeCounts> {
     let size = || col("cluster_size");
     let none = || lit(ScalarValue::Int64(Some(0)));
-    let counted =
-        sizes(stored, settings, short)?.aggregate(vec![], vec![count(lit(1)), sum(size()), max(size())])?;
+    let counted = sizes(stored, removed)?.aggregate(vec![], vec![count(lit(1)), sum(size()), max(size())])?;
     let columns = counted.schema().columns().into_iter();
     let columns = columns.map(|column| coalesce(vec![column.into(), none()])).collect::<Vec<_>>();
     let batches = counted.select(columns)?.collect().await?;

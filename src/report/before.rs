@@ -63,7 +63,7 @@ pub(super) async fn compare(
         let rows = before.table(table)?;
         session.register_table(format!("before_{table}"), rows.into_view())?;
     }
-    let removals = decisions::removed(&before, None, None)?;
+    let removals = decisions::removed(&before, None, None, None)?;
     session.register_table("before_removals", removals.into_view())?;
     let mut compared = Vec::new();
     for (what, sql) in

@@ -31,7 +31,7 @@ const MOST_WARNINGS: usize = 50;
 /// When a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
     let (stored, job, run) = (finished, finished.job(), finished.manifest());
-    let removals = decisions::removed(stored, job.source.group.as_deref(), None)?;
+    let removals = decisions::removed(stored, job.source.group.as_deref(), None, None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
     let numbers = Numbers {

@@ -6,12 +6,13 @@ use std::ops::Range;
 use arrow::array::AsArray;
 
 use super::columns::{batch, parquet, write};
+use super::dropped;
 use super::interrupted::kill_with;
 use super::*;
 use crate::support::s3::S3;
 
 /// A text with its id, as a file of the source or of the result has it.
-type Texts = BTreeMap<String, String>;
+pub type Texts = BTreeMap<String, String>;
 
 /// Parts of words that are written in other ways in some formats, or in several bytes.
 const PARTS: [&str; 15] = [
@@ -116,20 +117,19 @@ impl Applied {
     }
 }
 
-/// The ranges of each document that are not the occurrence that stays, and the documents that hold one that stays.
-fn spans_of(output: &Path) -> (BTreeMap<String, Vec<Range<usize>>>, BTreeSet<String>) {
+/// The ranges of each document that are not the occurrence that stays.
+fn spans_of(output: &Path) -> BTreeMap<String, Vec<Range<usize>>> {
     let spans = table(output, "spans");
     let kept = strings(&spans, "kept");
     let places = numbers(&spans, "byte_start").into_iter().zip(numbers(&spans, "byte_end"));
-    let (mut cut, mut keeping) = (BTreeMap::<String, Vec<_>>::new(), BTreeSet::new());
+    let mut cut = BTreeMap::<String, Vec<_>>::new();
     for ((id, kept), (start, end)) in strings(&spans, "id").into_iter().zip(kept).zip(places) {
-        match kept.as_str() {
-            "true" => drop(keeping.insert(id)),
-            _ => cut.entry(id).or_default().push(start as usize..end as usize),
+        if kept == "false" {
+            cut.entry(id).or_default().push(start as usize..end as usize);
         }
     }
     cut.values_mut().for_each(|spans| spans.sort_by_key(|span| span.start));
-    (cut, keeping)
+    cut
 }
 
 /// The ids of the documents that another one represents.
@@ -153,7 +153,7 @@ fn cut(text: &str, spans: &[Range<usize>]) -> String {
 
 /// The documents that stay, each without its spans.
 fn expected(documents: &[Document], output: &Path) -> Texts {
-    let (spans, gone) = (spans_of(output).0, represented(output));
+    let (spans, gone) = (spans_of(output), represented(output));
     let stay = documents.iter().filter(|(id, _)| !gone.contains(id));
     let none = Vec::new();
     stay.map(|(id, text)| (id.clone(), cut(text, spans.get(id).unwrap_or(&none)))).collect()
@@ -373,7 +373,7 @@ fn what_is_cut_and_what_stays_are_the_source(passages: &str, between: &str) {
         for count in ["passages", "kept", "removed"] {
             assert_eq!(dry[count], printed[count], "{count}");
         }
-        let spans = spans_of(&applied.path("out")).0;
+        let spans = spans_of(&applied.path("out"));
         let mut next_to_wide = 0;
         for (id, text) in &kept {
             let ends = spans.get(id).into_iter().flatten().flat_map(|span| [span.start, span.end]);
@@ -463,20 +463,16 @@ fn short_documents_are_removed_with_the_reason() {
         applied.run_with_passages(format, &documents, LINES, by_spaces);
         let more = ["--passages", "drop", "--min-words", "12"];
         let printed = applied.apply("to", &more);
-        let (spans, keeping) = spans_of(&applied.path("out"));
-        let mut wanted = expected(&documents, &applied.path("out"));
-        let is_short = |text: &str| text.split_whitespace().count() < 12;
-        let is_removed =
-            |id: &String, text: &str| spans.contains_key(id) && !keeping.contains(id) && is_short(text);
-        let short: BTreeSet<String> =
-            wanted.iter().filter(|(id, text)| is_removed(id, text)).map(|(id, _)| id.clone()).collect();
-        let stay = wanted.iter().filter(|(id, text)| is_short(text) && !short.contains(*id)).count();
+        let (wanted, removed, _) = dropped::expected(&documents, &applied.path("out"), (None, true), 12);
+        let is_short = |text: &&String| text.split_whitespace().count() < 12;
+        let short: BTreeSet<&String> =
+            removed.iter().filter(|(.., reason)| reason == "too_short").map(|(id, ..)| id).collect();
+        let stay = wanted.values().filter(is_short).count();
         assert!(short.len() > 3 && stay > 0, "{} {stay}", short.len());
-        wanted.retain(|id, _| !short.contains(id));
         assert_eq!((format.read)(&applied.path("to")), wanted, "{}", format.name);
         assert_eq!(printed["passages"]["too_short"], short.len());
         let manifest = result(&applied.path("to"));
-        assert_eq!(manifest["counts"]["removed"], short.len() + represented(&applied.path("out")).len());
+        assert_eq!(manifest["counts"]["removed"], removed.len());
         let dry = applied.counted(&more);
         for count in ["passages", "kept", "removed"] {
             assert_eq!(dry[count], printed[count], "{count}");
@@ -540,7 +536,7 @@ fn marks_leave_the_texts_as_they_are() {
     for format in &FORMATS[..3] {
         let applied = Applied::new();
         applied.run_with_passages(format, &documents, WORDS, |job| job);
-        let (spans, gone) = (spans_of(&applied.path("out")).0, represented(&applied.path("out")));
+        let (spans, gone) = (spans_of(&applied.path("out")), represented(&applied.path("out")));
         let mark = |id: &String| {
             let spans: Vec<String> =
                 spans.get(id)?.iter().map(|span| format!("[{},{}]", span.start, span.end)).collect();

@@ -180,7 +180,7 @@ impl Apply {
                     }
                     let groups = opened.groups().await?;
                     let passages = opened.passages().await?;
-                    let counts = opened.counts(passages).await?;
+                    let counts = opened.counts().await?;
                     let sizes = opened.sizes().await?;
                     Ok((Applied { counts, passages, sizes, groups, superseded, losses }, None))
                 }

@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 
-use crate::apply::{self, Counts, Losses, Opened, Outcome, PassageCounts, Settings};
+use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
 use crate::cli::support::from_data::{FromData, Job};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
@@ -142,7 +142,7 @@ fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> 
             }
             None => Ok(Ended {
                 losses,
-                counts: opened.counts(PassageCounts::default()).await?,
+                counts: opened.counts().await?,
                 outcome: None,
                 removed: opened.first_removed(SHOWN).await?,
             }),

@@ -1,0 +1,179 @@
+//! `--passages drop` where documents that represent others become too short, against plain code over the tables of the run.
+
+use arrow::array::AsArray;
+
+use super::columns::parquet;
+use super::passages::Texts;
+use super::*;
+
+/// A removed document, the one that was kept instead, and the reason.
+pub type Gone = (String, String, String);
+
+const FEWEST: usize = 14;
+
+/// Pages of common lines with few words of their own, and variants of them with more, which the run removes in favour of longer ones.
+fn pages(random: &mut Random) -> Vec<Document> {
+    let line = |random: &mut Random, words: usize| {
+        (0..words).map(|_| format!("w{}", random.below(5_000))).collect::<Vec<_>>().join(" ")
+    };
+    let common: Vec<String> = (0..6).map(|_| line(random, 9)).collect();
+    let mut pages: Vec<Vec<String>> = Vec::new();
+    for number in 0..60 {
+        let mut page = match random.below(3) {
+            0 if number > 0 => pages[random.below(number)].clone(),
+            _ => {
+                let mut page: Vec<String> =
+                    (0..1 + random.below(4)).map(|_| common[random.below(6)].clone()).collect();
+                let words = random.below(10);
+                page.insert(random.below(page.len()), line(random, words));
+                page
+            }
+        };
+        if random.below(2) == 0 {
+            let words = [2, 5, 12][random.below(3)];
+            page.push(line(random, words));
+        }
+        pages.push(page);
+    }
+    let texts = pages.into_iter().map(|page| page.join("\n"));
+    texts.enumerate().map(|(number, text)| (format!("d{number:02}"), text)).collect()
+}
+
+/// What plain code keeps and removes, and the number of documents that stay instead of others.
+pub fn expected(
+    documents: &[Document],
+    output: &Path,
+    (contained, chains): (Option<f64>, bool),
+    fewest: usize,
+) -> (Texts, BTreeSet<Gone>, usize) {
+    let texts: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
+    let flags = |batch: &arrow::array::RecordBatch, name: &str| {
+        batch.column_by_name(name).unwrap().as_boolean().values().iter().collect::<Vec<bool>>()
+    };
+    let clusters = table(output, "clusters");
+    let members: Vec<(String, String)> =
+        strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
+    let kept: BTreeMap<&String, &String> = members
+        .iter()
+        .zip(flags(&clusters, "representative"))
+        .filter(|(_, represents)| *represents)
+        .map(|((id, cluster), _)| (cluster, id))
+        .collect();
+    let spared: BTreeSet<String> = match contained {
+        Some(_) => strings(&table(output, "spared"), "id").into_iter().collect(),
+        None => BTreeSet::new(),
+    };
+    let gone: BTreeMap<&String, &String> = members
+        .iter()
+        .map(|(id, cluster)| (id, kept[cluster]))
+        .filter(|(id, kept)| id != kept && !spared.contains(*id))
+        .collect();
+    let spans = table(output, "spans");
+    let places = numbers(&spans, "byte_start").into_iter().zip(numbers(&spans, "byte_end"));
+    let kept_ids = strings(&spans, "kept_id").into_iter().zip(flags(&spans, "kept"));
+    let spans: Vec<_> = strings(&spans, "id").into_iter().zip(places.zip(kept_ids)).collect();
+    let rest = |id: &String, is_gone: &dyn Fn(&String) -> bool| {
+        let of_id = spans.iter().filter(|(of, (_, (kept_id, kept)))| of == id && !kept && !is_gone(kept_id));
+        let cut: Vec<_> = of_id.map(|(_, ((start, end), _))| *start as usize..*end as usize).collect();
+        let bytes = texts[id].bytes().enumerate();
+        let bytes = bytes.filter(|(at, _)| !cut.iter().any(|span| span.contains(at))).map(|(_, byte)| byte);
+        (String::from_utf8(bytes.collect()).unwrap(), !cut.is_empty())
+    };
+    let keeps = |id: &String| spans.iter().any(|(of, (_, (_, kept)))| of == id && *kept);
+    let is_short = |id: &String| {
+        let (text, is_cut) = rest(id, &|kept| gone.contains_key(kept));
+        is_cut && !keeps(id) && text.split_whitespace().count() < fewest
+    };
+    let sizes = table(output, "documents");
+    let sizes: BTreeMap<String, u64> =
+        strings(&sizes, "id").into_iter().zip(numbers(&sizes, "shingle_count")).collect();
+    let pairs = table(output, "pairs");
+    let ends = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b"));
+    let shares = floats(&pairs, "containment_a").into_iter().zip(floats(&pairs, "containment_b"));
+    let mut containments = BTreeMap::new();
+    for ((a, b), (of_a, of_b)) in ends.zip(shares) {
+        containments.insert((a.clone(), b.clone()), of_a);
+        containments.insert((b, a), of_b);
+    }
+    let (mut removed, mut heirs) = (BTreeSet::new(), 0);
+    let mut remove = |id: &String, kept: &str, reason: &str| {
+        removed.insert((id.clone(), kept.to_owned(), reason.to_owned()));
+    };
+    let dropped: BTreeSet<&String> =
+        sizes.keys().filter(|id| !gone.contains_key(id) && is_short(id)).collect();
+    dropped.iter().for_each(|id| remove(id, "<null>", "too_short"));
+    for (id, kept) in gone.iter().filter(|(_, kept)| !dropped.contains(*kept)) {
+        remove(id, kept, "duplicate");
+    }
+    for representative in dropped {
+        let of = gone.iter().filter(|(_, kept)| **kept == representative).map(|(id, _)| *id);
+        let (short, mut rest): (Vec<_>, Vec<_>) = of.partition(|id| is_short(id));
+        short.into_iter().for_each(|id| remove(id, "<null>", "too_short"));
+        rest.sort_by_key(|id| (std::cmp::Reverse(sizes[*id]), *id));
+        let Some((heir, others)) = rest.split_first() else { continue };
+        heirs += 1;
+        for other in others {
+            let share = containments.get(&((*other).clone(), (*heir).clone()));
+            if share.map_or(chains, |share| *share >= contained.unwrap_or_default()) {
+                remove(other, heir, "duplicate");
+            }
+        }
+    }
+    let is_removed = |id: &String| removed.iter().any(|(gone, ..)| gone == id);
+    let stay = documents.iter().filter(|(id, _)| !is_removed(id));
+    (stay.map(|(id, _)| (id.clone(), rest(id, &is_removed).0)).collect(), removed, heirs)
+}
+
+#[test]
+fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
+    let (mut heirs, mut unpaired) = (0, 0);
+    for seed in seeds(9) {
+        let (more, contained, chains) = [
+            ("", None, true),
+            ("[clusters]\nmethod = \"representative\"\n", None, false),
+            ("[clusters]\ncontained = 0.6\n", Some(0.6), false),
+        ][seed as usize % 3];
+        let applied = Applied::new();
+        let documents = pages(&mut Random(seed));
+        write_parquet(&applied.path("in/pages.parquet"), &documents, 16);
+        let text = format!(
+            "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 2\nwords = \"spaces\"\n\
+             normalize = []\n[score]\nthreshold = 0.3\n{more}[passages]\nunit = \"line\"\nmin_words = 3\n[output]\nurl = {:?}\n",
+            applied.path("in"),
+            applied.path("out")
+        );
+        std::fs::write(applied.path("job.toml"), text).unwrap();
+        resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+        let fewest = FEWEST.to_string();
+        let options = ["--passages", "drop", "--min-words", &fewest, "--columns", "cluster_size"];
+        let printed = applied.apply("to", &options);
+
+        let (texts, removed, of_seed) =
+            expected(&documents, &applied.path("out"), (contained, chains), FEWEST);
+        let (kept, _) = parquet(&applied.path("to/pages.parquet"));
+        let found: Texts = strings(&kept, "id").into_iter().zip(strings(&kept, "text")).collect();
+        assert_eq!(found, texts, "seed {seed}");
+        let mut gone = BTreeSet::new();
+        for (path, _) in files(&applied.path("to/_resemblance/removed")) {
+            let (batch, _) = parquet(&applied.path("to/_resemblance/removed").join(path));
+            let why = strings(&batch, "kept_id").into_iter().zip(strings(&batch, "reason"));
+            gone.extend(strings(&batch, "id").into_iter().zip(why).map(|(id, (kept, why))| (id, kept, why)));
+        }
+        assert_eq!(gone, removed, "seed {seed}");
+        // A document counts itself and those that name it.
+        let sizes: BTreeMap<String, u64> =
+            strings(&kept, "id").into_iter().zip(numbers(&kept, "cluster_size")).collect();
+        let size = |id: &String| 1 + removed.iter().filter(|(_, kept, _)| kept == id).count() as u64;
+        assert_eq!(sizes, texts.keys().map(|id| (id.clone(), size(id))).collect(), "seed {seed}");
+        let mut dry = resemblance();
+        dry.arg("apply").arg(applied.path("out")).args(["--dry-run", "--json"]).args(options);
+        let dry: serde_json::Value =
+            serde_json::from_slice(&dry.assert().success().get_output().stdout).unwrap();
+        for count in ["kept", "removed", "passages", "sizes"] {
+            assert_eq!(dry[count], printed[count], "seed {seed}: {count}");
+        }
+        heirs += of_seed;
+        unpaired += usize::from(!chains && of_seed > 0);
+    }
+    assert!(heirs > 10 && unpaired > 1, "{heirs} {unpaired}");
+}
