@@ -1,11 +1,11 @@
 //! The daily recipe: what each day removes, what stays of all days together, and the warning where an earlier day has to change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use arrow::array::AsArray;
+use arrow::array::{AsArray, RecordBatch};
 use resemblance::job::Job;
 use tempfile::{TempDir, tempdir};
 
@@ -30,26 +30,31 @@ fn clusters(output: &Path) -> Vec<(String, bool)> {
     ids
 }
 
-/// The ids of all Parquet files below a folder.
-fn ids(folder: &Path) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+/// The rows of all Parquet files below a folder.
+fn rows(folder: &Path) -> Vec<RecordBatch> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
         // As readers of datasets do.
         if path.file_name().unwrap().to_str().unwrap().starts_with('_') {
             continue;
         }
         if path.is_dir() {
-            found.extend(ids(&path));
+            found.extend(rows(&path));
             continue;
         }
         let file = std::fs::File::open(&path).unwrap();
         let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        for batch in reader.build().unwrap() {
-            for id in strings(&batch.unwrap(), "id") {
-                assert!(found.insert(id.clone()), "{id} is there twice");
-            }
-        }
+        found.extend(reader.build().unwrap().map(Result::unwrap));
+    }
+    found
+}
+
+/// The ids of all Parquet files below a folder.
+fn ids(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for id in rows(folder).iter().flat_map(|batch| strings(batch, "id")) {
+        assert!(found.insert(id.clone()), "{id} is there twice");
     }
     found
 }
@@ -116,6 +121,11 @@ impl Lake {
 
     fn kept(&self, name: &str) -> BTreeSet<String> {
         ids(&self.path(&format!("clean/{name}")))
+    }
+
+    fn kept_texts(&self, name: &str) -> BTreeMap<String, String> {
+        let rows = rows(&self.path(&format!("clean/{name}")));
+        rows.iter().flat_map(|batch| strings(batch, "id").into_iter().zip(strings(batch, "text"))).collect()
     }
 
     /// The pairs of a run over what is kept of these days together.
@@ -489,4 +499,199 @@ fn row_numbers_of_two_days_are_no_ids_of_the_same_documents() {
     assert!(ended("three", &format!("id = \"row_number\"\n{against}")).status.success());
     let kept = manifest(&path("three")).counts;
     assert_eq!((kept.documents, kept.pairs), (5, 5));
+}
+
+/// Two runs over one file by `source.where`, where the second one skips ids that the first one has: the file is written once, with the
+/// rows of no run too.
+#[test]
+fn a_file_that_several_runs_read_is_written_once() {
+    let lake = Lake::new(&[]);
+    let mut documents = corpus(11, 60, 25);
+    documents[5].1 = "two words".into();
+    std::fs::create_dir_all(lake.path("in")).unwrap();
+    write_parquet(&lake.path("in/all.parquet"), &documents, 20);
+    let run_below = |end: &str, name: &str, sets: &[&str]| {
+        let condition = format!("source.where=\"id < '{end}'\"");
+        let sets = [&[condition.as_str()][..], sets].concat();
+        run(&job(&lake.path("in"), &lake.path(name), &sets)).unwrap();
+    };
+    run_below("d00020", "one", &[]);
+    let against = format!("against.output=[{:?}]", lake.path("one"));
+    run_below("d00040", "two", &[&against, "against.same_id=skip"]);
+    lake.merge(&["one", "two"], "both");
+    let gone: BTreeSet<String> =
+        clusters(&lake.path("both")).into_iter().filter(|(_, stays)| !stays).map(|(id, _)| id).collect();
+    assert!(gone.len() > 10);
+    let (dry, _) = lake.apply("both", &["--dry-run"]);
+    let (applied, _) = lake.apply("both", &["--rejects", "drop"]);
+    for (counts, what) in [(dry, "dry"), (applied, "applied")] {
+        assert_eq!((&counts["read"], &counts["removed"]), (&60.into(), &gone.len().into()), "{what}");
+        assert_eq!((&counts["rejected"], &counts["kept"]), (&1.into(), &(59 - gone.len()).into()), "{what}");
+    }
+    let stays = |id: &&String| !gone.contains(*id) && *id != "d00005";
+    let stay: BTreeSet<String> = documents.iter().map(|(id, _)| id).filter(stays).cloned().collect();
+    assert_eq!(lake.kept("both"), stay);
+}
+
+/// Words of three days with lines or runs of words that others have, in pages of few words of their own, and near-copies.
+fn days_of_pages(random: &mut Random) -> Vec<Vec<Document>> {
+    let line = |random: &mut Random, words: usize| {
+        (0..words).map(|_| format!("w{}", random.below(9_000))).collect::<Vec<_>>().join(" ")
+    };
+    let common: Vec<String> = (0..12).map(|_| line(random, 8)).collect();
+    let mut pages: Vec<Vec<String>> = Vec::new();
+    for number in 0..72 {
+        pages.push(match random.below(4) {
+            0 if number > 0 => pages[random.below(number)].clone(),
+            _ => {
+                let mut page: Vec<String> =
+                    (0..1 + random.below(4)).map(|_| common[random.below(12)].clone()).collect();
+                let words = random.below(16);
+                page.insert(random.below(page.len() + 1), line(random, words));
+                page
+            }
+        });
+    }
+    let pages = pages.into_iter().enumerate();
+    let documents: Vec<Document> =
+        pages.map(|(number, page)| (format!("d{number:02}"), page.join("\n"))).collect();
+    documents.chunks(24).map(<[Document]>::to_vec).collect()
+}
+
+/// Every day is made against the results of the days before it. Each line or window of words that is cut out of a document, or goes with
+/// a document that becomes too short, is whole in a document that stays, and so is each document that others are removed for.
+#[test]
+fn nothing_is_lost_over_days_that_cut_and_drop() {
+    let (mut cut, mut dropped) = (0, 0);
+    for seed in seeds(6) {
+        let by_words = seed % 2 == 0;
+        let unit: [&str; 2] = match by_words {
+            true => ["passages.unit=word", "passages.length=5"],
+            false => ["passages.unit=line", "passages.min_words=3"],
+        };
+        let lake = Lake::new(&[&unit[..], &["shingle.words=spaces", "shingle.normalize=[]"]].concat());
+        let days = days_of_pages(&mut Random(seed));
+        let texts: BTreeMap<String, String> = days.iter().flatten().cloned().collect();
+        let names = ["one", "two", "three"];
+        for (at, (name, documents)) in names.into_iter().zip(&days).enumerate() {
+            let before: Vec<String> = names[..at].iter().map(|name| format!("clean/{name}")).collect();
+            lake.day(name, documents, &before.iter().map(String::as_str).collect::<Vec<_>>());
+            lake.apply(name, &["--passages", "drop", "--min-words", "12"]);
+        }
+        let of_days = |folder: &str, columns: &[&str]| {
+            let rows = names.into_iter().flat_map(|name| rows(&lake.path(&format!("clean/{name}{folder}"))));
+            let row = |batch: RecordBatch| {
+                let columns: Vec<_> = columns.iter().map(|column| strings(&batch, column)).collect();
+                (0..batch.num_rows()).map(move |row| columns.iter().map(|c| c[row].clone()).collect())
+            };
+            rows.flat_map(row).collect::<Vec<Vec<String>>>()
+        };
+        let kept: BTreeMap<String, String> =
+            of_days("", &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+        let parts = |text: &str| -> BTreeSet<String> {
+            match by_words {
+                true => {
+                    let words: Vec<&str> = text.split_whitespace().collect();
+                    words.windows(5).map(|window| window.join(" ")).collect()
+                }
+                false => text.lines().map(str::to_owned).collect(),
+            }
+        };
+        let whole: BTreeSet<String> = kept.values().flat_map(|text| parts(text)).collect();
+        let mut short = BTreeSet::new();
+        for row in of_days("/_resemblance/removed", &["id", "kept_id", "reason"]) {
+            match row[2].as_str() {
+                "duplicate" => assert!(kept.contains_key(&row[1]), "seed {seed}: {row:?}"),
+                _ => drop(short.insert(row[0].clone())),
+            }
+        }
+        dropped += short.len();
+        // A word that is cut is in a window that is whole elsewhere, which may begin before the span and end behind it.
+        for row in of_days("/_resemblance/removed_spans", &["id", "byte_start", "byte_end"]) {
+            let (text, start, end) =
+                (&texts[&row[0]], row[1].parse::<usize>().unwrap(), row[2].parse::<usize>().unwrap());
+            let span: &str = &text[start..end];
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let first = text[..start].split_whitespace().count();
+            for at in (first..first + span.split_whitespace().count()).filter(|_| by_words) {
+                let windows = at.saturating_sub(4)..=at.min(words.len() - 5);
+                let mut windows = windows.map(|from| words[from..from + 5].join(" "));
+                assert!(windows.any(|window| whole.contains(&window)), "seed {seed}: {row:?} {at}");
+            }
+            assert!(by_words || whole.contains(span.trim_end()), "seed {seed}: {row:?}");
+            cut += 1;
+        }
+        // What others do not keep of a document that becomes too short is less than 12 words.
+        for name in names.into_iter().filter(|_| !by_words) {
+            let spans = table(&lake.path(name), "spans");
+            let ends = numbers(&spans, "byte_start").into_iter().zip(numbers(&spans, "byte_end"));
+            for (id, (start, end)) in strings(&spans, "id").into_iter().zip(ends) {
+                let span = texts[&id][start as usize..end as usize].trim_end();
+                assert!(!short.contains(&id) || whole.contains(span), "seed {seed}: {id} {span}");
+            }
+        }
+    }
+    assert!(cut > 100 && dropped > 10, "{cut} {dropped}");
+}
+
+/// The first day drops a document and cuts a run of words out of another one, which then hold nothing of what the second day has.
+#[test]
+fn what_apply_dropped_and_cut_is_held_by_no_reference_document() {
+    let [a, b, own] = [1, 2, 3].map(|number| words(number, 20));
+    let lake = Lake::new(&["passages.unit=word", "passages.length=20", "clusters.keep=['id']"]);
+    let first = [
+        document("all", format!("{} {a}", words(5, 60))),
+        document("cut", format!("{} {a} {own} {}", words(6, 30), words(7, 10))),
+        document("other", format!("{} {b}", words(8, 60))),
+        document("short", format!("{a} new words {b}")),
+    ];
+    let window = |text: &str, from: usize, count: usize| {
+        text.split(' ').skip(from).take(count).collect::<Vec<_>>().join(" ")
+    };
+    // Of two windows of 20 words, `cut` had one and `short` the other.
+    let half = window(&format!("{a} {own}"), 10, 20);
+    let middle = window(&first[3].1, 10, 22);
+    let second = [
+        document("x-half", format!("{} {half} {}", words(9, 40), words(10, 40))),
+        document("y-copy", first[3].1.clone()),
+        document("z-part", format!("{} {middle} {}", words(11, 40), words(12, 40))),
+    ];
+    lake.day("one", &first, &[]);
+    let drop = ["--passages", "drop"];
+    let (applied, _) = lake.apply("one", &drop);
+    assert_eq!(
+        (&applied["passages"]["too_short"], &applied["passages"]["documents"]),
+        (&1.into(), &1.into())
+    );
+    lake.day("two", &second, &["clean/one"]);
+    lake.apply("two", &["--passages", "cut"]);
+    let clean = lake.kept_texts("two");
+    assert!(clean["x-half"].contains(&half));
+    // It stays, and keeps what it has in common with the next one.
+    assert!(clean["y-copy"].contains(&middle));
+    assert!(!clean["z-part"].contains(&middle));
+    let references = manifest(&lake.path("two")).reference_outputs;
+    assert!(references[0].applied.as_ref().unwrap().url.ends_with("clean/one"));
+
+    // Against the plain output, nothing that was removed from it is known.
+    lake.day("plain", &second, &["one"]);
+    for action in ["cut", "drop"] {
+        let mut refused = resemblance();
+        refused.arg("apply").arg(lake.path("plain")).arg("--to").arg(lake.path("no"));
+        let said = refused.args(["--passages", action]).assert().code(2).get_output().stderr.clone();
+        let said = String::from_utf8(said).unwrap();
+        let what_to_do = "name the result of apply in against.output instead of";
+        assert!(
+            said.contains(what_to_do) && said.contains(&lake.path("one").display().to_string()),
+            "{said}"
+        );
+    }
+    let (_, said) = lake.apply("plain", &["--dry-run"]);
+    assert!(said.contains("whose job has [passages]"), "{said}");
+    // Another result of the first day is another reference.
+    let mut other = resemblance();
+    other.arg("apply").arg(lake.path("one")).arg("--to").arg(lake.path("clean/other")).assert().success();
+    let sets = format!("against.output={:?}", [lake.path("clean/other"), lake.path("two")]);
+    let refused = run(&lake.job("two", &["output.url=three", &sets])).unwrap_err().one_line();
+    assert!(refused.contains("name the former in its place"), "{refused}");
 }

@@ -394,7 +394,9 @@ fn known_passages_are_cut_out_of_a_new_day() {
     write_parquet(&path("tuesday.parquet"), &tuesday, 10);
     let sets = ["passages.unit=line", "passages.min_words=3", "clusters.keep=['id']"];
     run(&job(&path("monday.parquet"), &path("monday"), &sets)).unwrap();
-    let against = format!("against.output={:?}", path("monday").display().to_string());
+    let mut apply = resemblance();
+    apply.arg("apply").arg(path("monday")).arg("--to").arg(path("monday-clean")).assert().success();
+    let against = format!("against.output={:?}", path("monday-clean").display().to_string());
     for (pairs, second) in
         [("new-old+new-new", &tuesday[1].1[..own("u").len() + 1]), ("new-old", &tuesday[1].1)]
     {

@@ -3,12 +3,12 @@
 use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, col};
 
-use super::decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
-use super::dropped::{dropped, dropped_schema};
+use super::decisions::{clustered, rejected, rejected_schema, removed_schema};
+use super::dropped::{all_removed, dropped, dropped_schema};
 use super::losses;
 use super::opened::Opened;
 use super::passage_action::{PassageCounts, Passages};
-use super::passages::{self, removed_as_short, removed_spans, removed_spans_schema, short, short_schema};
+use super::passages::{self, removed_spans, removed_spans_schema, short, short_schema};
 use super::settings::Settings;
 use super::sizes::{self, SizeCounts};
 use super::tables::{self, BY_DOCUMENT, BY_SPAN, Wanted};
@@ -125,20 +125,6 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
         decided.rejected = write("rejected", work("rejected"), rejected_schema(), rows).await?;
     }
     Ok(decided)
-}
-
-/// All documents that go, or that would go if every document did not stay, in the columns of [`removed_schema`].
-pub(super) fn all_removed(
-    stored: &Stored,
-    settings: Settings,
-    dropped: Option<DataFrame>,
-) -> Result<DataFrame> {
-    let group = stored.job().source.group.as_deref();
-    let duplicates = removed(stored, group, settings.contained, dropped.clone())?;
-    match dropped {
-        None => Ok(duplicates),
-        Some(dropped) => Ok(duplicates.union(removed_as_short(stored, dropped, group)?)?),
-    }
 }
 
 /// Checks that documents are not `removed` because of others that are removed too.

@@ -11,11 +11,11 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::ident;
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
-use super::dropped::with_heirs;
 use super::spared;
 use crate::error::Result;
 use crate::frames::by_group;
@@ -73,6 +73,31 @@ pub(crate) fn removed(
         None if clusters.method.keeps_chains() => rest,
         None => rest.filter(paired)?,
     })
+}
+
+/// The documents of `clustered`, in the columns of [`clustered()`], that are not `dropped` (id, heir, ..), with their new representatives.
+fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
+    let ids = dropped.clone().select(vec![col("id").alias("dropped_id")])?;
+    let heirs = dropped.filter(col("heir").is_not_null())?;
+    let heirs = heirs.select(vec![col("id").alias("of"), col("heir")])?;
+    let columns = clustered.schema().columns().into_iter().map(|column| {
+        let name = column.name.clone();
+        let has_heir = || col("heir").is_not_null();
+        Ok(match name.as_str() {
+            "representative" => when(has_heir(), col("heir").eq(col("member"))).otherwise(ident(&name))?,
+            "kept_id" => coalesce(vec![col("heir"), ident(&name)]),
+            // It is that with the dropped document.
+            "similarity" => when(!has_heir(), ident(&name)).end()?,
+            _ => ident(&name),
+        }
+        .alias(name))
+    });
+    let columns = columns.collect::<Result<Vec<Expr>>>()?;
+    // A reference document may have the id of a document of the source.
+    let own = when(!col("kept_is_reference"), col("kept_id")).end()?;
+    let rest = ids.join(clustered, JoinType::RightAnti, &["dropped_id"], &["member"], None)?;
+    let rest = rest.with_column("own_kept_id", own)?;
+    Ok(heirs.join(rest, JoinType::Right, &["of"], &["own_kept_id"], None)?.select(columns)?)
 }
 
 /// The documents of `clustered`, in the columns of [`clustered()`], that do not represent their clusters and are not among the `spared`

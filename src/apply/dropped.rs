@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{ExprFunctionExt, ident};
-use datafusion::prelude::{DataFrame, Expr, col, lit, when};
+use datafusion::logical_expr::ExprFunctionExt;
+use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::decisions::removed;
+use super::passages::removed_as_short;
+use super::settings::Settings;
 use crate::error::Result;
 use crate::frames::keep;
 use crate::output::Stored;
@@ -59,28 +60,16 @@ pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame)
     Ok(representatives.union(others.with_column("heir", lit(none))?.select(columns.to_vec())?)?)
 }
 
-/// The documents of `clustered` (member, representative, kept_id, kept_is_reference, similarity, ..) that are not `dropped`, with their
-/// new representatives.
-pub(super) fn with_heirs(clustered: DataFrame, dropped: DataFrame) -> Result<DataFrame> {
-    let ids = dropped.clone().select(vec![col("id").alias("dropped_id")])?;
-    let heirs = dropped.filter(col("heir").is_not_null())?;
-    let heirs = heirs.select(vec![col("id").alias("of"), col("heir")])?;
-    let columns = clustered.schema().columns().into_iter().map(|column| {
-        let name = column.name.clone();
-        let has_heir = || col("heir").is_not_null();
-        Ok(match name.as_str() {
-            "representative" => when(has_heir(), col("heir").eq(col("member"))).otherwise(ident(&name))?,
-            "kept_id" => coalesce(vec![col("heir"), ident(&name)]),
-            // It is that with the dropped document.
-            "similarity" => when(!has_heir(), ident(&name)).end()?,
-            _ => ident(&name),
-        }
-        .alias(name))
-    });
-    let columns = columns.collect::<Result<Vec<Expr>>>()?;
-    // A reference document may have the id of a document of the source.
-    let own = when(!col("kept_is_reference"), col("kept_id")).end()?;
-    let rest = ids.join(clustered, JoinType::RightAnti, &["dropped_id"], &["member"], None)?;
-    let rest = rest.with_column("own_kept_id", own)?;
-    Ok(heirs.join(rest, JoinType::Right, &["of"], &["own_kept_id"], None)?.select(columns)?)
+/// All documents that go, or that would go if every document did not stay, in the columns of [`super::decisions::removed_schema`].
+pub(super) fn all_removed(
+    stored: &Stored,
+    settings: Settings,
+    dropped: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let group = stored.job().source.group.as_deref();
+    let duplicates = removed(stored, group, settings.contained, dropped.clone())?;
+    match dropped {
+        None => Ok(duplicates),
+        Some(dropped) => Ok(duplicates.union(removed_as_short(stored, dropped, group)?)?),
+    }
 }

@@ -21,6 +21,10 @@ pub struct Manifest {
     pub fingerprint: String,
     /// The output that was applied, as the user named it.
     pub output: String,
+    /// Its folder or URL, with an absolute path.
+    pub output_url: String,
+    /// The fingerprint of its run.
+    pub output_fingerprint: String,
     /// The runs that read the documents: one, or those of all outputs that this one was merged from.
     pub origins: Vec<Origin>,
     /// The type of ids.

@@ -228,6 +228,8 @@ impl Attempted<'_> {
             resemblance: env!("CARGO_PKG_VERSION").to_owned(),
             fingerprint: self.fingerprint.clone(),
             output,
+            output_url: self.opened.stored.layout().absolute(),
+            output_fingerprint: self.opened.stored.manifest().fingerprint.clone(),
             origins: self.opened.stored.origins(),
             id,
             rejects: self.opened.settings.rejects,

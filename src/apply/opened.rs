@@ -6,9 +6,8 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::decide::all_removed;
 use super::decisions::{self, removed};
-use super::dropped::dropped;
+use super::dropped::{all_removed, dropped};
 use super::groups::{self, GroupCounts};
 use super::losses::{self, Losses};
 use super::passage_action::{PassageCounts, Passages};
@@ -76,7 +75,14 @@ impl Opened {
             "other documents now represent {about}{superseded} of the documents that reference outputs keep, and apply does not change their \
              results: to remove these documents too, merge the reference outputs and {shown}, and apply the merged output to a new folder"
         );
-        (superseded > 0).then_some(warning).into_iter().collect()
+        let uncertain = passages::uncertain_reference(&self.stored).map(|reference| {
+            format!(
+                "{shown} was made against {}, whose job has [passages]: if apply dropped documents of it (--passages drop), name the result \
+                 of apply in against.output instead and run the job again, so that no document goes because of one that is gone",
+                reference.output
+            )
+        });
+        (superseded > 0).then_some(warning).into_iter().chain(uncertain).collect()
     }
 
     /// The words before the number of [`Self::superseded`]: the run counted for its own bound of lost words.

@@ -17,6 +17,7 @@ use crate::frames::by_group;
 use crate::job::{self, Encoding, Job};
 use crate::origins::numbered;
 use crate::output::Stored;
+use crate::output::manifest::ReferenceOutput;
 use crate::rewrite::Rejects;
 use crate::schema::{IdType, Table};
 use crate::source::{self, Listed, Places, Rewriting, format_of, text_place};
@@ -232,6 +233,15 @@ pub(super) async fn refuse((stored, sources): (&Stored, &[(Job, Listed)]), setti
              --annotate",
         ));
     }
+    if let Some(reference) = uncertain_reference(stored).filter(|_| passages.cuts()) {
+        return Err(Error::job(format!(
+            "--passages: {} was made against {}, whose job has [passages], and does not know what apply cut out of its documents or \
+             dropped, so texts could be lost: name the result of apply in against.output instead of {1}, run the job again, and apply \
+             its output; `resemblance apply {1} --to FOLDER` writes a result",
+            stored.layout().shown(),
+            reference.output
+        )));
+    }
     let of_job = stored.job().clusters.contained;
     if passages.cuts() && contained.is_some() && contained != of_job {
         return Err(Error::job(
@@ -244,6 +254,12 @@ pub(super) async fn refuse((stored, sources): (&Stored, &[(Job, Listed)]), setti
         text_place(stored.session(), &job.source, listed).await?;
     }
     Ok(())
+}
+
+/// A reference output of the run whose result of `apply` may lack texts or documents that the run took to be there.
+pub(super) fn uncertain_reference(stored: &Stored) -> Option<&ReferenceOutput> {
+    let references = &stored.manifest().reference_outputs;
+    references.iter().find(|reference| reference.passages && reference.applied.is_none())
 }
 
 fn refuse_source(source: &job::Source, passages: Passages) -> Result<()> {

@@ -6,10 +6,8 @@ use super::columns::{Column, Columns};
 use super::passage_action::Passages;
 use crate::job::Tables;
 use crate::output::Stored;
+pub(super) use crate::output::applied::FORMAT_VERSION;
 use crate::rewrite::{Annotation, Rejects};
-
-/// The version of what an application writes. Raise it with every change that gives other files.
-pub(super) const FORMAT_VERSION: u64 = 6;
 
 /// What is done with the documents of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

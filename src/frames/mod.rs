@@ -40,6 +40,8 @@ use datafusion::prelude::{DataFrame, Expr, cast, col, when};
 
 use crate::error::Result;
 use crate::job::Shingle;
+use crate::operator::lists::Lists;
+use crate::operator::{Operator, apply};
 use crate::source::CUT;
 use crate::udf::expr_fn::shingles;
 
@@ -86,6 +88,11 @@ pub(crate) fn with_columns(frame: DataFrame, of_docs: DataFrame) -> Result<DataF
 /// A column as plain strings, whatever string type the engine uses.
 pub(crate) fn utf8(column: &str) -> Expr {
     cast(col(column), DataType::Utf8).alias(column)
+}
+
+/// (key: UInt64, value) -> (key, value: `List`), one row for each key.
+pub(crate) fn lists(rows: DataFrame) -> Result<DataFrame> {
+    apply(Operator::Lists(Lists), vec![rows])
 }
 
 /// The rows of all frames, which have the same columns; `None` if there is no frame.

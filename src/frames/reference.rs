@@ -126,12 +126,13 @@ pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     Ok(last.filter(goes)?.select(vec![document_key(col("id")).alias("doc"), col("removed_by")])?)
 }
 
-/// [`removed`], (doc, since) of the remaining documents, with the run that read them -> the documents (doc) that were
-/// removed after that.
-pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame) -> Result<DataFrame> {
+/// [`removed`], (doc, since) of the remaining documents, with the run that read them -> `doc` and `columns` of the rows of documents that
+/// were removed after that.
+pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame, columns: &[&str]) -> Result<DataFrame> {
     let removed = removed.with_column_renamed("doc", "gone")?;
     let joined = removed.join(documents, JoinType::Inner, &["gone"], &["doc"], None)?;
-    Ok(joined.filter(col("removed_by").gt_eq(col("since")))?.select(vec![col("doc")])?)
+    let columns: Vec<Expr> = std::iter::once("doc").chain(columns.iter().copied()).map(col).collect();
+    Ok(joined.filter(col("removed_by").gt_eq(col("since")))?.select(columns)?)
 }
 
 /// (doc, before, ..) -> the same rows, where `before` is `place` for the documents of `others` (doc, ..).

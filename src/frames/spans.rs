@@ -4,7 +4,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions::core::expr_fn::get_field;
+use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::functions::string::expr_fn::{concat, to_hex};
 use datafusion::functions::unicode::expr_fn::lpad;
 use datafusion::functions_aggregate::expr_fn::{count, max};
@@ -15,14 +15,15 @@ use datafusion::scalar::ScalarValue;
 
 use super::by_group;
 use super::keep::{self, BEFORE};
+use super::lists;
 use super::reference;
 use super::repeats::Rows;
 use crate::error::Result;
 use crate::job::{Preference, Shingle, TextUnit};
 use crate::operator::first_of_each::{FirstOfEach, Order};
 use crate::operator::{Operator, apply};
-use crate::udf::UNIT;
-use crate::udf::expr_fn::{text_sample, units as cut_units};
+use crate::udf::expr_fn::{text_sample, text_without, units as cut_units};
+use crate::udf::{CUT_SPAN, UNIT};
 
 /// The most characters of a sample.
 const SAMPLE: usize = 200;
@@ -75,6 +76,18 @@ pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFram
     Ok(rejects
         .join(documents, JoinType::RightAnti, left, right, None)?
         .select(vec![col("doc"), col("text")])?)
+}
+
+/// (doc, text, ..), (doc, byte_start, byte_end: UInt64) -> the same texts without these bytes.
+pub(crate) fn without_cuts(texts: DataFrame, cuts: DataFrame) -> Result<DataFrame> {
+    let fields = CUT_SPAN.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
+    let cuts = cuts.select(vec![col("doc").alias("cut_doc"), named_struct(fields).alias("cuts")])?;
+    let columns = texts.schema().columns().into_iter().map(|column| match column.name.as_str() {
+        "text" => text_without(col("text"), col("cuts")).alias("text"),
+        name => ident(name),
+    });
+    let columns: Vec<Expr> = columns.collect();
+    Ok(lists(cuts)?.join(texts, JoinType::Right, &["cut_doc"], &["doc"], None)?.select(columns)?)
 }
 
 /// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each

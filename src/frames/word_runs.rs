@@ -9,12 +9,11 @@ use datafusion::functions::core::expr_fn::{get_field, named_struct};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
+use super::lists;
 use super::repeats::Rows;
 use super::spans::{HASH, SPAN, passage_id, sorted, with_first, with_order};
 use crate::error::Result;
 use crate::job::{Preference, Shingle};
-use crate::operator::lists::Lists;
-use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{fingerprints as winnowed, windows as cut_windows, word_runs};
 use crate::udf::{REPEATED, RUN, WINDOW};
 
@@ -24,11 +23,6 @@ fn unnested<const N: usize>(frame: DataFrame, list: Expr, columns: [&str; N]) ->
     let columns = columns.map(|name| get_field(col("element"), name).alias(name));
     let columns: Vec<Expr> = std::iter::once(col("doc")).chain(columns).collect();
     Ok(rows.filter(col("element").is_not_null())?.select(columns)?)
-}
-
-/// (key: UInt64, value) -> (key, value: `List`), one row for each key.
-fn lists(rows: DataFrame) -> Result<DataFrame> {
-    apply(Operator::Lists(Lists), vec![rows])
 }
 
 /// (doc, text) -> (doc, fingerprint: UInt64), one row for each fingerprint of each text for windows of `length` words.

@@ -164,7 +164,7 @@ fn describe_files(dataset: &mut Value, files: &[&ReadFile]) {
 
 /// The fingerprint that a finished output had when the run read it.
 fn version_of_output<'m>(manifest: &'m Manifest, address: &str) -> Option<&'m str> {
-    let of_reference = manifest.reference_outputs.iter().find(|of| names_the_same(&of.output, address));
+    let of_reference = manifest.reference_outputs.iter().find(|of| names_the_same(of.named(), address));
     let read = || manifest.inputs.iter().find(|input| names_the_same(&input.path, address));
     of_reference.map(|of| of.fingerprint.as_str()).or_else(|| read()?.e_tag.as_deref())
 }

@@ -246,7 +246,7 @@ impl Origin {
             path: format!("against {at}"),
             bytes: 0,
             modified: UNIX_EPOCH,
-            e_tag: Some(output.fingerprint.clone()),
+            e_tag: Some(output.version()),
         };
         outputs.iter().enumerate().map(input).collect()
     }
@@ -262,6 +262,36 @@ pub struct ReferenceOutput {
     /// `merged` of its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
+    /// The result of `apply` over it that the job named; `None` if the job named the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<AppliedReference>,
+    /// Whether the job of one of its runs has `[passages]`, so that a result of `apply` may lack texts that its documents have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub passages: bool,
+}
+
+impl ReferenceOutput {
+    /// The folder or URL by which the job named it.
+    pub(crate) fn named(&self) -> &str {
+        self.applied.as_ref().map_or(&self.output, |applied| &applied.url)
+    }
+
+    /// Tells reference outputs apart whose documents or texts may differ.
+    pub(crate) fn version(&self) -> String {
+        let Self { fingerprint, applied, .. } = self;
+        applied
+            .as_ref()
+            .map_or(fingerprint.clone(), |applied| format!("{fingerprint} {}", applied.fingerprint))
+    }
+}
+
+/// A result of `apply` over a reference output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedReference {
+    /// Its folder or URL.
+    pub url: String,
+    /// The fingerprint in its manifest.
+    pub fingerprint: String,
 }
 
 /// The time and rows of a stage.

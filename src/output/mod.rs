@@ -21,9 +21,10 @@
 //! - `write`: the node that writes tables, and `pages`, how large their pages are; `read`: reads them, and `wanted_pages` some of
 //!   their pages.
 //! - `manifest`, `counts`: what stages and runs wrote; `published`: the manifests in an output; `delta`: the same as Delta tables.
-//! - `stored`: a finished output; `check`: compares its files with its manifest.
+//! - `stored`: a finished output; `applied`: a result of `apply` over one; `check`: compares its files with its manifest.
 //! - `ours`: which files may be removed; `garbage`: finds and removes them.
 
+pub(crate) mod applied;
 pub(crate) mod attempt;
 pub(crate) mod check;
 pub(crate) mod claim;

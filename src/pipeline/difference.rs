@@ -102,21 +102,21 @@ fn files(now: &[InputFile], before: &[ReadFile]) -> Vec<String> {
 
 /// The reference outputs that only one of the two runs has, and those that were made again.
 fn outputs(now: &[ReferenceOutput], before: &[ReferenceOutput]) -> Vec<String> {
-    let has = |outputs: &[ReferenceOutput], run: &str| outputs.iter().any(|output| output.fingerprint == run);
-    let plain = |output: &ReferenceOutput| output.output.trim_end_matches('/').to_owned();
+    let has = |outputs: &[ReferenceOutput], run: &str| outputs.iter().any(|output| output.version() == run);
+    let plain = |output: &ReferenceOutput| output.named().trim_end_matches('/').to_owned();
     let (names, earlier): (Vec<_>, Vec<_>) =
         (now.iter().map(plain).collect(), before.iter().map(plain).collect());
-    let new = now.iter().filter(|output| !has(before, &output.fingerprint)).map(|output| {
+    let new = now.iter().filter(|output| !has(before, &output.version())).map(|output| {
         let how = if earlier.contains(&plain(output)) { "was made again since" } else { "is new" };
-        format!("the reference output {} {how}", output.output)
+        format!("the reference output {} {how}", output.named())
     });
     let gone = before
         .iter()
-        .filter(|output| !has(now, &output.fingerprint) && !names.contains(&plain(output)))
-        .map(|output| format!("the reference output {} is gone", output.output));
+        .filter(|output| !has(now, &output.version()) && !names.contains(&plain(output)))
+        .map(|output| format!("the reference output {} is gone", output.named()));
     let differ: Vec<String> = new.chain(gone).collect();
     let runs = |outputs: &[ReferenceOutput]| -> Vec<String> {
-        outputs.iter().map(|output| output.fingerprint.clone()).collect()
+        outputs.iter().map(ReferenceOutput::version).collect()
     };
     match differ.is_empty() && runs(now) != runs(before) {
         true => vec!["the reference outputs are in another order".to_owned()],

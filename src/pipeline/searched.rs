@@ -50,7 +50,7 @@ impl StageContext<'_> {
         Ok(places.select(["source", "position", "doc", "origin"].map(col).to_vec())?)
     }
 
-    /// The texts (doc, text) of all reference documents in which passages are searched.
+    /// The texts (doc, text) of all reference documents in which passages are searched, without what results of `apply` cut out of them.
     pub(super) async fn searched_reference_texts(&self) -> Result<DataFrame> {
         match self.reference {
             Some(ReferenceDocuments::Source(source)) => {
@@ -66,7 +66,7 @@ impl StageContext<'_> {
                 let texts = self.read_at(places.clone(), outputs.sources(), count, None).await?.into_iter();
                 let text = |read: DataFrame| Ok(read.select(vec![col("doc"), col("text")])?);
                 match frames::union(texts.map(text))? {
-                    Some(texts) => Ok(texts),
+                    Some(texts) => self.without_cuts(texts),
                     // This run replaces all of them.
                     None => {
                         let none = lit(ScalarValue::Utf8View(None)).alias("text");
@@ -112,7 +112,16 @@ impl StageContext<'_> {
     /// The same of reference documents; `None` if it names none.
     pub(super) async fn reference_texts_at(&self, table: WorkTable) -> Result<Option<DataFrame>> {
         let texts = self.reference_at(table, None).await?.into_iter();
-        frames::union(texts.map(|texts| Ok(texts.select(vec![col("doc"), col("text")])?)))
+        let texts = frames::union(texts.map(|texts| Ok(texts.select(vec![col("doc"), col("text")])?)))?;
+        texts.map(|texts| self.without_cuts(texts)).transpose()
+    }
+
+    /// The `texts` (doc, text) of reference documents without what results of `apply` cut out of them.
+    fn without_cuts(&self, texts: DataFrame) -> Result<DataFrame> {
+        match self.reference_outputs().map(|outputs| outputs.cuts()).transpose()?.flatten() {
+            None => Ok(texts),
+            Some(cuts) => frames::spans::without_cuts(texts, cuts),
+        }
     }
 
     /// The rows of passages of new documents, with those of reference documents in the table `of_reference`, if the job has any.

@@ -29,6 +29,7 @@
 //! | `word_runs` | text, repeated windows | the runs of words in these windows |
 //! | `text_sample` | text, place | the first characters at that place |
 //! | `order_key` | a value | the value by which it is ordered: texts that are numbers as numbers |
+//! | `text_without` | text, places | the text without what is there |
 //! | `unsigned_bits` | signed numbers | the unsigned numbers of the same bits |
 //!
 //! What the functions share: `row_function` and `pair_function` are their interfaces, and `function` adapts both to DataFusion;
@@ -63,6 +64,7 @@ mod signature_set;
 pub(crate) mod signatures;
 mod struct_lists;
 mod text_sample;
+mod text_without;
 mod units;
 pub(crate) mod unsigned_bits;
 mod windows;
@@ -96,6 +98,8 @@ use shingles::Shingles;
 use short_signature::ShortSignature;
 use signature_set::SignatureSet;
 use text_sample::TextSample;
+pub(crate) use text_without::CUT_SPAN;
+use text_without::TextWithout;
 pub(crate) use units::UNIT;
 use units::Units;
 use unsigned_bits::UnsignedBits;
@@ -133,6 +137,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         shared(RowUdf::<Windows, 2>::default()),
         shared(RowUdf::<WordRuns, 2>::default()),
         shared(RowUdf::<TextSample, 3>::default()),
+        shared(RowUdf::<TextWithout, 2>::default()),
         shared(RowUdf::<WordCount>::default()),
         shared(RowUdf::<SetHash>::default()),
         shared(RowUdf::<SignatureSet>::default()),
@@ -176,7 +181,7 @@ pub mod expr_fn {
     use super::{
         Containment, DocumentKey, Fingerprints, Jaccard, JoinedTexts, LshBands, Minhash, MinhashSimilarity,
         OnePermutation, OrderKey, PairUdf, Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash,
-        ShingleSamples, ShingleTexts, Shingles, ShortSignature, SignatureSet, TextSample, Units,
+        ShingleSamples, ShingleTexts, Shingles, ShortSignature, SignatureSet, TextSample, TextWithout, Units,
         UnsignedBits, Windows, WordCount, WordRuns,
     };
     use crate::job::{Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit};
@@ -240,6 +245,11 @@ pub mod expr_fn {
     pub(crate) fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
         let [start, end] = bytes;
         call(RowUdf::<TextSample, 3>::default(), vec![text, start, end, lit(characters as u64)])
+    }
+
+    /// `text_without(text, spans)`: a Utf8, the text without the bytes of these spans.
+    pub(crate) fn text_without(text: Expr, spans: Expr) -> Expr {
+        call(RowUdf::<TextWithout, 2>::default(), vec![text, spans])
     }
 
     /// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.

@@ -9,12 +9,10 @@ pub use tables::TABLES;
 use datafusion::prelude::SessionContext;
 
 use super::manifest::Manifest;
-use super::settings::FORMAT_VERSION;
-use super::target::MANIFEST;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::check::{self, Damage, Seen};
 use crate::output::manifest::File;
-use crate::output::{APPLIED, BEGUN, Layout};
+use crate::output::{Layout, applied};
 use crate::rewrite::Written;
 
 /// A finished result of `apply`.
@@ -33,25 +31,8 @@ impl Applied {
     /// [`Kind::Input`](crate::error::Kind::Input) when it is not finished, another version wrote it, or the store does not answer.
     pub async fn find(session: &SessionContext, url: &str) -> Result<Option<Self>> {
         let target = Layout::open(session, url)?;
-        let records = target.within(APPLIED);
-        let Some(manifest) = records.read::<Manifest>(MANIFEST).await? else {
-            return match records.size(BEGUN).await? {
-                Some(_) => Err(Error::input(format!(
-                    "{url} holds an unfinished result of apply: run the same command again, which finishes it"
-                ))),
-                None => Ok(None),
-            };
-        };
-        match manifest.apply_format {
-            FORMAT_VERSION => {
-                Ok(Some(Self { session: session.clone(), target, manifest, places: Vec::new() }))
-            }
-            format => Err(Error::input(format!(
-                "{url} holds a result of apply of format {format}, which resemblance {} wrote, and this version reads format \
-                 {FORMAT_VERSION}: use the version that wrote it, or apply the output to another folder",
-                manifest.resemblance
-            ))),
-        }
+        let manifest = applied::manifest(&target).await?;
+        Ok(manifest.map(|manifest| Self { session: session.clone(), target, manifest, places: Vec::new() }))
     }
 
     /// The same result, whose sources were moved to `places`, one for each of their URLs; none if they were not moved.

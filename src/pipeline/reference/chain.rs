@@ -10,11 +10,13 @@ use crate::error::{Error, Result};
 use crate::frames::cluster_id::Founders;
 use crate::frames::{self, merged, reference, utf8};
 use crate::job::{ClusterMethod, Job};
+use crate::output::applied::AppliedOutput;
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 use crate::schema::{SourceTypes, Table};
+use crate::udf::CUT_SPAN;
 
 /// Outputs that are opened at the same time.
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
@@ -26,11 +28,13 @@ pub(crate) struct Chain {
     against: Vec<Vec<ReferenceOutput>>,
     /// The cluster method of each.
     methods: Vec<ClusterMethod>,
+    /// The results of `apply` that were named instead of the outputs.
+    applied: Vec<Option<AppliedOutput>>,
 }
 
 impl Chain {
     /// Opens the outputs at `urls`, which the setting `named_by` names, and checks that their signatures can be
-    /// compared with those of `job`.
+    /// compared with those of `job`. A reference output may be named by a result of `apply` over it.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if one cannot be read or is damaged;
@@ -43,12 +47,16 @@ impl Chain {
         job: &Job,
     ) -> Result<Self> {
         let opened = stream::iter(urls).map(|url| opened(session, url, job).boxed());
-        let outputs: Vec<Stored> = opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
+        let opened: Vec<(Stored, Option<AppliedOutput>)> =
+            opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
+        let (outputs, applied): (Vec<_>, Vec<_>) = opened.into_iter().unzip();
         let against = lineage::made_against(&outputs)?;
         lineage::check_order(&outputs, &against, named_by)?;
         same_frequent(outputs.iter()).await?;
         let methods = outputs.iter().map(|stored| stored.job().clusters.method).collect();
-        Ok(Self { outputs, against, methods })
+        let chain = Self { outputs, against, methods, applied };
+        chain.check_results()?;
+        Ok(chain)
     }
 
     /// Checks that every two of their documents were compared.
@@ -68,6 +76,26 @@ impl Chain {
             overlap::refuse_output(output, stored.layout(), setting)?;
             for source in stored.read_sources()? {
                 overlap::refuse_urls(output, &source, setting)?;
+            }
+        }
+        for applied in self.applied.iter().flatten() {
+            overlap::refuse_output(output, applied.layout(), setting)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that no other result of `apply` takes the place of one that an output was made against.
+    fn check_results(&self) -> Result<()> {
+        let records = self.record();
+        for made in self.against.iter().flatten() {
+            let named = records.iter().find(|named| named.fingerprint == made.fingerprint);
+            let results = made.applied.as_ref().zip(named.and_then(|named| named.applied.as_ref()));
+            if let Some((own, other)) = results.filter(|(own, other)| own.fingerprint != other.fingerprint) {
+                return Err(Error::job(format!(
+                    "an output is named that was made against {}, and {}, which is another result of apply over the same output: name \
+                     the former in its place",
+                    own.url, other.url
+                )));
             }
         }
         Ok(())
@@ -93,12 +121,15 @@ impl Chain {
 
     /// The record of them in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
-        let record = |stored: &Stored| ReferenceOutput {
+        let record = |(stored, applied): (&Stored, &Option<AppliedOutput>)| ReferenceOutput {
             output: stored.layout().shown().to_owned(),
             fingerprint: stored.manifest().fingerprint.clone(),
             merged: stored.manifest().merged.clone(),
+            applied: applied.as_ref().map(AppliedOutput::record),
+            passages: stored.job().passages.is_some()
+                || stored.origins().iter().any(|origin| !origin.job["passages"].is_null()),
         };
-        self.outputs.iter().map(record).collect()
+        self.outputs.iter().zip(&self.applied).map(record).collect()
     }
 
     /// The runs that cut the texts.
@@ -273,13 +304,19 @@ impl Chain {
         self.founders(documents)
     }
 
-    /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
+    /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative. Of a result of `apply`,
+    /// they are what it removed.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
-        let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
+        let outputs = self.outputs.iter().zip(&self.applied).enumerate();
+        let clusters = union(outputs.map(|(run, (stored, applied))| {
             let clusters = own_clusters(stored)?;
-            let clusters = match stored.job().clusters.contained {
-                None => clusters,
-                Some(_) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
+            let clusters = match (applied, stored.job().clusters.contained) {
+                (Some(applied), _) => match applied.removed()? {
+                    Some(removed) => removed.with_column("representative", lit(false))?,
+                    None => clusters.filter(lit(false))?,
+                },
+                (None, None) => clusters,
+                (None, Some(_)) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
             };
             Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("representative")])?)
         }))?;
@@ -289,7 +326,25 @@ impl Chain {
         }
         // The document that was removed may have a text that a later run replaced.
         let documents = self.live(|at, _| Ok(since(at)))?;
-        reference::removed_since(removed, documents)
+        reference::removed_since(removed, documents, &[])
+    }
+
+    /// The bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents; `None` if none did.
+    pub(crate) fn cuts(&self) -> Result<Option<DataFrame>> {
+        let mut found = Vec::new();
+        for (run, applied) in self.applied.iter().enumerate() {
+            if let Some(cuts) = applied.as_ref().map(AppliedOutput::cuts).transpose()?.flatten() {
+                found.push(Ok(cuts.with_column("removed_by", lit(run as u64))?));
+            }
+        }
+        let Some(cuts) = frames::union(found)? else { return Ok(None) };
+        let documents = self.live(|at, _| Ok(since(at)))?;
+        reference::removed_since(cuts, documents, &CUT_SPAN).map(Some)
+    }
+
+    /// Whether the output at this place was named by a result of `apply`.
+    pub(super) fn is_result(&self, at: usize) -> bool {
+        self.applied.get(at).is_some_and(Option::is_some)
     }
 
     /// The pairs of all outputs, as [`merged::pairs`] returns them.
@@ -317,8 +372,11 @@ impl Chain {
 }
 
 /// Opens the output at `url`, and checks that its signatures can be compared with those of `job`.
-async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored> {
-    let stored = Stored::open(session, url).await?;
+async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Stored, Option<AppliedOutput>)> {
+    let (stored, applied) = match job.reference() {
+        Some(_) => AppliedOutput::open(session, url).await?,
+        None => (Stored::open(session, url).await?, None),
+    };
     let made = stored.job();
     if let Some(key) = other_key(made, job) {
         return Err(Error::job(format!(
@@ -335,7 +393,7 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored
              with output.keep = \"signatures\""
         )));
     }
-    Ok(stored)
+    Ok((stored, applied))
 }
 
 /// Checks that new documents can join representatives of the output at `url`, whose job is `made`.

@@ -95,10 +95,17 @@ impl ReferenceOutputs {
         self.chain.outputs()
     }
 
-    /// The outputs of one source each, with its number among [`Self::sources`]. The rejects of others do not say where they are from.
+    /// The outputs of one source each, with its number among [`Self::sources`]. The rejects of others do not say where they are from, and
+    /// results of `apply` may lack theirs.
     pub(crate) fn of_one_source(&self) -> impl Iterator<Item = (u64, &Stored)> {
-        let outputs = self.stored().iter().enumerate().filter(|(_, stored)| stored.origin_count() == 1);
+        let outputs = self.stored().iter().enumerate();
+        let outputs = outputs.filter(|(at, stored)| stored.origin_count() == 1 && !self.chain.is_result(*at));
         outputs.map(|(at, stored)| (self.chain.first_origin(at), stored))
+    }
+
+    /// See [`Chain::cuts`].
+    pub(crate) fn cuts(&self) -> Result<Option<DataFrame>> {
+        self.chain.cuts()
     }
 
     /// The table of the shingles that do not count; `None` if all of them do.

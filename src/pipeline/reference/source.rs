@@ -57,7 +57,7 @@ impl SecondSource {
 
     pub(crate) fn record(&self) -> ReferenceOutput {
         let (output, fingerprint) = (self.source.urls.join(", "), self.fingerprint.clone());
-        ReferenceOutput { output, fingerprint, merged: Vec::new() }
+        ReferenceOutput { output, fingerprint, merged: Vec::new(), applied: None, passages: false }
     }
 
     /// See [`ReferenceDocuments::record_as_read`](super::ReferenceDocuments::record_as_read).
