@@ -74,6 +74,7 @@ fn each_once(sources: &[(Job, Listed)]) -> Result<Vec<Vec<SourceFile>>> {
 fn same_documents(one: &Source, other: &Source) -> bool {
     let rows = |source: &Source| Source {
         urls: Vec::new(),
+        table_versions: Vec::new(),
         columns: Vec::new(),
         group: None,
         condition: None,

@@ -243,6 +243,28 @@ fn a_table_that_grew_is_read_again_as_the_run_read_it() {
 }
 
 #[test]
+fn days_of_a_table_that_grows_are_merged_and_applied() {
+    let written = Written::new();
+    let keep = "output.keep=shingles";
+    written.commit(0, &[protocol(), meta_data(), written.add(0)]);
+    written.run("first", &[keep, "source.where=id < 'd00020'"]).success();
+    written.commit(1, &[written.add(1)]);
+    let against = format!("against.output={:?}", written.path("first"));
+    written.run("second", &[keep, "source.where=id >= 'd00020'", &against]).success();
+    let (merged, to) = (written.path("merged"), written.path("to"));
+    let mut merge = resemblance();
+    merge.arg("merge").args([written.path("first"), written.path("second")]).arg("--to").arg(&merged);
+    merge.assert().success();
+    resemblance().arg("apply").arg(&merged).arg("--to").arg(&to).assert().success();
+    let result = std::fs::read(to.join("_resemblance/manifest.json")).unwrap();
+    let counts = serde_json::from_slice::<Value>(&result).unwrap()["counts"].clone();
+    let removed = manifest(&merged).counts.removed_documents;
+    assert!(removed > 0);
+    assert_eq!((&counts["read"], &counts["removed"]), (&(2 * OF_FILE).into(), &removed.into()));
+    assert!(NAMES[..2].iter().all(|name| to.join(name).exists()));
+}
+
+#[test]
 fn a_second_source_that_grew_is_read_again_as_the_run_read_it() {
     let written = Written::new();
     written.commit(0, &[protocol(), meta_data(), written.add(0)]);
