@@ -178,7 +178,10 @@ mod tests {
         let documents = frame(&session, ["doc", "id"], &[(1, 1), (2, 2)]);
         type Plan<'a> = Box<dyn Fn(u64) -> DataFrame + 'a>;
         let plans: [(&str, Plan<'_>); 3] = [
-            ("founders", Box::new(|runs| reference::founders(of_runs(&clusters, runs)).unwrap())),
+            (
+                "founders",
+                Box::new(|runs| reference::founders(of_runs(&clusters, runs), None).unwrap().present),
+            ),
             ("shared", Box::new(|runs| reference::shared_ids(of_runs(&documents, runs)).unwrap())),
             (
                 "staying",
@@ -210,7 +213,10 @@ mod tests {
             ["id", "cluster_id"],
             &[&[(5, 5), (6, 5), (7, 6)], &[(1, 1), (5, 1)], &[(7, 7), (8, 7), (9, 9)]],
         );
-        assert_eq!(numbers(reference::founders(clusters).unwrap()).await, BTreeSet::from([1, 7, 9]));
+        assert_eq!(
+            numbers(reference::founders(clusters, None).unwrap().present).await,
+            BTreeSet::from([1, 7, 9])
+        );
         // 11 is replaced by run 2, and the one of run 1 replaces no document.
         let documents = runs(["id", "doc"], &[&[(1, 11), (2, 12)], &[(3, 13)], &[(4, 11), (5, 15)]]);
         let later = runs(["doc", "id"], &[&[], &[], &[(11, 4), (15, 5)]]);
