@@ -505,12 +505,14 @@ fn marked(format: &str, to: &Path, added: &[&str]) -> Vec<(String, String, Optio
             }
         }
         "csv" => {
-            let header = format!("\u{feff}n,id,text,more,{}\n", added.join(","));
-            for name in ["0.csv", "1.csv"] {
+            for (name, header, [id, document]) in
+                [("0.csv", CSV_HEADERS[0], [1, 2]), ("1.csv", CSV_HEADERS[1], [3, 0])]
+            {
+                let header = format!("{},{}\n", header.trim_end(), added.join(","));
                 let text = std::fs::read_to_string(to.join(name)).unwrap();
                 for row in csv_records(text.strip_prefix(&header).unwrap()) {
                     let mark = row.last().cloned().filter(|mark| !mark.is_empty());
-                    rows.push((row[1].clone(), row[2].clone(), mark));
+                    rows.push((row[id].clone(), row[document].clone(), mark));
                 }
             }
         }
