@@ -14,13 +14,11 @@ use super::places::Places;
 use super::reread::{self, Need, Reread};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
-use crate::frames::{self, utf8};
+use crate::frames::utf8;
 use crate::job::{Job, Passages, TextUnit};
 use crate::kernel::text::units::units;
 use crate::kernel::text::written_words::WrittenWords;
-use crate::output::applied::AppliedOutput;
 use crate::schema::{IdType, Table};
-use crate::udf::expr_fn::document_key;
 
 /// Finds a passage in texts.
 struct Search {
@@ -144,21 +142,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
         let live =
             later.clone().join(documents.clone(), JoinType::RightAnti, &["later_doc"], &["doc"], None)?;
         let again = Reread::open(&earlier, Need::Texts).await?;
-        let found = again.documents(live, None).await?;
-        let applied = match &output.applied {
-            Some(applied) => AppliedOutput::open(earlier.session(), &applied.url).await?.1,
-            None => None,
-        };
-        let cuts = applied.map(|applied| applied.cuts()).transpose()?.flatten();
-        for found in found {
-            texts.push(match &cuts {
-                Some(cuts) => {
-                    let found = found.with_column("doc", document_key(col("id")))?;
-                    frames::spans::without_cuts(found, cuts.clone())?
-                }
-                None => found,
-            });
-        }
+        texts.extend(again.documents(live, None).await?);
         later = later.union(keys(documents)?)?;
     }
     Ok(texts)
