@@ -133,6 +133,14 @@ async fn lines_may_end_in_a_return_alone_and_files_may_be_concatenated_with_thei
     dir.write("a.jsonl", &lines);
     let rows = read(&dir.source(Format::Jsonl), 1).await.unwrap();
     assert_eq!(rows.texts(), ["one", "two", "three", "four"].map(Some));
+    let text = "two,\n\u{feff}lines";
+    dir.write(
+        "a.csv",
+        &format!("\u{feff}id,text\r1,one\r\n\u{feff}\"2\",\"{text}\"\n\u{feff}\n3,\u{feff}x\r"),
+    );
+    let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
+    assert_eq!(rows.ids(), ["1", "2", "3"].map(Some));
+    assert_eq!(rows.texts(), ["one", text, "\u{feff}x"].map(Some));
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ mod tests {
         #[test]
         fn pieces_are_the_file(
             parts in prop::collection::vec(
-                prop::sample::select(vec!["a", "bc", ",", "\"", "\"\"", "\n", "\r", "\r\n", "é", " "]), 0..40),
+                prop::sample::select(vec!["a", "bc", ",", "\"", "\"\"", "\n", "\r", "\r\n", "é", "\u{feff}", " "]), 0..40),
             size in 1usize..9,
             header: bool,
         ) {

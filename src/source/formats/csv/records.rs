@@ -15,6 +15,7 @@ use memchr::{memchr, memchr2, memchr3};
 
 use super::field;
 use crate::job;
+use crate::source::bytes::BYTE_ORDER_MARK;
 
 /// The most lines of a field in quotes.
 const MAX_LINES: usize = 1000;
@@ -67,7 +68,7 @@ enum State {
 /// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The ends of empty lines.
+    /// The ends of empty lines, or a byte order mark.
     LineEnds,
     Record,
 }
@@ -189,7 +190,13 @@ impl Records {
         self.take();
         let bytes = &self.bytes[self.start..];
         if self.scan.at == 0 {
-            self.taken = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+            // Where files were concatenated, a record may follow a byte order mark.
+            let is_mark = bytes.starts_with(BYTE_ORDER_MARK);
+            if !is_mark && !is_end && BYTE_ORDER_MARK.starts_with(bytes) {
+                return None;
+            }
+            let line_ends = bytes.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+            self.taken = if is_mark { BYTE_ORDER_MARK.len() } else { line_ends };
             if self.taken > 0 {
                 self.body = 0;
                 return Some(Found::LineEnds);
