@@ -38,7 +38,7 @@ pub(super) fn unescaped(path: PathBuf) -> PathBuf {
     })
 }
 
-/// The name that an escaped one stands for; `None` for other names.
+/// The bytes of an escaped name; `None` for other names.
 #[cfg(unix)]
 fn bytes(escaped: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;

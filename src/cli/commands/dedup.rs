@@ -105,7 +105,7 @@ impl Dedup {
     }
 }
 
-/// Refuses data of which nothing, or less than half, was compared: they were probably read in another way than they are written.
+/// Refuses data if nothing or less than half was compared: they were probably read in another way than they are written.
 fn refuse_few(run: &Run, paths: &[String]) -> Result<()> {
     let compared = run.counts.documents;
     let rejected: u64 = run.rejects.values().sum();

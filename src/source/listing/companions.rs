@@ -1,4 +1,4 @@
-//! Files that usually lie next to documents and are none.
+//! Files that usually lie next to documents and hold no documents.
 
 use crate::job::Format;
 

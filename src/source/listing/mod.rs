@@ -37,7 +37,7 @@ pub(super) struct Found {
     pub partition_columns: Vec<String>,
     /// The versions of the Delta tables, in their order.
     pub table_versions: Vec<u64>,
-    /// The first files and folders that are hidden, or next to documents and none.
+    /// The first files and folders that are hidden, or companions of data.
     pub companions: Vec<String>,
 }
 

@@ -59,7 +59,7 @@ impl Skipped {
         names.into_iter().map(|names| names.count).sum()
     }
 
-    /// The first files and folders that are hidden, or next to documents and none.
+    /// The first files and folders that are hidden, or companions of data.
     pub(super) fn companions(&self) -> Vec<String> {
         [&self.hidden, &self.companions].into_iter().flat_map(|names| names.first.clone()).collect()
     }
