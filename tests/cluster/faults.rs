@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::{QUIET, job_file, parquet_files};
-use crate::support::cluster::{Cluster, Driver, Task};
+use crate::support::cluster::{Cluster, Driver, ExecutorHost, Setup, Task};
 use crate::support::process::wait_for;
 use crate::support::rows::{Rows, assert_rows, moved, rows_alone};
 use crate::support::*;
@@ -214,6 +214,59 @@ fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
         let record = scene.survives(driver, &name);
         // Where all that it had finished lies with the other one, only the task in which it died is done again.
         assert!(recoveries(&record) > 0 || tasks_done_again(&scene) > before, "{record:#}");
+    }
+}
+
+/// Changes a byte in each finished shuffle file of a task, and says how many there are.
+fn damage(cluster: &Cluster, place: usize, task: &Task) -> usize {
+    // The name is `TID job/stage.attempt/task.attempt`.
+    let name = task.name.trim_start_matches("TID ");
+    let parts: Vec<&str> = name.split('/').map(|part| part.split('.').next().unwrap()).collect();
+    let [job, stage, number] = parts[..] else { panic!("{name}") };
+    let ends = [format!("/{job}/{stage}/{number}/data.arrow"), format!("/data-{number}.arrow")];
+    let of_stage = format!("/{job}/{stage}/");
+    let mut damaged = 0;
+    for (path, mut bytes) in files::files(&cluster.folder().join(format!("work{place}"))) {
+        let name = path.display().to_string();
+        if name.contains(&of_stage) && ends.iter().any(|end| name.ends_with(end)) {
+            // Not in the header, which is small.
+            let at = bytes.len() * 3 / 4;
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            damaged += 1;
+        }
+    }
+    damaged
+}
+
+/// One executor reads its own files, and of two executors each reads files of the other one.
+#[test]
+fn a_shuffle_file_that_a_disk_damages_is_named_and_its_stage_is_done_again() {
+    for (count, stage) in [(1, "scores"), (2, "candidates")] {
+        // Little memory, and so many tasks for each query stage.
+        let executors = vec![ExecutorHost::default(); count];
+        let setup = Setup { executors, memory: "128MiB", ..Setup::default() };
+        let mut scene = Scene::new(Cluster::with(setup), 2_500, &[]);
+        let name = format!("damaged_{stage}");
+        let mut driver = scene.run(&name, &[]);
+        // Nothing reads the output of a query stage before all of its tasks have ended.
+        let finished = |tasks: &[Task]| -> Vec<Task> {
+            let running: Vec<&Task> = tasks.iter().filter(|task| task.ended.is_none()).collect();
+            let beside = |task: &&Task| running.iter().any(|other| other.stage() == task.stage());
+            tasks.iter().filter(|task| task.ended == Some(true)).filter(beside).cloned().collect()
+        };
+        let wanted = |tasks: &[Task]| !finished(tasks).is_empty();
+        let place = scene.cluster.stop_in_a_task(stage, &mut driver, wanted);
+        let tasks = finished(&scene.cluster.tasks(place, stage));
+        let damaged: usize = tasks.iter().map(|task| damage(&scene.cluster, place, task)).sum();
+        assert!(damaged > 0, "{tasks:?}");
+        scene.cluster.executor(place).signal("CONT");
+        let ended = driver.end(DEADLINE);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        assert_rows(&scene.output(&name), &scene.expected, &name);
+        let again = |line: &&str| line.contains("a shuffled file on") && line.contains("is damaged");
+        let line = ended.said.lines().find(again).unwrap_or_else(|| panic!("{}", ended.said));
+        assert!(line.contains(&format!("/work{place}/")) && line.contains(".arrow"), "{line}");
     }
 }
 

@@ -27,6 +27,7 @@ use datafusion::prelude::SessionConfig;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use super::checksums::only_whole;
 use super::endpoints::{endpoints, with_endpoints};
 use super::listen::listen;
 use super::rest::Rest;
@@ -103,7 +104,7 @@ pub(crate) async fn run(
     };
     let runtime = own_stores::of(format!("the executor {place}"), session::builder(Some(work_dir.clone()))?);
     let runtime = runtime.build_arc()?;
-    let tasks = Tasks::new(place, work_dir.clone());
+    let tasks = Tasks::new(place.clone(), work_dir.clone());
     let to_others = trust.clone();
     let state = tasks.state();
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
@@ -130,7 +131,7 @@ pub(crate) async fn run(
             with_endpoints(SessionConfig::new_with_ballista(), to_others.as_ref())
         })),
         override_create_grpc_client_endpoint: Some(endpoints(trust.as_ref())),
-        override_arrow_flight_service: Some(flight(acceptor)),
+        override_arrow_flight_service: Some(flight(place, acceptor)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
@@ -174,13 +175,14 @@ pub(crate) async fn run(
     ended
 }
 
-/// The server of what tasks wrote, over TLS with an acceptor.
-fn flight(acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
+/// The server of what tasks of `executor` wrote, over TLS with an acceptor.
+fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
     Arc::new(move |folder, address, mut shutdown, _| {
-        let flight = FlightServiceServer::new(BallistaFlightService::new(folder))
+        let flight = FlightServiceServer::new(BallistaFlightService::new(folder.clone()))
             .max_encoding_message_size(MESSAGE_BYTES as usize)
             .max_decoding_message_size(MESSAGE_BYTES as usize);
         let routes = Router::new().route_service("/arrow.flight.protocol.FlightService/{*method}", flight);
+        let routes = only_whole(routes, folder, executor.clone());
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
             let listener = TcpListener::bind(address).await?;

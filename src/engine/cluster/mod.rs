@@ -18,12 +18,14 @@
 //! - `polls`: requests for tasks and for the end of a job, which wait for an answer.
 //! - `scheduler`: the role that assigns tasks.
 //! - `failure`, `causes`: the consequences of a job's error for its stage.
+//! - `checksums`: shuffled files that a disk has damaged.
 //! - `connections`, `tasks`: an executor's connections to others, and the errors of its tasks.
 //! - `executor`: the role that runs tasks.
 //! - `rest`: the HTTP interface of a scheduler.
 //! - `driver`: the engine itself.
 
 mod causes;
+mod checksums;
 mod connections;
 mod driver;
 mod endpoints;

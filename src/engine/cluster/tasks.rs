@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::causes::{causes, chain};
+use super::checksums::TaskFiles;
 use super::connections::Connections;
 use super::failure;
 use crate::engine::stores::TRANSIENT;
@@ -129,16 +130,31 @@ impl ExecutionEngine for Tasks {
         config: &SessionConfig,
     ) -> Result<Arc<dyn QueryStageExecutor>> {
         let (engine, outputs) = (&self.ballista, global_output_partition_ids);
+        let files = TaskFiles::new(work_dir, job_id.clone(), stage_id, &plan)?;
         let stage =
             engine.create_query_stage_exec(job_id, stage_id, task_id, outputs, plan, work_dir, config)?;
-        Ok(Arc::new(Task { stage, state: self.state() }))
+        Ok(Arc::new(Task { stage, files, state: self.state() }))
     }
 }
 
 #[derive(Debug)]
 struct Task {
     stage: Arc<dyn QueryStageExecutor>,
+    files: TaskFiles,
     state: Arc<State>,
+}
+
+impl Task {
+    /// Runs the task between the checks of the files that it reads and the checksums of those that it writes.
+    async fn run(&self, task_id: usize, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
+        let damaged = |why| {
+            failure::on_executor(&self.state.executor, "a shuffled file on its disk is damaged or gone", why)
+        };
+        self.files.check_inputs().map_err(damaged)?;
+        let output = self.stage.execute_query_stage(task_id, context).await?;
+        self.files.write_checksums(&output)?;
+        Ok(output)
+    }
 }
 
 /// Counts a task while it runs.
@@ -173,7 +189,7 @@ impl QueryStageExecutor for Task {
         let task = context.task_id().unwrap_or_default();
         let job = tracing::enabled!(tracing::Level::DEBUG).then(|| job_name(&context));
         tracing::debug!(task, job, "a task begins");
-        let ended = self.stage.execute_query_stage(task_id, context).await;
+        let ended = self.run(task_id, context).await;
         tracing::debug!(task, job, failed = ended.is_err(), "a task ends");
         ended.map_err(|error| explain(error, &self.state))
     }
