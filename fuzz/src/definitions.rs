@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use icu_properties::CodePointMapData;
+use icu_properties::props::GeneralCategory;
 use resemblance::job::{Normalize, Words};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
@@ -27,8 +29,31 @@ pub fn words(text: &str, rule: Words) -> Vec<&str> {
     }
 }
 
+/// Letters and numbers by their general categories, and the underscore.
 fn is_word_character(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    use GeneralCategory as G;
+    c == '_'
+        || matches!(
+            CodePointMapData::<GeneralCategory>::new().get(c),
+            G::UppercaseLetter
+                | G::LowercaseLetter
+                | G::TitlecaseLetter
+                | G::ModifierLetter
+                | G::OtherLetter
+                | G::DecimalNumber
+                | G::LetterNumber
+                | G::OtherNumber
+        )
+}
+
+/// Digits as Python's `str.isdigit` knows them: superscripts, subscripts and numbers in circles are others than decimal ones.
+fn is_digit(c: char) -> bool {
+    let decimal = CodePointMapData::<GeneralCategory>::new().get(c) == GeneralCategory::DecimalNumber;
+    let others =
+        "²³¹፩፪፫፬፭፮፯፰፱᧚⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉①②③④⑤⑥⑦⑧⑨⑴⑵⑶⑷⑸⑹⑺⑻⑼⒈⒉⒊⒋⒌⒍⒎⒏⒐⓪⓵⓶⓷⓸⓹⓺⓻⓼⓽⓿❶❷❸❹❺❻❼❽❾➀➁➂➃➄➅➆➇➈➊➋➌➍➎➏➐➑➒";
+    decimal
+        || others.contains(c)
+        || matches!(c, '\u{10a40}'..='\u{10a43}' | '\u{10e60}'..='\u{10e68}' | '\u{11052}'..='\u{1105a}' | '\u{1f100}'..='\u{1f10a}')
 }
 
 /// A text as a row of parts: words, and the text between them.
@@ -72,7 +97,7 @@ pub fn step(text: &str, step: &Normalize, rule: Words) -> String {
             out
         }
         Normalize::CollapseWhitespace => text.split_whitespace().collect::<Vec<_>>().join(" "),
-        Normalize::DigitsOut => without(&|word| word.chars().all(char::is_numeric)),
+        Normalize::DigitsOut => without(&|word| word.chars().all(is_digit)),
         Normalize::StopWords(language) => {
             let mut lists = STOP_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
             let list = lists.entry(language.clone()).or_insert_with(|| {
@@ -89,6 +114,7 @@ pub fn step(text: &str, step: &Normalize, rule: Words) -> String {
         Normalize::RemoveNewlines => text.replace(['\n', '\r'], ""),
         Normalize::CollapseWhitespaceKeepEnds => squeezed(text, char::is_whitespace),
         Normalize::CollapseSpaces => squeezed(text, |c| c == ' '),
+        Normalize::CollapseTabsAndNewlines => squeezed(text, |c| [' ', '\t', '\n', '\r'].contains(&c)),
         Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
         Normalize::OnlySpacesToUnderscores => text.replace(' ', "_"),
         Normalize::Nfkc => text.nfkc().collect(),

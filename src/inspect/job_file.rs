@@ -127,7 +127,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::column::Column;
-    use super::super::dataset::CSV;
     use super::*;
     use crate::job::{self, Csv, Id};
 
