@@ -183,7 +183,7 @@ fn read_parquet(labels: &mut Labels) -> Result<()> {
     let why = || format!("{file} cannot be read as a table of labels");
     let batches = guarded(|| -> Result<Vec<RecordBatch>> {
         let bytes = Bytes::from(std::fs::read(&file).context(why)?);
-        check_file(&bytes)?;
+        check_file(&bytes).context(why)?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).context(why)?;
         // Of a pack, the texts are not read.
         let mask = ProjectionMask::columns(builder.parquet_schema(), COLUMNS);

@@ -77,8 +77,9 @@ mod tests {
             || ["searched/tmp", "missing", "searched", "elsewhere"].map(|name| real.join(name)).to_vec();
         let path = |name: &str| real.join(name).to_string_lossy().into_owned();
         let chosen = |paths: &[String]| {
-            apart(paths, folders())
-                .map(|folder| folder.path().parent().unwrap().strip_prefix(&real).unwrap().to_owned())
+            apart(paths, folders()).map(|folder| {
+                folder.path().ancestors().nth(2).unwrap().strip_prefix(&real).unwrap().to_owned()
+            })
         };
         assert_eq!(chosen(&[path("searched/deeper")]).unwrap(), PathBuf::from("searched/tmp"));
         for searched in

@@ -79,7 +79,7 @@ pub(super) enum Matched {
 /// in `/` matches only folders.
 pub(super) fn matched(glob: &glob::Pattern, name: &str) -> Matched {
     let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
-    if glob.matches_with(name, options) {
+    if !glob.as_str().ends_with('/') && glob.matches_with(name, options) {
         return Matched::Whole;
     }
     let mut folder = name;

@@ -337,6 +337,10 @@ async fn first(chunks: &mut Chunks, source: &job::Source, path: &str) -> Result<
     let csv = source.csv;
     let (mut records, mut columns, mut has_rows) = (Records::new(csv), None, false);
     let mut chunk = start(chunks).await?;
+    // The first chunk may have been the byte order mark alone.
+    if chunk.is_empty() {
+        chunk = chunks.try_next().await?.unwrap_or_default();
+    }
     loop {
         let is_end = chunk.is_empty();
         records.feed(&chunk);
