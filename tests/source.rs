@@ -250,6 +250,24 @@ async fn a_json_column_with_a_dot_in_its_name_is_that_column() {
 }
 
 #[tokio::test]
+async fn json_texts_may_be_in_lists_and_in_objects_in_lists() {
+    let dir = Folder::new();
+    let rows = [
+        r#"{"id": 1, "lines": ["a b", null, "c"], "messages": [{"role": "user", "content": "a b"}, {"content": "c"}]}"#,
+        r#"{"id": 2, "lines": null, "messages": null}"#,
+        r#"{"id": 3, "lines": ["d\\u00e9"], "messages": [{"content": "d\\u00e9"}, {"role": "bot"}]}"#,
+        r#"{"id": 4, "lines": [5], "messages": [5]}"#,
+    ];
+    dir.write("a.jsonl", &rows.join("\n"));
+    for name in ["lines", "lines[]", "messages[].content", "messages.content"] {
+        let source = Source { text: vec![name.to_owned()], ..dir.source(Format::Jsonl) };
+        let rows = read(&Source { on_error: OnError::Reject, ..source }, 1).await.unwrap();
+        assert_eq!(rows.texts(), [Some("a b\nc"), None, Some("d\u{e9}"), None], "{name}");
+        assert_eq!(rows.defects(), [None, None, None, Some("malformed")], "{name}");
+    }
+}
+
+#[tokio::test]
 async fn json_may_disagree_about_columns_nobody_asked_for() {
     let dir = Folder::new();
     dir.write("a.jsonl", "{\"id\":1,\"text\":\"a\",\"x\":1}\n{\"id\":2,\"text\":\"b\",\"x\":{\"y\":[2]}}\n");
@@ -713,6 +731,27 @@ async fn a_bad_row_after_full_batches_names_its_file() {
     assert!(said.contains("a.csv line 2050") && !said.contains("b.csv"), "{said}");
 }
 
+/// A line of a mebibyte, in one chunk and in many, before and behind lines that are read.
+#[tokio::test]
+async fn a_json_line_that_is_too_long_is_rejected_and_a_csv_record_is_an_error() {
+    let long = "x".repeat(1 << 20);
+    let dir = Folder::new();
+    let line = |id: u32, text: &str| format!("{{\"id\": {id}, \"text\": \"{text}\"}}\n");
+    dir.write("a.jsonl", &[line(1, "a"), line(2, &long), line(3, "c"), line(4, &long)].concat());
+    let limit = |source: Source, max_text| Source { max_text, ..source };
+    let rows = read(&limit(dir.source(Format::Jsonl), 1 << 19), 1).await.unwrap();
+    assert_eq!(rows.texts(), [Some("a"), None, Some("c"), None]);
+    assert_eq!(rows.defects(), [None, Some("too_long"), None, Some("too_long")]);
+    let rows = read(&limit(dir.source(Format::Jsonl), 1 << 21), 1).await.unwrap();
+    assert_eq!(rows.texts(), [Some("a"), Some(long.as_str()), Some("c"), Some(long.as_str())]);
+
+    let dir = Folder::new();
+    dir.write("a.csv", &format!("id,text\n1,a\n2,\"{long}\"\n3,c\n"));
+    let said = failure(&limit(dir.source(Format::Csv), 1 << 19), 1).await;
+    assert!(said.contains("a.csv line 3") && said.contains("source.max_text"), "{said}");
+    assert_eq!(read(&limit(dir.source(Format::Csv), 1 << 21), 1).await.unwrap().0.len(), 3);
+}
+
 #[tokio::test]
 async fn bytes_that_are_no_utf8_are_an_error_of_their_file() {
     let dir = Folder::new();
@@ -985,6 +1024,7 @@ fn source(format: Format, url: &str) -> Source {
         limit: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
+        max_text: 1 << 27,
         csv: Csv::new(b','),
         references: References::Decode,
     }

@@ -108,6 +108,7 @@ impl<'a> Reading<'a> {
             limit: None,
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
+            max_text: 1 << 27,
             csv: self.csv,
             references: job::References::Decode,
         };

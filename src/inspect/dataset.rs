@@ -5,7 +5,7 @@ use datafusion::execution::context::SessionContext;
 use super::column::Column;
 use super::{delimited, encoding, files, json_lines, parquet};
 use crate::error::{Error, Result};
-use crate::job::file::{File, Names};
+use crate::job::file::{self, File, Names};
 use crate::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
 use crate::source::{self, SourceFile};
 
@@ -131,6 +131,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
         limit: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Reject,
+        max_text: file::Source::MAX_TEXT,
         csv: CSV,
         references: References::default(),
     }

@@ -63,6 +63,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         limit,
         duplicate_ids,
         on_error,
+        max_text,
         csv,
         references,
     } = source;
@@ -102,6 +103,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*bucket_hash != BucketHash::Xxh3, format!("bucket_hash {bucket_hash:?}")),
         (table_size.is_some(), format!("table_size {table_size:?}")),
         (*on_error != OnError::Error, format!("on_error {on_error:?}")),
+        (*max_text != file::Source::MAX_TEXT, format!("max_text {max_text}")),
         (!columns.is_empty(), format!("columns {columns:?}")),
         (*hot_bucket != file::Lsh::HOT_BUCKET, format!("hot_bucket {hot_bucket}")),
         (*keep != Keep::default(), format!("keep {keep:?}")),
@@ -183,12 +185,13 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 55] = [
+        let changes: [Change<Job>; 56] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
             ("columns", |j| j.source.columns.push("title".into())),
             ("on_error", |j| j.source.on_error = OnError::Reject),
+            ("max_text", |j| j.source.max_text = 1),
             ("encoding", |j| j.source.encoding = Encoding::Latin1),
             ("another encoding", |j| j.source.encoding = "windows-1252".parse().unwrap()),
             ("delimiter", |j| j.source.csv.delimiter = b';'),

@@ -69,6 +69,7 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
                 keys.insert("header".into(), value["header"].clone())
             }
             "csv" | "table_versions" => None,
+            "max_text" => keys.insert(name.clone(), json!(value.to_string())),
             "references" if format != "reuters" => None,
             "encoding" if matches!(format, "parquet" | "delta") => None,
             _ => keys.insert(name.clone(), value.clone()),
@@ -191,6 +192,7 @@ mod tests {
                     "source.delimiter=;",
                     "source.quote='",
                     "source.header=false",
+                    "source.max_text=1MiB",
                     "source.encoding=windows-1252",
                 ],
             ],

@@ -43,6 +43,8 @@ pub struct Source {
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
     #[serde(default)]
     pub on_error: OnError,
+    /// The most bytes of a JSON line or of a CSV record.
+    pub max_text: u64,
     /// The syntax of CSV files; other formats ignore it.
     pub csv: Csv,
     /// What happens to the character references of Reuters stories; other formats have none.

@@ -140,6 +140,23 @@ impl<'a> DocumentSink<'a> {
         Ok(())
     }
 
+    /// Adds a document of so many `bytes` in `line`, which are more than `source.max_text`.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub(super) fn push_too_long(&mut self, line: u64, bytes: u64) -> Result<()> {
+        let FileInReading { file, count, .. } = &mut *self.state;
+        if file.wanted.is_none() {
+            let source = &file.source;
+            tracing::warn!(
+                "{source} line {line} has {bytes} bytes, more than source.max_text; it goes to the table rejects as too_long"
+            );
+            self.batch.push_defect(file, *count, "too_long")?;
+        }
+        *count += 1;
+        Ok(())
+    }
+
     /// Adds a document whose bytes are not valid in the encoding.
     ///
     /// # Errors

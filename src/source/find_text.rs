@@ -41,6 +41,12 @@ pub(super) async fn text_place(
     let Reading::Parser(parser) = format.reading else { return Ok(TextPlace::Column(name.clone())) };
     match parser.plan(ctx, source, &[name.as_str()], files).await?.wanted {
         WantedValues::Columns(names) => names.into_iter().next().map(TextPlace::Column),
+        WantedValues::Fields(fields) if fields.iter().any(|field| field.inside.is_some()) => {
+            return Err(Error::job(format!(
+                "the text `{name}` is in lists, and a place in the joined text is in no single one: name another text in the job, and \
+                 run it again"
+            )));
+        }
         WantedValues::Fields(fields) => fields.into_iter().next().map(|field| TextPlace::Path(field.path)),
         WantedValues::All(_) => None,
     }

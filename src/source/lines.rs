@@ -6,7 +6,7 @@ use super::bytes::BYTE_ORDER_MARK;
 use super::rows::{Piece, Row, RowCutter, TakePiece};
 use crate::error::Result;
 
-/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds no more than the longest line and one chunk.
+/// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds no more than the longest line, or the most bytes of one, and one chunk.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pending: BytesMut,
@@ -16,9 +16,44 @@ pub(super) struct Lines {
     count: u64,
     /// The end of the line that was returned last.
     end: &'static [u8],
+    /// The most bytes of a line that are kept; `None` if all are.
+    most: Option<u64>,
+    /// The bytes of a longer line that were dropped.
+    dropped: u64,
+    /// The bytes of the line that was returned last, if it was longer.
+    too_long: Option<u64>,
 }
 
 impl Lines {
+    /// Keeps nothing of lines that have more bytes than `most`, and returns them empty.
+    pub(super) fn of_at_most(most: u64) -> Self {
+        Self { most: Some(most), ..Self::default() }
+    }
+
+    /// The bytes of the line that was returned last, if it has more than the most.
+    pub(super) fn too_long(&self) -> Option<u64> {
+        self.too_long
+    }
+
+    /// Adds bytes to the pending line.
+    fn add(&mut self, bytes: &[u8]) {
+        let length = self.dropped + (self.pending.len() + bytes.len()) as u64;
+        if self.most.is_some_and(|most| length > most) {
+            self.dropped = length;
+            self.pending.clear();
+        } else {
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    /// Ends the pending line.
+    fn finish(&mut self) -> Bytes {
+        self.count += 1;
+        let dropped = std::mem::take(&mut self.dropped);
+        self.too_long = (dropped > 0).then_some(dropped);
+        self.pending.split().freeze()
+    }
+
     /// The next line that ends in `chunk`, without its end. Removes the bytes that were read from `chunk`.
     pub(super) fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
         let more = match self.after_return {
@@ -28,7 +63,7 @@ impl Lines {
         let line = chunk.split_to(more);
         let (end, bytes): (&'static [u8], usize) = match (self.after_return, &chunk[..]) {
             (_, []) | (false, [b'\r']) => {
-                self.pending.extend_from_slice(&line);
+                self.add(&line);
                 self.after_return |= !std::mem::take(chunk).is_empty();
                 return None;
             }
@@ -40,23 +75,26 @@ impl Lines {
         };
         chunk.advance(bytes);
         (self.after_return, self.end) = (false, end);
-        self.count += 1;
-        if self.pending.is_empty() {
+        if self.pending.is_empty()
+            && self.dropped == 0
+            && self.most.is_none_or(|most| line.len() as u64 <= most)
+        {
+            self.count += 1;
+            self.too_long = None;
             return Some(line);
         }
-        self.pending.extend_from_slice(&line);
-        Some(self.pending.split().freeze())
+        self.add(&line);
+        Some(self.finish())
     }
 
     /// The last line, where the file does not end with the end of a line.
     pub(super) fn end(&mut self) -> Option<Bytes> {
         let after_return = std::mem::take(&mut self.after_return);
-        if self.pending.is_empty() && !after_return {
+        if self.pending.is_empty() && self.dropped == 0 && !after_return {
             return None;
         }
         self.end = if after_return { b"\r" } else { b"" };
-        self.count += 1;
-        Some(self.pending.split().freeze())
+        Some(self.finish())
     }
 
     /// The number of the line that was returned last, from 1.

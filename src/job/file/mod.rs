@@ -91,6 +91,7 @@ impl File {
                 seed: None,
                 duplicate_ids: Source::duplicate_ids(),
                 on_error: OnError::default(),
+                max_text: Source::max_text(),
                 references: None,
                 delimiter: Source::delimiter(),
                 header: Source::header(),
@@ -161,6 +162,10 @@ pub struct Source {
     /// puts the row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
+    /// The most bytes of a JSON line, which goes to the table `rejects` as `too_long` if it has more, and of a CSV record, which ends
+    /// the run.
+    #[serde(default = "Source::max_text")]
+    pub max_text: String,
     /// Reuters: `decode` replaces character references such as `&lt;` by their characters, `keep` leaves them.
     /// Default: `decode`.
     pub references: Option<References>,
@@ -237,6 +242,12 @@ impl JsonSchema for Format {
 
 // The section has required keys, so it has no default of its own; these are the defaults of its other keys.
 impl Source {
+    /// The default of `max_text`, in bytes.
+    pub const MAX_TEXT: u64 = 128 << 20;
+
+    fn max_text() -> String {
+        format!("{}MiB", Self::MAX_TEXT >> 20)
+    }
     fn id_separator() -> String {
         ":".into()
     }

@@ -2,7 +2,7 @@
 
 use super::super::file::{self, File, Names};
 use super::super::source::{DocumentColumns, FormatRules};
-use super::super::{Csv, Encoding, Format, Id, Job, Source};
+use super::super::{Csv, Encoding, Format, Id, Job, Source, parse_size};
 use super::rows;
 use super::wrong::{Checked, wrong};
 use crate::address;
@@ -58,6 +58,8 @@ pub(super) fn reused_source(made: &Job, group: Option<String>) -> Checked<Source
 
 pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     let csv = csv_of(&source)?;
+    let max_text =
+        parse_size(&source.max_text).or_else(|e| wrong("source.max_text", format!("cannot be read: {e}")))?;
     let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
     let format = format_of(source.format, &urls)?;
     for url in &urls {
@@ -141,6 +143,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         limit,
         duplicate_ids: source.duplicate_ids,
         on_error: source.on_error,
+        max_text,
         csv,
         references,
     })

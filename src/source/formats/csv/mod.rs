@@ -98,7 +98,15 @@ impl ParsedFormat for Csv {
         let job::Source { csv, encoding, .. } = parser.source;
         let places = wanted.iter().map(|name| place_without_header(name)).collect();
         let wanted = wanted.clone();
-        Ok(Box::new(CsvReader { records: Records::new(csv), header: csv.header, wanted, encoding, places }))
+        let most = parser.source.max_text;
+        Ok(Box::new(CsvReader {
+            records: Records::new(csv),
+            header: csv.header,
+            wanted,
+            encoding,
+            places,
+            most,
+        }))
     }
 
     fn may_be_compressed(&self) -> bool {
@@ -113,6 +121,8 @@ struct CsvReader {
     header: bool,
     wanted: Vec<String>,
     encoding: Encoding,
+    /// The most bytes of a record.
+    most: u64,
     /// The field of each wanted column; `None` if the file has no such column.
     places: Vec<Option<usize>>,
 }
@@ -131,14 +141,27 @@ impl DocumentReader for CsvReader {
 impl CsvReader {
     /// Reads records until the sink is full, or at the end of the file all that are left.
     fn records_so_far(&mut self, is_end: bool, documents: &mut DocumentSink<'_>) -> Result<()> {
-        while (is_end || !documents.is_full())
-            && let Some(found) = self.records.advance(is_end)
-        {
-            if found == Found::Record {
-                self.record(documents)?;
+        while is_end || !documents.is_full() {
+            match self.records.advance(is_end) {
+                Some(Found::Record) => self.record(documents)?,
+                Some(Found::LineEnds) => {}
+                None => return self.check_length(documents),
             }
         }
         Ok(())
+    }
+
+    /// Checks the length of a record that has not ended.
+    fn check_length(&self, documents: &DocumentSink<'_>) -> Result<()> {
+        let bytes = self.records.waiting() as u64;
+        if bytes <= self.most {
+            return Ok(());
+        }
+        let (source, line) = (documents.source(), self.records.record().line);
+        Err(Error::input(format!(
+            "{source} line {line} begins a record of {bytes} bytes or more, which source.max_text does not allow: set it to more, or \
+             source.quote to what the file uses"
+        )))
     }
 
     /// Reads the record that was found.

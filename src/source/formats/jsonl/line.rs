@@ -4,6 +4,7 @@
 //! nested, but must be JSON.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -51,6 +52,8 @@ pub(crate) struct JsonValue {
     pub name: String,
     /// The column, the field in it, and so on.
     pub path: Vec<String>,
+    /// The path of the texts in the elements of the list at `path`; `None` if the value is no list.
+    pub inside: Option<Vec<String>>,
     /// The kind that it must have, unless it is null.
     pub kind: ValueKind,
 }
@@ -59,7 +62,7 @@ pub(crate) struct JsonValue {
 #[derive(Debug, Default)]
 pub(super) struct WantedFields {
     children: Vec<Node>,
-    values: Vec<(String, ValueKind)>,
+    values: Vec<JsonValue>,
 }
 
 #[derive(Debug)]
@@ -96,7 +99,7 @@ impl WantedFields {
                 }
                 level = &mut node.children;
             }
-            wanted.values.push((value.name.clone(), value.kind));
+            wanted.values.push(value.clone());
         }
         wanted
     }
@@ -107,9 +110,14 @@ impl WantedFields {
             return Ok(None);
         }
         let line = std::str::from_utf8(line).map_err(|_| Unusable::NotUtf8)?;
-        let value = |(raw, (name, kind)): (Option<&'a str>, &(String, ValueKind))| match raw {
-            Some(raw) => value_of(raw, name, *kind),
-            None => Ok(None),
+        let value = |(raw, wanted): (Option<&'a str>, &JsonValue)| match (raw, &wanted.inside) {
+            (Some(raw), None) => value_of(raw, &wanted.name, wanted.kind),
+            (Some(raw), Some(path)) if raw != "null" => {
+                let mut texts = Vec::new();
+                gather(raw, &wanted.name, path, &mut texts)?;
+                Ok(Some(Cow::Owned(texts.join("\n"))))
+            }
+            (Some(_) | None, _) => Ok(None),
         };
         self.written(line)?.into_iter().zip(&self.values).map(value).collect::<Result<_, _>>().map(Some)
     }
@@ -138,8 +146,29 @@ impl WantedFields {
 
 /// The value at `path` as it is written in a line; `None` if the line has none.
 pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
-    let value = JsonValue { name: String::new(), path: path.to_vec(), kind: ValueKind::Any };
+    let value = JsonValue { name: String::new(), path: path.to_vec(), inside: None, kind: ValueKind::Any };
     WantedFields::new(&[value]).written(line).ok()?.pop()?
+}
+
+/// Adds the texts at `path` in a list, in an object of it, or in lists of these.
+fn gather<'a>(raw: &'a str, name: &str, path: &[String], to: &mut Vec<Cow<'a, str>>) -> Result<(), Unusable> {
+    let damaged = |error: serde_json::Error| Unusable::Malformed(reason(raw, &error));
+    match (raw.as_bytes().first(), path) {
+        (Some(b'['), _) => {
+            let items: Vec<&RawValue> = serde_json::from_str(raw).map_err(damaged)?;
+            items.into_iter().try_for_each(|item| gather(item.get(), name, path, to))
+        }
+        (Some(b'{'), [field, rest @ ..]) => {
+            let mut fields: HashMap<String, &RawValue> = serde_json::from_str(raw).map_err(damaged)?;
+            fields.remove(field).map_or(Ok(()), |value| gather(value.get(), name, rest, to))
+        }
+        (Some(b'n'), _) => Ok(()),
+        (_, []) => {
+            to.extend(value_of(raw, name, ValueKind::String)?);
+            Ok(())
+        }
+        _ => Err(wrong(name, raw, ValueKind::String)),
+    }
 }
 
 /// The text of a value; `None` if it is null.
@@ -291,7 +320,8 @@ mod tests {
     use super::*;
 
     fn value(name: &str, kind: ValueKind) -> JsonValue {
-        JsonValue { name: name.into(), path: name.split('.').map(str::to_owned).collect(), kind }
+        let path = name.split('.').map(str::to_owned).collect();
+        JsonValue { name: name.into(), path, inside: None, kind }
     }
 
     fn read(values: &[JsonValue], line: &str) -> Result<Vec<Option<String>>, String> {

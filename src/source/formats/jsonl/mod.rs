@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::lenient::with_whole_pairs;
-use self::line::{JsonValue, Unusable, WantedFields};
+use self::line::{JsonValue, Unusable, ValueKind, WantedFields};
 use self::shape::{Role, Shape, kind_of};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding, Id, OnError};
@@ -79,19 +79,25 @@ impl ParsedFormat for JsonLines {
             }
             let (mut wanted, mut values) = (Vec::new(), Values::new());
             for (at, name) in columns.iter().copied().enumerate() {
+                values.push((name.to_owned(), column(value_name(at))));
+                let is_text = source.text.iter().any(|text| text == name);
+                if let Some((path, inside)) = shape.texts_in_list(name).filter(|_| is_text) {
+                    let (name, kind) = (name.to_owned(), ValueKind::String);
+                    wanted.push(JsonValue { name, path, inside: Some(inside), kind });
+                    continue;
+                }
                 let path = shape.path(name).ok_or_else(|| {
                     missing(source, name, &format!("the first rows of {first}"), shape.names())
                 })?;
                 let role = match &source.id {
-                    _ if source.text.iter().any(|text| text == name) => Role::Text,
+                    _ if is_text => Role::Text,
                     Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
                     _ if source.columns.iter().any(|column| column == name) => Role::Carried,
                     _ => Role::Compared,
                 };
                 let kind = kind_of(&shape, &path, name, role)?;
                 let path = path.into_iter().map(str::to_owned).collect();
-                wanted.push(JsonValue { name: name.to_owned(), path, kind });
-                values.push((name.to_owned(), column(value_name(at))));
+                wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
             }
             let files =
                 samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
@@ -104,7 +110,8 @@ impl ParsedFormat for JsonLines {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        Ok(Box::new(JsonReader { lines: Lines::default(), wanted, encoding }))
+        let lines = Lines::of_at_most(parser.source.max_text);
+        Ok(Box::new(JsonReader { lines, wanted, encoding }))
     }
 
     fn may_be_compressed(&self) -> bool {
@@ -147,6 +154,9 @@ impl DocumentReader for JsonReader {
 
 impl JsonReader {
     fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
+        if let Some(bytes) = self.lines.too_long() {
+            return documents.push_too_long(self.lines.line(), bytes);
+        }
         match self.wanted.read(&in_encoding(without_mark(line), self.encoding)) {
             Ok(None) => Ok(()),
             Ok(Some(values)) => {
@@ -205,10 +215,11 @@ async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Sourc
     let mut chunks = decoded(chunks, source.encoding);
     let mut chunk = start(&mut chunks).await.context(failed)?;
     let mut rows = SampledRows { shape: Shape::default(), count: 0, path: &file.path, source };
-    let mut lines = Lines::default();
+    let mut lines = Lines::of_at_most(source.max_text);
     let mut read = chunk.len();
     while rows.count < SAMPLE_ROWS && (read < SAMPLE_BYTES || rows.count == 0) {
         if let Some(line) = lines.next(&mut chunk) {
+            // A line that is too long is empty, and says nothing about the others.
             rows.take(&line, lines.line())?;
             continue;
         }

@@ -22,6 +22,8 @@ pub(super) struct Shape {
     float: bool,
     boolean: bool,
     array: bool,
+    /// The elements of the arrays.
+    items: Option<Box<Shape>>,
     /// The fields of the objects.
     fields: BTreeMap<String, Shape>,
 }
@@ -65,7 +67,13 @@ impl Shape {
             Some(b'n') => {}
             Some(b't' | b'f') => self.boolean = true,
             Some(b'"') => self.string = true,
-            Some(b'[') => self.array = true,
+            Some(b'[') => {
+                self.array = true;
+                let Some(depth) = depth.checked_sub(1) else { return };
+                for item in serde_json::from_str::<Vec<&RawValue>>(raw).unwrap_or_default() {
+                    self.items.get_or_insert_default().add_value(item.get(), depth);
+                }
+            }
             Some(b'{') => {
                 if let Some(depth) = depth.checked_sub(1) {
                     // The value is JSON, which the row's reader checked. A field whose name is not text cannot be wanted.
@@ -84,6 +92,9 @@ impl Shape {
         self.float |= other.float;
         self.boolean |= other.boolean;
         self.array |= other.array;
+        if let Some(items) = &other.items {
+            self.items.get_or_insert_default().merge(items);
+        }
         for (name, shape) in &other.fields {
             self.fields.entry(name.clone()).or_default().merge(shape);
         }
@@ -108,6 +119,25 @@ impl Shape {
         }
         let path: Vec<&str> = name.split('.').collect();
         self.at(&path).map(|_| path)
+    }
+
+    /// The path to the list that has the texts called `name`, and the path to these in its elements. As in Parquet, `a[].b` is the
+    /// field `b` of the objects in the list `a`.
+    pub(super) fn texts_in_list(&self, name: &str) -> Option<(Vec<String>, Vec<String>)> {
+        let trimmed = |part: &str| part.trim_end_matches("[]").to_owned();
+        let mut path: Vec<String> = match self.fields.contains_key(&trimmed(name)) {
+            true => vec![trimmed(name)],
+            false => name.split('.').map(trimmed).collect(),
+        };
+        let (mut shape, mut list) = (self, None);
+        for (at, part) in path.iter().enumerate() {
+            shape = shape.fields.get(part)?;
+            while let (Some(items), false, true) = (&shape.items, shape.string, shape.fields.is_empty()) {
+                (shape, list) = (items, list.or(Some(at + 1)));
+            }
+        }
+        let inside = path.split_off(list?);
+        (shape.string && !shape.array && shape.fields.is_empty()).then_some((path, inside))
     }
 
     fn at(&self, path: &[&str]) -> Option<&Shape> {
@@ -137,7 +167,7 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));
     };
-    let Shape { string, integer, float, boolean, array, fields } = shape;
+    let Shape { string, integer, float, boolean, array, items: _, fields } = shape;
     let kinds = || shape.kinds();
     // Where other rows have usable values, the reader rejects these, as it does those that come later.
     if (*array || !fields.is_empty()) && !(*string || *integer || *float || *boolean) {
