@@ -430,7 +430,12 @@ fn pairs_that_stars_leave_out_are_an_error_of_the_option_and_none_of_the_job() {
     run(&job(&input, &safe, &sets)).unwrap();
     // d5 represents the cluster: its 24 shingles are a smaller share of the 28 of the first three.
     let kept: Vec<_> = spared(&safe).into_keys().map(|(id, _)| id).collect();
-    assert_eq!(kept, ["d0", "d1", "d2"]);
+    assert_eq!(kept, ["d2"]);
+    let copies = table(&safe, "spared_copies");
+    assert_eq!(
+        (strings(&copies, "id"), strings(&copies, "kept_id")),
+        (vec!["d0".to_owned(), "d1".to_owned()], vec!["d2".to_owned(); 2],)
+    );
 }
 
 #[test]

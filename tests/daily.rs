@@ -403,9 +403,9 @@ fn the_change_of_a_cluster_id_is_written_when_the_cluster_is() {
     assert_eq!(changes, owned([("c1", "s")]));
 }
 
-/// A copy of a document that clusters.contained spares goes on the day when it comes.
+/// A copy of a document that clusters.contained spares is removed on the day when it comes.
 #[test]
-fn copies_of_a_spared_document_go_on_every_day() {
+fn copies_of_a_spared_document_are_removed_every_day() {
     let lake = Lake::new(&["score.threshold=0.6", "clusters.contained=0.98"]);
     let base = words(1, 80);
     let (longest, spared) = (format!("{base} {}", words(2, 30)), format!("{base} {}", words(3, 6)));

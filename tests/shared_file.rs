@@ -1,4 +1,4 @@
-//! Two outputs whose sources share a file, of which each reads other columns: every document has the text that was compared.
+//! Two outputs whose sources read different columns of one file: every document has the text that was compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -44,7 +44,7 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// A folder of this process. Dropping it removes the folder and its files.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
-    path: PathBuf,
+    folder: PathBuf,
     files: PathBuf,
     /// Locked, where the file system has locks.
     lock: Option<File>,
@@ -66,7 +66,7 @@ impl SpillFolder {
         std::fs::create_dir(folder.path().join(FILES))?;
         let path = folder.keep();
         live(|live| live.insert(path.clone()));
-        Ok(Self { files: path.join(FILES), path, lock: Some(lock) })
+        Ok(Self { files: path.join(FILES), folder: path, lock: Some(lock) })
     }
 
     /// The path of the folder for files.
@@ -77,9 +77,9 @@ impl SpillFolder {
 
 impl Drop for SpillFolder {
     fn drop(&mut self) {
-        live(|live| live.remove(&self.path));
-        if let Err(error) = remove(&self.path, self.lock.take()) {
-            tracing::debug!(%error, folder = %self.path.display(), "a folder for spills was not removed");
+        live(|live| live.remove(&self.folder));
+        if let Err(error) = remove(&self.folder, self.lock.take()) {
+            tracing::debug!(%error, folder = %self.folder.display(), "a folder for spills was not removed");
         }
     }
 }

@@ -9,7 +9,7 @@ pub enum ClusterId {
     Least,
     /// The smallest id of a founder in the cluster, or the smallest id if it has no founder. Only clusters with a new document are
     /// written.
-    Kept(Founders),
+    Kept(Box<Founders>),
     /// The smallest id of a new document, since an id may be in both sources. Only clusters with a new document are
     /// written.
     LeastNew,

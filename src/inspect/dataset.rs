@@ -3,7 +3,7 @@
 use datafusion::execution::context::SessionContext;
 
 use super::column::Column;
-use super::{delimited, encoding, files, json_lines, parquet};
+use super::{delimited, encoding, json_lines, parquet};
 use crate::error::{Error, Result};
 use crate::job::file::{self, File, Names};
 use crate::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
@@ -65,7 +65,7 @@ impl Dataset {
                 columns: parquet::columns(ctx, &source, first).await?,
             },
             _ => {
-                return Err(Error::bug(format!("{} are not looked at for columns", files::title(format))));
+                return Err(Error::bug(format!("{} are not looked at for columns", title(format))));
             }
         };
         if given.is_none() && encoding != Encoding::Utf8 {
@@ -97,7 +97,7 @@ impl Dataset {
         }
         parts.push(format!("text column {text}"));
         parts.push(id.map_or_else(|| "ids are row numbers".to_owned(), |id| format!("id column {id}")));
-        format!("reading {} as {}: {}", self.shown(), files::title(self.format), parts.join(", "))
+        format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
     /// A job file that reads the columns `text` and `id`, or row numbers without an id, and writes to `output`. Rows that cannot be
@@ -113,6 +113,11 @@ impl Dataset {
         file.source.on_error = OnError::Reject;
         file
     }
+}
+
+/// The name of files of a format in messages.
+pub(super) fn title(format: Format) -> &'static str {
+    source::format_of(format).title
 }
 
 /// A source of these files, whose other settings do not matter.

@@ -96,11 +96,6 @@ pub(super) async fn named(
     Ok(Named { format, urls: urls_of(ctx, paths, format, &all, &read).await, left_out })
 }
 
-/// What messages call files of a format.
-pub(super) fn title(format: Format) -> &'static str {
-    source::format_of(format).title
-}
-
 /// The files by kind, the kind with the most bytes first.
 async fn by_kind<'a>(
     ctx: &SessionContext,

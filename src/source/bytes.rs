@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdDecoder};
@@ -13,20 +12,18 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::{GetOptions, ObjectStore};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
-use url::Url;
 
-use super::local_names::unescaped;
+use super::chunks::Chunks;
+use super::local_names::{LOCAL, local_path};
 use super::parser::FileToParse;
 use super::pin::Pin;
 use super::zstd;
 use crate::error::{Context, Error, Result};
 
-/// The URL of the local disk's store.
-pub(super) const LOCAL: &str = "file:///";
 /// Bytes of a local file that are read at once.
 const READ_BYTES: usize = 256 * 1024;
 /// The mark at the start of some text files.
@@ -34,9 +31,6 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Bytes that hold the mark of any compression.
 const MARK_BYTES: usize = 10;
-
-/// Bytes as they come.
-pub(super) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
 /// The compression of the file at `path`, by its extension.
 pub(super) fn compression(path: &str) -> FileCompressionType {
@@ -190,13 +184,6 @@ impl LocalFile {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
-}
-
-/// The path on this machine of a `location` in the store of the local disk.
-pub(super) fn local_path(location: &str) -> Option<PathBuf> {
-    let mut url = Url::parse(LOCAL).ok()?;
-    url.path_segments_mut().ok()?.pop_if_empty().extend(location.split('/'));
-    url.to_file_path().ok().map(unescaped)
 }
 
 /// The first bytes of a text, without a byte order mark, which may come in pieces; empty if there are none.

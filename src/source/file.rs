@@ -8,7 +8,9 @@ use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use object_store::ObjectMeta;
 
-use super::bytes::{Chunks, LOCAL, compression, decompressed, mark, stored};
+use super::bytes::{compression, decompressed, mark, stored};
+use super::chunks::Chunks;
+use super::local_names::LOCAL;
 use super::parser::FileToParse;
 use super::partitions::Partitions;
 use super::pin::Pin;

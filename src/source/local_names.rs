@@ -4,6 +4,18 @@
 
 use std::path::{Path, PathBuf};
 
+use url::Url;
+
+/// The URL of the local disk's store.
+pub(super) const LOCAL: &str = "file:///";
+
+/// The path on this machine of a `location` in the store of the local disk.
+pub(super) fn local_path(location: &str) -> Option<PathBuf> {
+    let mut url = Url::parse(LOCAL).ok()?;
+    url.path_segments_mut().ok()?.pop_if_empty().extend(location.split('/'));
+    url.to_file_path().ok().map(unescaped)
+}
+
 /// The name or path as text. If it is not UTF-8 or holds control characters, these bytes and backslashes are written as `\xE9`.
 pub(super) fn escaped(path: &Path) -> String {
     if let Some(plain) = path.to_str().filter(|text| !text.contains(|c: char| c.is_ascii_control())) {
@@ -25,7 +37,7 @@ pub(super) fn escaped(path: &Path) -> String {
 }
 
 /// The path of a file whose name may be escaped. A part of `path` that exists as it is written is not escaped.
-pub(super) fn unescaped(path: PathBuf) -> PathBuf {
+fn unescaped(path: PathBuf) -> PathBuf {
     if !path.to_string_lossy().contains("\\x") {
         return path;
     }

@@ -3,7 +3,7 @@
 //! - `listing/`: finds the files; `local_names`: their names as text; `file`: a file as it was listed; `partitions`: values in the
 //!   paths of files.
 //! - `format`: the interface of formats; `formats/`: one file per format; `columns`: the same columns from every format.
-//! - `file_bytes`, `bytes`, `zstd`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
+//! - `file_bytes`, `chunks`, `bytes`, `zstd`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
 //!   replaced since it was listed; `checksums`, `as_read`: recognise the files that an earlier run read.
 //! - `parquet/`: Parquet files, scanned by the engine.
 //! - `parse_files`, `parser`, `reading`: the node that parses all other formats, with `split`, `lines`, `documents`, and `batch`,
@@ -17,6 +17,7 @@ mod as_read;
 mod batch;
 mod bytes;
 mod checksums;
+mod chunks;
 mod columns;
 mod decode;
 mod documents;

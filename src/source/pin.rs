@@ -27,7 +27,7 @@ use object_store::{
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::bytes::local_path;
+use super::local_names::local_path;
 use crate::error::{Context, Error};
 
 /// A file as it was when it was listed.

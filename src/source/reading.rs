@@ -12,8 +12,9 @@ use datafusion::physical_plan::metrics::Count;
 use futures::stream::TryStreamExt;
 
 use super::batch::Batch;
-use super::bytes::{Chunks, decompress, start, stored};
+use super::bytes::{decompress, start, stored};
 use super::checksums::Checksums;
+use super::chunks::Chunks;
 use super::decode::decoded;
 use super::documents::{DocumentSink, FileInReading};
 use super::file_bytes::FileBytes;

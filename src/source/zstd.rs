@@ -8,7 +8,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::io::AsyncBufRead;
 
-use super::bytes::Chunks;
+use super::chunks::Chunks;
 
 /// The longest window that is read: 2 GiB, the longest that zstd writes.
 const WINDOW_LOG: u32 = 31;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringViewBuilder};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 
@@ -74,7 +74,8 @@ fn gather(values: &ArrayRef, path: &[String], to: &mut Vec<String>) -> Result<()
             present.map(|row| field.slice(row, 1)).try_for_each(|value| gather(&value, rest, to))
         }
         _ => {
-            let texts = cast(values, &DataType::Utf8)?;
+            let options = CastOptions { safe: false, ..Default::default() };
+            let texts = cast_with_options(values, &DataType::Utf8, &options)?;
             let texts: &StringArray = texts.as_string();
             to.extend(texts.iter().flatten().map(str::to_owned));
             Ok(())

@@ -146,7 +146,7 @@ fn rows_behind_a_stray_quote_are_rows_of_their_own() {
     let (gone, rejected) = (applied.gone(), applied.rejected());
     let place = |row| applied.place("in.csv", row);
     assert!(rejected.contains(&place(20)) && rejected.contains(&place(50)) && !rejected.contains(&place(40)));
-    let printed = applied.apply("kept", &["--rejects", "drop", "--annotate"]);
+    let printed = applied.apply("kept", &["--annotate"]);
     assert_eq!(printed["read"], documents.len());
     applied.apply("dropped", &["--rejects", "drop"]);
     let stays = |row| !gone.contains(&place(row)) && !rejected.contains(&place(row));
@@ -267,26 +267,6 @@ fn text_files_are_copied_or_left_out() {
         found.retain(|name, _| !name.starts_with('_') || name.starts_with("_resemblance/rejected/"));
         assert_eq!(found, expected, "{rejects}");
     }
-}
-
-/// A file that nothing can name is counted as the job counts it, and reported.
-#[cfg(target_os = "linux")]
-#[test]
-fn files_without_a_name_are_counted() {
-    use std::os::unix::ffi::OsStrExt;
-    let applied = Applied::new();
-    for (id, text) in corpus(21, 30, 15) {
-        applied.put(&format!("{id}.txt"), text);
-    }
-    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
-    std::fs::write(applied.path("in").join(name), "a text that is read by nobody").unwrap();
-    applied.run("text", "");
-    let printed = applied.apply("to", &[]);
-    assert_eq!((printed["read"].as_u64(), printed["rejected"].as_u64()), (Some(31), Some(1)));
-    let manifest: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(applied.path("to/_resemblance/manifest.json")).unwrap())
-            .unwrap();
-    assert!(manifest["warnings"][0].as_str().unwrap().contains("rename"), "{manifest}");
 }
 
 /// Files of two folders that share their names go by their whole paths, and an output of an output has the same source.

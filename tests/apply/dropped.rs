@@ -63,9 +63,16 @@ pub fn expected(
         Some(_) => strings(&table(output, "spared"), "id").into_iter().collect(),
         None => BTreeSet::new(),
     };
+    let copies: BTreeMap<String, String> = match contained {
+        Some(_) => {
+            let copies = table(output, "spared_copies");
+            strings(&copies, "id").into_iter().zip(strings(&copies, "kept_id")).collect()
+        }
+        None => BTreeMap::new(),
+    };
     let gone: BTreeMap<&String, &String> = members
         .iter()
-        .map(|(id, cluster)| (id, kept[cluster]))
+        .map(|(id, cluster)| (id, copies.get(id).unwrap_or(kept[cluster])))
         .filter(|(id, kept)| id != kept && !spared.contains(*id))
         .collect();
     let spans = table(output, "spans");

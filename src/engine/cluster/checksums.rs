@@ -1,4 +1,4 @@
-//! Checksums of shuffled files, so that bytes which a disk has changed are not taken for rows.
+//! Checksums of shuffled files, by which bytes that a disk has changed are noticed before they are read as rows.
 //!
 //! A task writes the checksums of its files next to them. An executor checks a file before one of its tasks reads it, and before
 //! it is served to others.

@@ -158,7 +158,7 @@ impl ReferenceDocuments {
     /// The rule for the ids of clusters.
     pub(crate) fn cluster_id(&self, run: &RunTables<'_>) -> Result<ClusterId> {
         match self {
-            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.founders(run)?)),
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(run)?))),
             Self::Source(_) => Ok(ClusterId::LeastNew),
         }
     }

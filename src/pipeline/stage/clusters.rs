@@ -52,7 +52,8 @@ pub fn clusters(
     let (documents, kept, replaced) = match ids {
         ClusterId::Least => (documents, None, false),
         ClusterId::LeastNew => (documents, Some(when(!col("reference"), col("id")).end()?), false),
-        ClusterId::Kept(Founders { present, replaced }) => {
+        ClusterId::Kept(founders) => {
+            let Founders { present, replaced } = *founders;
             let founders = present.select(vec![col("id").alias("founder")])?;
             let mut documents = founders.join(documents, JoinType::Right, &["founder"], &["id"], None)?;
             let is_replaced = replaced.is_some();
@@ -120,19 +121,19 @@ pub fn clusters(
 }
 
 /// Documents by cluster (root, of), where `replaced` is their id if they are replaced founders and `left_by` the replaced founder of
-/// their old cluster -> the same, where the replaced founders that have a document of their old cluster beside them are `kept`.
+/// their old cluster -> the same, where `kept` are the replaced founders whose new cluster has another document of their old one.
 fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
     let others = rows.clone().filter(col("left_by").is_not_null())?.select(vec![
         col("root").alias("other_root"),
         col("of").alias("other_of"),
-        col("left_by").alias("beside"),
+        col("left_by").alias("next_to"),
     ])?;
     let columns = rows.schema().columns().into_iter().map(|column| match column.name.as_str() {
-        "kept" => coalesce(vec![col("kept"), col("beside")]).alias("kept"),
+        "kept" => coalesce(vec![col("kept"), col("next_to")]).alias("kept"),
         _ => Expr::Column(column),
     });
     let columns: Vec<Expr> = columns.collect();
-    let keys = (&["other_root", "other_of", "beside"], &["root", "of", "replaced"]);
+    let keys = (&["other_root", "other_of", "next_to"], &["root", "of", "replaced"]);
     Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 

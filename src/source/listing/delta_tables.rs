@@ -12,9 +12,9 @@ use super::{Found, check_name, merge, walk};
 use crate::delta::{self, Snapshot, SnapshotFile};
 use crate::error::{Context, Error, Result};
 use crate::job;
-use crate::source::bytes::LOCAL;
 use crate::source::file::SourceFile;
 use crate::source::format::SourceFormat;
+use crate::source::local_names::LOCAL;
 use crate::source::partitions::Partitions;
 
 /// The files of the Delta tables of `source`, in the versions that it names, or else in the newest ones.

@@ -76,7 +76,10 @@ pub(super) fn types_to_read(
                     file.path()
                 )));
             }
-            if read_as != self::read_as(&data_type) {
+            // The library checks no bytes that it reads as strings, so bytes stay bytes until they are cast.
+            if is_bytes(&data_type) {
+                read_as = DataType::BinaryView;
+            } else if read_as != self::read_as(&data_type) && read_as != DataType::BinaryView {
                 read_as = DataType::Utf8View;
             }
         }
@@ -88,8 +91,8 @@ pub(super) fn types_to_read(
             }
             // The library refuses a page with a string that is not UTF-8. Bytes are checked row by row.
             read_as = match source.on_error {
-                job::OnError::Error => DataType::Utf8View,
-                job::OnError::Reject => DataType::BinaryView,
+                job::OnError::Error if read_as != DataType::BinaryView => DataType::Utf8View,
+                _ => DataType::BinaryView,
             };
         }
         if is_id && id == IdType::Int64 {
@@ -198,8 +201,11 @@ fn read_as(data_type: &DataType) -> DataType {
 
 /// Whether texts can be read from values of a type: strings, their bytes, or nulls alone.
 fn is_readable_text(data_type: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, LargeBinary, Null};
-    is_string(data_type) || matches!(data_type, Binary | LargeBinary | BinaryView | Null)
+    is_string(data_type) || is_bytes(data_type) || data_type == &DataType::Null
+}
+
+fn is_bytes(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 /// Whether values of a type are strings, in which a text can be.

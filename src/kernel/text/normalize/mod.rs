@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(normalized("don't  stop--42 née", "letters-only"), "don t stop née");
         assert_eq!(normalized("  a \t\n b\u{3000}c ", "collapse-whitespace"), "a b c");
         assert_eq!(normalized("in 1987 x1 3.5 42.", "digits-out"), "in  x1 3.5 .");
-        // Digits to Python, and numbers that are none.
+        // Digits by Python's definition, and numbers that are not digits.
         assert_eq!(normalized("١٢ ² Ⅻ 四", "digits-out"), "  Ⅻ 四");
         assert_eq!(normalized("The dog isn't on THE mat", "stop-words:en"), " dog    mat");
         let steps = parse_steps("digits-out,stop-words:en").unwrap();

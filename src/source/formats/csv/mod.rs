@@ -19,7 +19,8 @@ use self::field::append_field;
 use self::records::{Defect, Found, Record, Records};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
-use crate::source::bytes::{Chunks, decompressed, start};
+use crate::source::bytes::{decompressed, start};
+use crate::source::chunks::Chunks;
 use crate::source::columns::{column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
@@ -157,7 +158,7 @@ impl CsvReader {
         if bytes <= self.most {
             return Ok(());
         }
-        let (source, line) = (documents.source(), self.records.record().line);
+        let (source, line) = (documents.source(), self.records.line());
         Err(Error::input(format!(
             "{source} line {line} begins a record of {bytes} bytes or more, which source.max_text does not allow: set it to more, or \
              source.quote to what the file uses"

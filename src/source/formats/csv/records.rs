@@ -171,6 +171,11 @@ impl Records {
         self.bytes.len() - self.start - self.taken
     }
 
+    /// The line in which the next piece starts, from 1.
+    pub(super) fn line(&self) -> u64 {
+        self.lines.line()
+    }
+
     /// The empty lines that were found.
     pub(super) fn line_ends(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.taken]
@@ -418,7 +423,7 @@ mod tests {
             ),
             ("\"\"\n", vec![record(1, &[""])]),
             ("a\"b,\"c\"d\"\n", vec![record(1, &["a\"b", "cd\""])]),
-            ("\u{feff}a\n", vec![record(1, &["\u{feff}a"])]),
+            ("\u{feff}a\n", vec![record(1, &["a"])]),
             (
                 "a,b\n1\n2,\"3\"",
                 vec![record(1, &["a", "b"]), record(2, &["1", "Fields(1, 2)"]), record(3, &["2", "3"])],
