@@ -138,7 +138,8 @@ fn copies_across_groups_are_no_pairs_of_different_sets() {
             if random.below(3) == 0 { documents[random.below(at + 1)].1.clone() } else { text.clone() };
         rows.push((id.clone(), copied, [Some("n"), Some("s"), None][random.below(3)]));
     }
-    let column = |of: fn(&(String, String, Option<&str>)) -> Option<String>| -> ArrayRef {
+    type Row<'a> = (String, String, Option<&'a str>);
+    let column = |of: fn(&Row<'_>) -> Option<String>| -> ArrayRef {
         Arc::new(StringArray::from_iter(rows.iter().map(of)))
     };
     let columns: [(&str, ArrayRef); 3] = [

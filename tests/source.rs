@@ -819,8 +819,7 @@ async fn a_changed_byte_in_a_page_with_a_checksum_is_an_error() {
     assert!(python.args(["-c", script]).arg(dir.path("a.parquet")).status().unwrap().success());
     let mut file = fs::read(dir.path("a.parquet")).unwrap();
     assert_eq!(read(&dir.source(Format::Parquet), 1).await.unwrap().0.len(), 100);
-    let places = file.windows(7).enumerate().filter(|(_, bytes)| bytes == b"text 77");
-    let last = places.map(|(at, _)| at).last().unwrap();
+    let last = file.windows(7).rposition(|bytes| bytes == b"text 77").unwrap();
     file[last] = b'n';
     dir.write_bytes("a.parquet", &file);
     let said = failure(&dir.source(Format::Parquet), 1).await;

@@ -324,7 +324,7 @@ mod tests {
             });
             for _ in 0..200 {
                 let folder = SpillFolder::create(parent.path()).unwrap();
-                assert!(ours::marks_folder(&folder.path.join(LOCK)));
+                assert!(ours::marks_folder(&folder.folder.join(LOCK)));
                 assert_eq!(names(folder.path()), [""; 0]);
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::dataset::any_source;
+use super::dataset::{any_source, title};
 use super::{delimited, encoding, json_lines};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Format};

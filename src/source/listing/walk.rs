@@ -12,8 +12,8 @@ use object_store::path::Path;
 use walkdir::WalkDir;
 
 use crate::error::{Context, Error, Result};
-use crate::source::bytes::local_path;
 use crate::source::local_names::escaped;
+use crate::source::local_names::local_path;
 
 /// An entry of a folder, with its path relative to that folder.
 #[derive(Debug)]
