@@ -144,10 +144,10 @@ fn a_secret_in_the_job_file_is_not_repeated() {
     }
 }
 
-/// What a run sends to other programs, with the secrets that it has for them.
 /// A name, the environment and the arguments of a command.
 type Sender = (&'static str, Vec<(&'static str, String)>, Vec<String>);
 
+/// Commands that send something to other programs, with the secrets that they have for them.
 fn senders(address: &str) -> [Sender; 3] {
     let gateway = format!("http://user:{HUSH}@{address}/metrics/job/x");
     let collector = |name| (name, format!("http://{address}"));
