@@ -22,6 +22,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, parquet_to_arrow_schema};
+use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader,
@@ -147,7 +148,9 @@ fn bytes_in_fields(group: &Type, read: &Fields) -> Result<TypePtr> {
         let read = read.iter().find(|read| read.name() == field.name()).map(|read| read.data_type());
         match read {
             Some(DataType::Struct(read)) if field.is_group() => bytes_in_fields(field, read),
-            Some(DataType::BinaryView) if field.is_primitive() => {
+            Some(DataType::BinaryView)
+                if field.is_primitive() && field.get_physical_type() == PhysicalType::BYTE_ARRAY =>
+            {
                 let info = field.get_basic_info();
                 let bytes = Type::primitive_type_builder(field.name(), field.get_physical_type())
                     .with_repetition(info.repetition())

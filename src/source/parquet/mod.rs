@@ -18,7 +18,7 @@ use arrow::datatypes::DataType;
 use datafusion::datasource::listing::FileRange;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::logical_expr::{Expr, cast, lit, try_cast, when};
+use datafusion::logical_expr::{Expr, lit, try_cast, when};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::scan::{FileTable, Scan};
@@ -118,9 +118,7 @@ pub(super) async fn table(
         };
         let mut value = value.ok_or_else(|| Error::bug(format!("column `{name}` was lost")))?;
         let is_text = source.text.iter().any(|text| text == name);
-        if data_type == &DataType::BinaryView && is_text && source.on_error == job::OnError::Error {
-            value = cast(value, DataType::Utf8View);
-        } else if data_type == &DataType::BinaryView && is_text {
+        if data_type == &DataType::BinaryView && is_text {
             let text = try_cast(value.clone(), DataType::Utf8View);
             let is_damaged = value.is_not_null().and(text.clone().is_null());
             damaged = damaged.into_iter().chain([is_damaged]).reduce(Expr::or);
