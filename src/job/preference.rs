@@ -14,7 +14,7 @@ pub enum Preference {
     Reference,
     /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: by the values of a column.
     Column {
-        /// A column that is carried, or one of [`Preference::OWN`].
+        /// A column that is carried, or a value that every document has, such as `length()`.
         column: String,
         /// Which of its values come first. Missing values come last.
         prefer: Prefer,
