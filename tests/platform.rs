@@ -123,8 +123,19 @@ fn errors_are_json_lines_too_with_kind_and_exit_code() {
 fn the_record_is_a_file_of_a_good_run() {
     let scene = Scene::new(60);
     let file = scene.path("record.json");
-    std::fs::write(&file, "of the run before").unwrap();
-    let run = scene.run(&["--record", file.to_str().unwrap(), "--json"]);
+    let arguments = ["--record", file.to_str().unwrap(), "--json"];
+    std::fs::write(&file, "notes of a user").unwrap();
+    let refused = scene.run(&arguments);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("is not the record of a run"), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "notes of a user");
+    std::fs::remove_file(&file).unwrap();
+    // The record of a failed run, which the next one replaces.
+    assert_eq!(
+        scene.run(&[&arguments[..], &["--set", "source.url=no/such"]].concat()).status.code(),
+        Some(3)
+    );
+    let run = scene.run(&arguments);
     assert_eq!(run.status.code(), Some(0));
     assert_eq!(std::fs::read(&file).unwrap(), run.stdout);
     let record: Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -223,8 +234,14 @@ fn files_that_cannot_be_written_are_refused_before_the_run() {
 fn metrics_are_a_file_that_says_what_the_run_did() {
     let scene = Scene::new(60);
     let file = scene.path("resemblance.prom");
-    std::fs::write(&file, "of the run before").unwrap();
     let metrics = ["--metrics", file.to_str().unwrap(), "--run-id", "r1"];
+    std::fs::write(&file, "notes of a user").unwrap();
+    let refused = scene.run(&metrics);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "notes of a user");
+    std::fs::remove_file(&file).unwrap();
+    // The metrics of a failed run, which the next one replaces.
+    assert_eq!(scene.run(&[&metrics[..], &["--set", "source.url=no/such"]].concat()).status.code(), Some(3));
     assert_eq!(scene.run(&metrics).status.code(), Some(0));
     let written = series(&std::fs::read_to_string(&file).unwrap());
     let manifest = manifest(&scene.path("out"));
