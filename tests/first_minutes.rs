@@ -387,11 +387,23 @@ fn dedup_writes_what_stays() {
     assert!(out(&again).contains("is finished already"), "{}", out(&again));
     let mine = write(&folder, "mine/notes.txt", "mine");
     let before = files(folder.path());
-    let taken = dedup(&["--to", mine.parent().unwrap().to_str().unwrap()]).code(2);
+    let taken = dedup(&["-v", "--to", mine.parent().unwrap().to_str().unwrap()]).code(2);
     assert!(err(&taken).contains("is not empty") && err(&taken).contains("notes.txt"), "{}", err(&taken));
     assert!(!err(&taken).contains("stage="), "it was refused too late: {}", err(&taken));
     assert_eq!(files(folder.path()), before);
     dedup(&[]).code(2).stderr(predicate::str::contains("--to"));
+}
+
+#[test]
+fn in_a_pipe_one_line_says_how_the_data_are_read() {
+    let folder = tempdir().unwrap();
+    let data = write(&folder, "in.csv", csv(';', true));
+    let to = folder.path().join("clean").display().to_string();
+    for arguments in [&["find"][..], &["dedup", "--to", &to, "--text", "body"]] {
+        let said = err(&call(arguments, &[&data]).success());
+        assert!(said.contains("/in.csv as CSV") && said.lines().count() == 1, "{said}");
+    }
+    assert!(err(&call(&["find", "-v"], &[&data]).success()).contains("stage=\"pairs\""));
 }
 
 #[test]

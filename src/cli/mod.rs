@@ -65,7 +65,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     let format = arguments.log_format;
     let is_plain = arguments.quiet || format == log::Format::Json || arguments.command.is_role();
     let screen = Screen::new(is_plain).with(format, arguments.quiet);
-    screen.start_log(arguments.verbose, arguments.quiet, format);
+    screen.start_log(arguments.verbose, !arguments.command.is_brief());
     let _entered = match arguments.command.run_id() {
         Some(id) => log::span(id).entered(),
         None => tracing::Span::none().entered(),
@@ -103,7 +103,7 @@ fn refuse(refused: &clap::Error) -> ExitCode {
         };
     }
     if log::json_wanted(std::env::args_os()) {
-        Screen::new(true).start_log(0, false, log::Format::Json);
+        Screen::new(true).with(log::Format::Json, false).start_log(0, true);
         let said = said.to_string();
         let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
         return fail(&Error::job(said), log::Format::Json);

@@ -90,6 +90,11 @@ impl Command {
         }
     }
 
+    /// Whether its log has no line for each stage.
+    pub(in crate::cli) fn is_brief(&self) -> bool {
+        matches!(self, Command::Find(_) | Command::Dedup(_))
+    }
+
     /// Whether this is a role of a cluster, which logs and shows no progress.
     #[cfg(feature = "cluster")]
     pub(in crate::cli) fn is_role(&self) -> bool {

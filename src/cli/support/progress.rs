@@ -57,9 +57,12 @@ impl Screen {
         }
     }
 
-    /// Starts the log: warnings with a bar, each stage without one, unless `-v` or `RESEMBLANCE_LOG` is set.
-    pub(in crate::cli) fn start_log(&self, verbose: u8, quiet: bool, format: log::Format) {
-        let default = match (quiet, verbose, self.bar.is_hidden()) {
+    /// Starts the log: warnings, and without a bar each stage if `stages` are wanted or lines are JSON, unless `-v` or
+    /// `RESEMBLANCE_LOG` is set.
+    pub(in crate::cli) fn start_log(&self, verbose: u8, stages: bool) {
+        let format = self.format;
+        let has_stages = self.bar.is_hidden() && (stages || format == log::Format::Json);
+        let default = match (self.is_quiet, verbose, has_stages) {
             (true, ..) => "error",
             (_, 0, false) => "warn",
             (_, 0, true) | (_, 1, _) => "warn,resemblance=info",
@@ -70,7 +73,7 @@ impl Screen {
         let colour = std::io::stderr().is_terminal() && environment.allows_colour();
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(Self { format, is_quiet: quiet, ..self.clone() })
+            .with_writer(self.clone())
             .with_target(false)
             .log_internal_errors(false);
         // This fails only if the process has a log already, which then stays.
