@@ -1,11 +1,18 @@
 //! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit; the free
-//! space of disks, and the limit of open files.
+//! space of disks, the limit of open files, and the clock.
 
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The memory of a system that does not report how much it has.
 pub(crate) const UNKNOWN: u64 = 8 << 30;
+
+/// Seconds since 1970, for the manifest, the record, the metrics and the events of a run: no row depends on them.
+#[allow(clippy::disallowed_methods, reason = "the one place that asks the clock")]
+pub(crate) fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
 
 /// Bytes of memory that this process may use; `None` where the system does not say.
 pub(crate) fn memory() -> Option<u64> {

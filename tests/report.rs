@@ -122,7 +122,10 @@ fn the_numbers_are_those_of_the_tables() {
         all += count(&bin["pairs"]);
     }
     assert_eq!(all, jaccards.len());
-    for of in report["cluster_sizes"].as_array().unwrap() {
+    let intervals = report["cluster_sizes"].as_array().unwrap();
+    assert_eq!(count(&intervals.last().unwrap()["to"]), *sizes.values().max().unwrap());
+    assert!(intervals.windows(2).all(|two| count(&two[0]["to"]) + 1 == count(&two[1]["from"])));
+    for of in intervals {
         let within = count(&of["from"])..=count(&of["to"]);
         assert_eq!(
             count(&of["clusters"]),
@@ -139,6 +142,31 @@ fn the_numbers_are_those_of_the_tables() {
     let different: BTreeSet<&str> = shown.iter().map(|of| of["cluster_id"].as_str().unwrap()).collect();
     assert_eq!(different.len(), 3);
     assert!(html.contains("<mark>") && html.contains("What may be missing"));
+}
+
+#[test]
+fn the_head_of_a_page_says_of_which_dataset_and_when() {
+    let scene = Scene::new(&corpus(76, 60, 30));
+    let output = scene.run("out", &["clusters.method=representative"]);
+    let (report, html) = report(&output, &["--evaluate", "10"]);
+    let finished = manifest(&output).finished;
+    let written = std::fs::metadata(output.join("manifest.json")).unwrap().modified().unwrap();
+    let since = written.duration_since(humantime::parse_rfc3339(&finished).unwrap()).unwrap();
+    assert!(since.as_secs() < 3600, "{finished}");
+    assert!(html.contains("<title>Near-duplicates in in.parquet</title>"));
+    assert!(html.contains(&format!("finished on {} (UTC)", &finished[..10])));
+    let (explained, first) = (
+        html.find("<p>Documents are compared by their 3-word shingles. A shingle is"),
+        html.find("<dl class=\"numbers\">"),
+    );
+    assert!(explained.is_some() && explained < first, "{}", report["shingle"]);
+    assert!(!html.contains("<h2>Alarms</h2>"));
+    assert!(html.contains("with 95 % certainty, between"), "{}", report["recall"]["measured"]);
+    let mut settings = report["settings"].as_array().unwrap().iter();
+    let clusters = settings.find(|of| of["name"] == "clusters").unwrap();
+    assert!(clusters["value"].as_str().unwrap().starts_with("representative: "), "{clusters}");
+    let (_, html) = self::report(&scene.run("large", &["alarms.largest_cluster=1"]), &[]);
+    assert!(html.contains("<h2>Alarms</h2>") && html.contains("A bound is exceeded"));
 }
 
 #[test]

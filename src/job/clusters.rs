@@ -60,12 +60,12 @@ impl ClusterMethod {
         matches!(self, ClusterMethod::Components)
     }
 
-    /// The description of the stage that chooses representatives.
+    /// A description of its clusters.
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            ClusterMethod::Components => "find how well documents are connected with the first one",
+            ClusterMethod::Components => "components: documents that pairs connect",
             ClusterMethod::Representative => {
-                "choose a representative for each document among those it is paired with"
+                "representative: each document is paired with its representative"
             }
         }
     }

@@ -117,6 +117,8 @@ pub struct Run {
     pub name: String,
     /// Equal for runs whose tables are equal: see [`crate::job::fingerprint`].
     pub fingerprint: String,
+    /// When it was finished, in UTC, as RFC 3339 to the second.
+    pub finished: String,
     /// The resolved job.
     pub job: serde_json::Value,
     /// The files that were read.

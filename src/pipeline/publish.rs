@@ -1,5 +1,9 @@
 //! The end of a run: the tables are named in one manifest, if their contracts are kept, with what was counted of them.
 
+use std::time::{Duration, UNIX_EPOCH};
+
+use humantime::format_rfc3339_seconds;
+
 use super::context::StageContext;
 use super::difference::Reads;
 use super::input::Input;
@@ -11,6 +15,7 @@ use super::reference::same_ids;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
 use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Method, Reference, Short};
+use crate::machine;
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
@@ -138,6 +143,7 @@ pub(super) async fn publish(
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
+        finished: format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs_f64(machine::now())).to_string(),
         job: serde_json::to_value(pinned(job, cx.input, reference))
             .map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: cx.runner.read_files(inputs),

@@ -51,9 +51,15 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     };
     Ok(Report {
         output: masked(url),
+        dataset: dataset(&job.source.urls).unwrap_or_else(|| run.name.clone()),
         name: run.name.clone(),
         resemblance: run.resemblance.clone(),
+        finished: run.finished.clone(),
         sentence: sentence(&numbers, job.candidates.method),
+        shingle: format!(
+            "Documents are compared by their {}. A shingle is so many words or characters in a row.",
+            settings::shingles(job, job.shingle.size)
+        ),
         numbers,
         alarms: Alarms {
             has_bounds,
@@ -82,6 +88,14 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         settings: settings_of(job),
         before: None,
     })
+}
+
+/// The last part of the first URL that is no pattern, and the number of further URLs.
+fn dataset(urls: &[String]) -> Option<String> {
+    let (first, more) = urls.split_first()?;
+    let first = masked(first);
+    let name = first.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '[']))?;
+    Some(if more.is_empty() { name.to_owned() } else { format!("{name} and {} more", more.len()) })
 }
 
 fn sentence(numbers: &Numbers, method: Method) -> String {
@@ -205,7 +219,7 @@ pub(super) async fn similarities(
     Ok((first..=per_unit).map(bin).collect())
 }
 
-/// The clusters by size, in intervals that end at powers of two.
+/// The clusters by size, in intervals without gaps that end at powers of two, and the last one at the largest size.
 async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     #[derive(Deserialize)]
     struct Size {
@@ -214,19 +228,16 @@ async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
     }
     let sql =
         "SELECT size, count(*) AS clusters FROM clusters WHERE representative GROUP BY size ORDER BY size";
-    let mut sizes: Vec<ClusterSizes> = Vec::new();
-    for Size { size, clusters } in query(session, sql).await? {
-        let to = size.next_power_of_two();
-        let documents = size * clusters;
-        match sizes.last_mut().filter(|last| last.to == to) {
-            Some(last) => {
-                last.clusters += clusters;
-                last.documents += documents;
-            }
-            None => sizes.push(ClusterSizes { from: to / 2 + 1, to, clusters, documents }),
-        }
-    }
-    Ok(sizes)
+    let sizes: Vec<Size> = query(session, sql).await?;
+    let (Some(least), Some(largest)) = (sizes.first(), sizes.last()) else { return Ok(Vec::new()) };
+    let power = |of: &Size| of.size.next_power_of_two().ilog2();
+    let interval = |to: u64| {
+        let (from, to) = (to / 2 + 1, to.min(largest.size));
+        let within = || sizes.iter().filter(move |of| (from..=to).contains(&of.size));
+        let documents = within().map(|of| of.size * of.clusters).sum();
+        ClusterSizes { from, to, clusters: within().map(|of| of.clusters).sum(), documents }
+    };
+    Ok((power(least)..=power(largest)).map(|power| interval(1 << power)).collect())
 }
 
 /// The rejected documents by reason, with examples.

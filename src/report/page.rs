@@ -16,7 +16,6 @@ use crate::page::{Axis, Chart, Scale, Series, count, element, palette};
 struct Page<'a> {
     report: &'a Report,
     style: String,
-    sizes: String,
     /// The curve of precision; empty without labels.
     precision: String,
 }
@@ -31,20 +30,8 @@ pub fn html(report: &Report) -> Result<String> {
         Some(judged) if judged.judged > 0 => element(&precision(judged), "")?,
         _ => String::new(),
     };
-    let page = Page { report, style, sizes: element(&sizes(report), "")?, precision };
+    let page = Page { report, style, precision };
     page.render().map_err(|e| Error::bug("the page of a report cannot be written").because(e))
-}
-
-/// The sizes of clusters on logarithmic axes.
-fn sizes(report: &Report) -> Chart {
-    let points = report.cluster_sizes.iter().map(|size| (size.from as f64, size.clusters as f64));
-    Chart {
-        title: "Clusters by number of documents".to_owned(),
-        caption: "Each point has all clusters from its size up to the next power of two.".to_owned(),
-        x: Axis::new("documents in a cluster (logarithmic)", Scale::Log),
-        y: Axis::new("clusters (logarithmic)", Scale::Log),
-        series: vec![Series::new("clusters", points.collect())],
-    }
 }
 
 /// The share of true duplicates by threshold, with the ends of its interval.
@@ -64,6 +51,11 @@ fn precision(judged: &Judged) -> Chart {
             series("high", |share| share.high),
         ],
     }
+}
+
+/// The length of a bar in percent, if the largest of `all` has the whole length.
+fn length(of: u64, all: impl Iterator<Item = u64>) -> String {
+    decimal(100.0 * of as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
 }
 
 /// The words and numbers of the page.
@@ -120,8 +112,16 @@ impl Page<'_> {
     /// The length of a bar in percent, of the longest one.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());
-        let most = bins.map(|bin| bin.pairs).max().unwrap_or_default().max(1);
-        decimal(100.0 * *pairs as f64 / most as f64, 2)
+        length(*pairs, bins.map(|bin| bin.pairs))
+    }
+
+    /// The same for the documents in clusters of some sizes.
+    fn bar_of_documents(&self, documents: &u64) -> String {
+        length(*documents, self.report.cluster_sizes.iter().map(|size| size.documents))
+    }
+
+    fn date(&self) -> &str {
+        self.report.finished.split('T').next().unwrap_or_default()
     }
 
     fn before_bins(&self) -> &[SimilarityBin] {

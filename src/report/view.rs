@@ -14,14 +14,20 @@ use crate::page::Side;
 pub struct Report {
     /// The output, as the user named it.
     pub output: String,
+    /// The name of the dataset: the end of its first path.
+    pub dataset: String,
     /// The name of the job.
     pub name: String,
     /// The version of this program that made the output.
     pub resemblance: String,
+    /// When the run finished, in UTC, as RFC 3339.
+    pub finished: String,
     /// The answer in five numbers.
     pub numbers: Numbers,
     /// The answer in a sentence.
     pub sentence: String,
+    /// What a shingle is, in a sentence.
+    pub shingle: String,
     /// Bounds of the job that are exceeded, and warnings of the run.
     pub alarms: Alarms,
     /// What `apply` would remove.

@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::cli::support::errors::sentences;
 use crate::cli::support::run_job::Ran;
-use crate::cli::support::{http, record, senders};
+use crate::cli::support::{http, senders};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::lineage::{Destination, End, Events, Settings};
+use crate::machine;
 
 /// The time limit of one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
@@ -46,7 +47,7 @@ impl Lineage {
             Err(error) => End::Failed { error, described: sentences(error).join("; because: ") },
         };
         // The thread takes what is in the queue until that is closed, which it is here.
-        let _ = queue.send(events.end(&end, record::now()));
+        let _ = queue.send(events.end(&end, machine::now()));
     }
 }
 
@@ -54,7 +55,7 @@ impl Open {
     /// Starts the thread that sends, with the event of the start.
     fn new(events: Events) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
-        let (first, destination) = (events.start(record::now()), events.destination().clone());
+        let (first, destination) = (events.start(machine::now()), events.destination().clone());
         senders::start("the OpenLineage events", move || {
             for event in std::iter::once(first).chain(waiting) {
                 if let Err(error) = send(&destination, &event) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use prometheus::proto::MetricFamily;
 use serde_json::{Value, json};
@@ -41,7 +41,8 @@ impl Recorder {
         let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
         let recoveries = self.recoveries.load(Ordering::Relaxed);
-        Ended { name, id, seconds, at: now(), stages, recoveries, peak_memory: machine::peak_memory() }
+        let at = machine::now();
+        Ended { name, id, seconds, at, stages, recoveries, peak_memory: machine::peak_memory() }
     }
 }
 
@@ -54,12 +55,6 @@ impl Progress for Recorder {
         let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, join: None };
         self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
     }
-}
-
-/// Seconds since 1970, for the record, the metrics and the events of a run: no row depends on them.
-#[allow(clippy::disallowed_methods, reason = "the one place where the run's record asks the clock")]
-pub(in crate::cli) fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// A run that ended.

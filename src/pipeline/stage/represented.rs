@@ -145,7 +145,12 @@ impl Writes for Represented {
     }
 
     fn describe(&self, job: &Job) -> String {
-        job.clusters.method.describe().into()
+        match job.clusters.method {
+            ClusterMethod::Components => "find how well documents are connected with the first one".into(),
+            ClusterMethod::Representative => {
+                "let each document join the first representative that it is paired with".into()
+            }
+        }
     }
 
     fn tables(&self, _job: &Job) -> Tables {

@@ -9,11 +9,12 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::apply;
 use crate::cli::support::errors::sentences;
-use crate::cli::support::{http, record, senders};
+use crate::cli::support::{http, senders};
 use crate::engine::{Both, Progress};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::machine;
 use crate::pipeline::Outcome;
 use crate::telemetry::{Failure, Recorded, Request, Settings, of_application, of_job, of_run};
 
@@ -37,7 +38,7 @@ pub(in crate::cli) fn begin(command: &str, run_id: Option<&str>) {
         None
     });
     let Some(settings) = settings else { return };
-    let recorded = Recorded::begin(settings, command, record::now());
+    let recorded = Recorded::begin(settings, command, machine::now());
     if let Some(id) = run_id {
         recorded.set_text("resemblance.run.id", id);
     }
