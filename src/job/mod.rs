@@ -188,7 +188,7 @@ impl Job {
     /// other.
     pub(crate) fn low_recall(&self) -> Option<String> {
         const MORE_CANDIDATES: &str =
-            "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find all";
+            "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find more";
         let (curve, threshold) = (self.curve(), self.score.threshold);
         let least = self.score.least_jaccard();
         let (recall, candidates) = (curve.kept(least), curve.candidate(least));
