@@ -364,6 +364,33 @@ fn completions_and_manual_pages_are_those_of_all_commands() {
         let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
         assert!(page.starts_with(".ie"), "{name}: {page:.40}");
     }
+    // Pages of an earlier version are replaced, and nothing else is.
+    let [run, sql, theirs] =
+        ["resemblance-run.1", "resemblance-sql.1", "theirs"].map(|name| pages.join(name));
+    let whole = std::fs::read_to_string(&run).unwrap();
+    std::fs::write(&run, &whole[..whole.len() / 2]).unwrap();
+    resemblance().arg("man").arg(&pages).assert().success();
+    assert_eq!(std::fs::read_to_string(&run).unwrap(), whole);
+    std::fs::write(&theirs, "theirs").unwrap();
+    std::fs::remove_file(&sql).unwrap();
+    let link = || std::fs::hard_link(&theirs, &sql).unwrap();
+    #[cfg(unix)]
+    let symlink = || std::os::unix::fs::symlink(&theirs, &sql).unwrap();
+    for put in [
+        &link as &dyn Fn(),
+        #[cfg(unix)]
+        &symlink,
+    ] {
+        put();
+        resemblance()
+            .arg("man")
+            .arg(&pages)
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains("resemblance-sql.1"));
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+        std::fs::remove_file(&sql).unwrap();
+    }
 }
 
 /// Of three copies of a short title, none is lost and all are found.

@@ -1,18 +1,25 @@
 //! `resemblance man`: the manual pages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::cli::support::print;
-use crate::error::{Error, Result};
+use crate::error::{Context, Result};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
 Examples:
   resemblance man /usr/local/share/man/man1/";
 
+/// The beginning of every page.
+const PAGE: Mark = Mark {
+    beginning: ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH resemblance",
+    what: "a manual page of this program",
+};
+
 /// Write the manual pages, one for each command
 ///
-/// The folder is made if it is missing. Pages of the same names are replaced.
+/// The folder is made if it is missing. Pages of an earlier version are replaced, other files and links are not.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Man {
@@ -22,12 +29,26 @@ pub(in crate::cli) struct Man {
 
 impl Man {
     pub(in crate::cli) fn run(&self, line: clap::Command) -> Result<()> {
-        let failed = |error| {
-            let folder = self.folder.display();
-            Error::input(format!("the manual pages cannot be written to {folder}")).because(error)
-        };
-        std::fs::create_dir_all(&self.folder).map_err(failed)?;
-        clap_mangen::generate_to(line, &self.folder).map_err(failed)?;
+        let failed = || format!("cannot create the folder {}", self.folder.display());
+        std::fs::create_dir_all(&self.folder).context(failed)?;
+        let mut line = line.disable_help_subcommand(true);
+        line.build();
+        let pages = pages(&line, &self.folder)?;
+        pages.iter().try_for_each(|(file, text)| file.write(text))?;
         print::result(&format!("manual pages in {}\n", self.folder.display()))
     }
+}
+
+/// The pages of a command and of all below it, which are not written yet.
+fn pages(command: &clap::Command, folder: &Path) -> Result<Vec<(OwnFile, String)>> {
+    let mut all = Vec::new();
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        all.extend(pages(below, folder)?);
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text).context(|| "the manual pages cannot be made".to_owned())?;
+    let file = OwnFile::at("man", folder.join(page.get_filename()), PAGE)?;
+    all.push((file, String::from_utf8_lossy(&text).into_owned()));
+    Ok(all)
 }
