@@ -87,6 +87,15 @@ async fn a_listing_that_goes_round_in_a_circle_is_an_error() {
     assert!(s3.faults.requests("continuation-token=two").len() < 10);
 }
 
+/// Such keys are left out with a warning, but a run that compares nothing does not end well.
+#[tokio::test]
+async fn a_listing_of_nothing_but_keys_that_no_path_can_name_is_an_error() {
+    let s3 = S3::start();
+    let keys = page(&["in/a&#7;", "in/b//c"], false, "");
+    s3.faults.add("list-type=2", usize::MAX, Fault::Answer(200, keys));
+    refused(&s3).await;
+}
+
 /// Also as a command, since what a run does with half a listing is what matters.
 #[test]
 fn a_run_over_half_a_listing_ends_with_3() {
