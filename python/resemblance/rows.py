@@ -67,7 +67,7 @@ class ShownPair(Pair):
 
     text_a: str
     text_b: str
-    #: The common passages of both texts that are at least as long as a shingle.
+    #: The passages of at least a shingle that both texts have in the same order.
     passages: tuple[Passage, ...]
     #: The cluster of the query; None if it asked for pairs.
     cluster_id: Optional[Id] = None

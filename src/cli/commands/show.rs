@@ -29,9 +29,9 @@ Examples:
 
 /// Show pairs of a finished output with their texts side by side
 ///
-/// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts come from
-/// the job's source, which must not have changed since the job ran. Of a result of apply or dedup, the documents that were
-/// removed are shown, each next to the one that was kept instead.
+/// Passages of a shingle or more that both texts have in the same order are marked: in colour on a terminal, and with [brackets]
+/// in a pipe. The texts come from the job's source, which must not have changed since the job ran. Of a result of apply or dedup,
+/// the documents that were removed are shown, each next to the one that was kept instead.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Show {
