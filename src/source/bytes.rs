@@ -1,4 +1,6 @@
-//! The bytes of a file, decompressed, as they come.
+//! Streams of the decompressed bytes of a file.
+//!
+//! The first bytes of a file tell how it is compressed. If they match no known format, the extension of its name does.
 
 use std::fs::File;
 use std::io;
@@ -58,8 +60,7 @@ pub(super) async fn decompressed(runtime: &RuntimeEnv, file: &FileToParse) -> Re
     Ok(decompress(stored(store.as_ref(), file).await?, &file.source, &runtime.memory_pool))
 }
 
-/// The bytes `raw` of the file at `path`, decompressed as its first bytes say, or else as its name does. Memory for long
-/// windows comes from `pool`.
+/// Decompresses the bytes `raw` of the file at `path`. Memory for long windows comes from `pool`.
 pub(super) fn decompress(mut raw: Chunks, path: &str, pool: &Arc<dyn MemoryPool>) -> Chunks {
     let (by_name, path, pool) = (compression(path), path.to_owned(), Arc::clone(pool));
     let opened = async move {
@@ -91,8 +92,8 @@ pub(super) fn decompress(mut raw: Chunks, path: &str, pool: &Arc<dyn MemoryPool>
     stream::once(opened).try_flatten().boxed()
 }
 
-/// The decompressed bytes of all members in `raw`: parallel compressors write several, and some writers begin with an empty one.
-/// Zeros between or after members are padding, as `gzip` itself reads them.
+/// Decompresses all members in `raw`. Parallel compressors write several members, and some writers begin with an empty one. Zeros
+/// between and after members are padding, as in `gzip`.
 fn members<R, D>(raw: R, begin: fn(R) -> D, end: fn(D) -> R) -> Chunks
 where
     R: AsyncBufRead + Send + Unpin + 'static,

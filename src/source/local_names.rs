@@ -1,6 +1,7 @@
-//! Names of local files that are not UTF-8 or hold control characters, as text.
+//! Local file names that are not valid UTF-8 or contain control characters.
 //!
-//! Tables and object stores need text without control characters. Such a name is escaped there, and its file is opened by the bytes.
+//! Tables and object stores only accept names that are valid text. Other names are escaped, and decoded again to open the
+//! file.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,19 @@
-//! CSV: bytes -> records, as they come. Documents are read and files are rewritten by the same records.
+//! Splits CSV bytes into records. The reader of documents and the writer of rewritten files both use it.
 //!
-//! As in RFC 4180, a field that starts with a quote ends at the next quote that is not doubled. A record ends at `\n`, `\r` or
-//! `\r\n` outside of quotes, and empty lines are skipped. A quote inside another field is a character, and so are quotes behind a
-//! field in quotes, up to the delimiter. With an escape character, the next character has no meaning of its own.
+//! Quoting follows RFC 4180: a field that starts with a quote ends at the next quote that is not doubled. Records end at `\n`, `\r`
+//! or `\r\n` outside of quotes. Empty lines are skipped.
 //!
-//! A record of several lines may be many rows behind one wrong quote. So it is only a record if its fields are as many as those of
-//! the first one, no field has more than `MAX_LINES`, and each quote that ends on another line ends its field. Otherwise its
-//! first line is a record that cannot be read, and the next record starts on the next line.
+//! Where RFC 4180 has no rule:
+//! - A quote in an unquoted field is an ordinary character.
+//! - Text after a closing quote belongs to the field, and quotes in it are ordinary characters.
+//! - An escape character, if the job sets one, makes the next character an ordinary one.
+//!
+//! A stray quote can swallow many lines. A record of several lines is therefore accepted only if:
+//! - it has as many fields as the first record,
+//! - no field spans more than `MAX_LINES` lines,
+//! - every quote that closes on a later line also ends its field.
+//!
+//! Otherwise the first line becomes a malformed record, and the next record starts on the line after it.
 
 use std::borrow::Cow;
 use std::ops::Range;
