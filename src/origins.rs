@@ -49,10 +49,7 @@ impl Stored {
         places: &[String],
         (why, or): (&str, &str),
     ) -> Result<(Job, Listed)> {
-        let listed = match places {
-            [] => source::list(session, &job.source).await,
-            places => source::list_moved(session, &job.source, places).await,
-        };
+        let listed = source::list_again(session, &job.source, places, &origin.inputs).await;
         let listed = listed.context(|| {
             if !places.is_empty() {
                 return format!("{why}, and the source is not where --source says: correct --source");

@@ -150,6 +150,45 @@ fn reference_outputs_that_were_made_again_are_named() {
     assert!(message.contains("day=2/b.parquet is new") && !message.contains("another job ("), "{message}");
 }
 
+/// A second file of one name changes the names of both, which are parts of ids, in a run over the folder as it is now.
+#[test]
+fn a_folder_that_grows_is_read_again_without_its_new_files() {
+    let days = Days::new();
+    let id = "source.id='row_number'";
+    days.run(&[id]).success();
+    std::fs::create_dir(days.path("in/day=1/later")).unwrap();
+    std::fs::copy(days.path("in/day=2/a.parquet"), days.path("in/day=1/later/a.parquet")).unwrap();
+    assert_eq!(days.applied("out"), 30);
+    let new = "source.url=['in/day=1/later/', 'in/day=3/']";
+    days.run(&[id, new, "output.url=next", "against.output=out"]).success();
+    assert_eq!(manifest(&days.path("next")).counts.reference_documents, Some(30));
+    assert_eq!(days.applied("next"), 60);
+    days.command(&["merge", "out", "next", "--to", "merged"]).success();
+    assert_eq!(days.applied("merged"), 90);
+    let note = days.command(&["show", "out"]).success();
+    let note = String::from_utf8_lossy(&note.get_output().stderr).into_owned();
+    assert!(note.contains("new since the run") && note.contains("in/day=1/later/a.parquet"), "{note}");
+}
+
+#[test]
+fn a_result_of_apply_that_is_merged_is_refused_with_the_output_to_write() {
+    let days = Days::new();
+    days.run(&[]).success();
+    assert_eq!(days.applied("out"), 30);
+    days.run(&["source.url=in/day=2/", "output.url=next", "against.output=clean-out"]).success();
+    assert_eq!(days.applied("next"), 30);
+    for outputs in [["clean-out", "next"], ["out", "clean-next"]] {
+        let ended = days.command(&[&["merge"], &outputs[..], &["--to", "merged"]].concat()).code(3);
+        let message = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+        let output = days.path(outputs.iter().find_map(|name| name.strip_prefix("clean-")).unwrap());
+        assert!(
+            message.contains(&format!("name the output that was applied, {}", output.display())),
+            "{message}"
+        );
+    }
+    days.command(&["merge", "out", "next", "--to", "merged"]).success();
+}
+
 #[test]
 fn a_merged_output_that_is_used_again_can_be_applied() {
     let days = Days::new();

@@ -120,7 +120,8 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
-    let listed = source::list(finished.session(), source).await.context(why)?;
+    let listed = source::list_again(finished.session(), source, &[], &finished.manifest().inputs);
+    let listed = listed.await.context(why)?;
     let changed = |how: &str| {
         Err(Error::input(format!(
             "an output keeps no texts, and its against.source has changed since it was made: {how}; run the job again with --overwrite"

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::{ObjectStore, UpdateVersion};
+use serde::Deserialize;
 
 use super::APPLIED;
 use super::manifest::{File, Run};
@@ -11,6 +12,12 @@ use super::paths::{BEGUN, Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 use crate::job::FORMAT_VERSION;
 use crate::schema::Table;
+
+/// The output in the manifest of a result of `apply`.
+#[derive(Deserialize)]
+struct Applied {
+    output_url: String,
+}
 
 impl Layout {
     /// Whether there is a manifest or any file in our folders.
@@ -63,9 +70,13 @@ impl Layout {
     /// When the store does not answer.
     pub(crate) async fn unfinished(&self) -> Result<Error> {
         let shown = self.shown();
-        Ok(Error::input(match self.is_applied().await? {
-            true => format!("{shown} holds a result of apply: name the output that was applied"),
-            false => format!(
+        let applied: Option<Applied> = self.within(APPLIED).read(MANIFEST).await?;
+        Ok(Error::input(match (applied, self.is_applied().await?) {
+            (Some(Applied { output_url }), _) => {
+                format!("{shown} holds a result of apply: name the output that was applied, {output_url}")
+            }
+            (None, true) => format!("{shown} holds a result of apply: name the output that was applied"),
+            (None, false) => format!(
                 "{shown} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its end"
             ),
         }))

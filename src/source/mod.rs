@@ -156,7 +156,8 @@ impl Listed {
 }
 
 impl From<listing::Found> for Listed {
-    fn from(found: listing::Found) -> Self {
+    fn from(mut found: listing::Found) -> Self {
+        listing::name_apart(&mut found.files);
         Self {
             files: found.files.into_iter().map(Arc::new).collect(),
             partition_columns: found.partition_columns,
@@ -171,25 +172,34 @@ impl From<listing::Found> for Listed {
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty, a glob matches nothing or the storage
 /// cannot be reached.
 pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    let format = format_of(source.format);
-    let found = match format.listing {
-        Listing::Files => listing::files(ctx, &source.urls, format).await?,
-        Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
-    };
-    Ok(Listed::from(found))
+    Ok(Listed::from(find(ctx, source).await?))
 }
 
-/// The files of `source`, which lie in `places` now, one for each of its URLs: with the paths that they had before.
+async fn find(ctx: &SessionContext, source: &job::Source) -> Result<listing::Found> {
+    let format = format_of(source.format);
+    match format.listing {
+        Listing::Files => listing::files(ctx, &source.urls, format).await,
+        Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await,
+    }
+}
+
+/// The files of `source` that a run `read` and that are still there. If there are `places`, one for each URL, the files lie there
+/// now, and have the paths that they had before.
 ///
 /// # Errors
 /// As [`list`], and [`Kind::Job`](crate::error::Kind::Job) for another number of places.
-pub(crate) async fn list_moved(
+pub(crate) async fn list_again(
     ctx: &SessionContext,
     source: &job::Source,
     places: &[String],
+    read: &[job::ReadFile],
 ) -> Result<Listed> {
-    let format = format_of(source.format);
-    Ok(Listed::from(listing::moved::files(ctx, source, format, places).await?))
+    let mut found = match places {
+        [] => find(ctx, source).await?,
+        places => listing::moved::files(ctx, source, format_of(source.format), places).await?,
+    };
+    found.keep(&source.urls, &read.iter().map(|file| file.path.as_str()).collect());
+    Ok(Listed::from(found))
 }
 
 /// As [`list`], without a word in the log about files that are skipped: for a look at them before a job lists them.
@@ -350,7 +360,8 @@ pub(crate) async fn text_place(
 }
 
 /// A row with what `source.where` and `source.limit` leave out of listed files: (files: UInt64, by_where: UInt64, by_limit:
-/// UInt64), the files whose paths do not meet the condition, which are not read, and rows of the others. Lazy.
+/// UInt64, unread: Utf8), the files whose paths do not meet the condition, which are not read, and rows of the others. `unread` names
+/// the texts that the condition cannot convert. Lazy.
 ///
 /// # Errors
 /// As [`read`].
@@ -363,7 +374,7 @@ pub(crate) async fn left_out(
     let opened = open_rows(ctx, &whole, &listed.files, None, None).await?;
     let OpenedRows { rows, values, files_left_out, .. } = opened;
     let rows = filter::left_out(ctx, source, rows, &values).await?;
-    let columns = ["by_where", "by_limit"].map(columns::column);
+    let columns = ["by_where", "by_limit", "unread"].map(columns::column);
     Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 

@@ -19,7 +19,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 pub(crate) use self::companions::is_companion;
 pub(crate) use self::pattern::without_pattern;
 use self::pattern::{InputPattern, Matched, matched};
-use self::skipped::Skipped;
+use self::skipped::{Skipped, SkippedNames};
 use self::walk::{Entry, What};
 use super::file::SourceFile;
 use super::format::{Reading, SourceFormat};
@@ -39,6 +39,21 @@ pub(super) struct Found {
     pub table_versions: Vec<u64>,
     /// The first files and folders that are hidden, or companions of data.
     pub companions: Vec<String>,
+}
+
+impl Found {
+    /// Leaves out files below `urls` that are not among those of a run, whose paths are `read`. A warning names them.
+    pub(super) fn keep(&mut self, urls: &[String], read: &HashSet<&str>) {
+        let mut new = SkippedNames::default();
+        self.files.retain(|file| {
+            let was_read = read.contains(file.path.as_str());
+            if !was_read {
+                new.add(file.path.clone());
+            }
+            was_read
+        });
+        new.warn(&urls.join(", "), "files that are new since the run are not read");
+    }
 }
 
 /// The files of `source`.
@@ -84,12 +99,11 @@ fn merge(found: Vec<Found>) -> Found {
     }
     let mut files: Vec<SourceFile> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    name_apart(&mut files);
     Found { files, partition_columns, table_versions, companions }
 }
 
 /// Makes names unique, since they are parts of ids: where two folders have files of one name, every name is the whole path.
-fn name_apart(files: &mut [SourceFile]) {
+pub(super) fn name_apart(files: &mut [SourceFile]) {
     let distinct: HashSet<&str> = files.iter().map(|f| f.name.as_str()).collect();
     if distinct.len() < files.len() {
         for file in files {

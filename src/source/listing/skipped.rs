@@ -20,7 +20,7 @@ impl SkippedNames {
         }
     }
 
-    fn warn(&self, url: &str, why: &str) {
+    pub(super) fn warn(&self, url: &str, why: &str) {
         if self.count > 0 {
             let more = if self.count > self.first.len() { ", ..." } else { "" };
             tracing::warn!(url, count = self.count, "{why}: {}{more}", self.first.join(", "));
