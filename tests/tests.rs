@@ -31,6 +31,7 @@ mod csv_results;
 mod daily;
 mod damage;
 mod decontaminate;
+mod dedup;
 mod dense;
 mod docs;
 mod docs_commands;

@@ -111,9 +111,9 @@ impl Opened {
         listed > self.files.iter().map(Vec::len).sum()
     }
 
-    /// The alarms of the job that made the output.
-    pub fn alarms(&self) -> Alarms {
-        self.stored.job().alarms
+    /// The job that made the output.
+    pub fn job(&self) -> &Job {
+        self.stored.job()
     }
 
     /// Checks the output against `alarms`; with `may_fail`, an exceeded bound can be an error.

@@ -49,7 +49,9 @@ pub(crate) fn columns(order: &[Preference], of_group: Option<&str>) -> Result<Ve
 
 /// The preferences of `order` for values of the data, with the names of their columns.
 pub(crate) fn of_data(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
-    let is_ours = |column: &str| matches!(column, Preference::LENGTH | Preference::SOURCE | Preference::ID);
+    let is_ours = |column: &str| {
+        matches!(column, Preference::LENGTH | Preference::SOURCE | Preference::POSITION | Preference::ID)
+    };
     by_columns(order).filter(move |(_, column, _)| !is_ours(column))
 }
 
@@ -59,6 +61,7 @@ pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
         Preference::LENGTH => col("shingle_count"),
         Preference::GROUP => group(of_group).unalias(),
         Preference::SOURCE => col("source"),
+        Preference::POSITION => col("position"),
         Preference::ID => col("id"),
         _ => ident(Source::stored(column)),
     }
@@ -70,7 +73,7 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
     match (prefer, column) {
         (Prefer::In(values), _) => place(value, values),
         // They have the order that they have in tables.
-        (_, Preference::SOURCE | Preference::ID) => Ok(value),
+        (_, Preference::SOURCE | Preference::POSITION | Preference::ID) => Ok(value),
         _ => Ok(order_key(value)),
     }
 }

@@ -7,7 +7,7 @@ use toml::Value;
 use super::dataset::Dataset;
 use crate::error::visible::visible;
 use crate::job::file::Shingle;
-use crate::job::{Encoding, Format, Score};
+use crate::job::{Encoding, Format, Preference, Score};
 
 /// The job file called `shown` for a dataset: its columns `text`, which is a guess where `is_guess`, and `id`.
 pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id: Option<&str>) -> String {
@@ -99,10 +99,15 @@ fn job(source: &str, shown: &str) -> String {
          # The Jaccard similarity from which two documents are a pair: the share of their shingles that both have.\n\
          threshold = {threshold}\n\
          \n\
+         [clusters]\n\
+         # Which of similar documents stays: the longest, of equally long ones the first.\n\
+         keep = {keep}\n\
+         \n\
          [output]\n\
          # The folder or URL of the tables of pairs, clusters, documents and rejects.\n\
          url = {output}\n",
         normalize = strings(&normalize),
+        keep = strings(&Preference::LONGEST_FIRST.map(str::to_owned)),
         output = quoted(&format!("out/{name}/")),
     );
     text

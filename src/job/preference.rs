@@ -33,14 +33,18 @@ pub enum Prefer {
 }
 
 impl Preference {
-    /// The values that all documents have: the number of shingles, the group, the file and the id. The brackets distinguish them
-    /// from columns of the data, and may be left out for names that no column has.
-    pub(crate) const OWN: [&str; 4] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::ID];
+    /// The values that all documents have: the number of shingles, the group, the file, the place in it and the id. The brackets
+    /// distinguish them from columns of the data, and may be left out for names that no column has.
+    pub(crate) const OWN: [&str; 5] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::POSITION, Self::ID];
+
+    /// The order of commands without a job file, which `init` writes into job files.
+    pub(crate) const LONGEST_FIRST: [&str; 2] = ["longest", "first"];
 
     /// The number of shingles.
     pub(crate) const LENGTH: &str = "length()";
     pub(crate) const GROUP: &str = "group()";
     pub(crate) const SOURCE: &str = "source()";
+    pub(crate) const POSITION: &str = "position()";
     pub(crate) const ID: &str = "id()";
 
     const REFERENCE: [&str; 2] = ["reference", "reference()"];
@@ -48,6 +52,26 @@ impl Preference {
     /// The value of all documents that a name without brackets may mean.
     pub(crate) fn own(name: &str) -> Option<&'static str> {
         Self::OWN.into_iter().find(|own| own.strip_suffix("()") == Some(name))
+    }
+
+    /// The column, unless its name may mean a value of all documents.
+    pub(crate) fn column_of_data(self) -> Option<String> {
+        match self {
+            Self::Column { column, .. } => {
+                (!Self::OWN.contains(&column.as_str()) && Self::own(&column).is_none()).then_some(column)
+            }
+            Self::Reference => None,
+        }
+    }
+
+    /// The entries of a list that `text` means: the words `first`, `last` and `longest` are short for others.
+    pub(crate) fn entries(text: &str) -> Vec<&str> {
+        match text.trim() {
+            "first" => vec!["source()", "position()"],
+            "last" => vec!["source() desc", "position() desc"],
+            "longest" => vec!["length() desc"],
+            _ => vec![text],
+        }
     }
 
     /// By length, the greatest first.

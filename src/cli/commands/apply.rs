@@ -1,12 +1,13 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
 use crate::apply::{
-    Column, Columns, Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Rejects,
-    Settings, SizeCounts,
+    Column, Columns, Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Settings,
+    SizeCounts,
 };
+use crate::cli::support::applied::Where;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
-use crate::cli::support::{applied, arguments, print};
+use crate::cli::support::{applied, arguments, left_out, print};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Tables};
@@ -84,16 +85,6 @@ pub(in crate::cli) struct Apply {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Where {
-    /// They stay
-    Keep,
-    /// They are left out
-    Drop,
-    /// They are written to _resemblance/rejected/
-    Separate,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Action {
     /// Add the column repeated_spans with their places in bytes, as in [[0,41],[120,161]]
     Mark,
@@ -129,6 +120,8 @@ struct Applied {
     /// The number of superseded reference documents, and the words before it.
     superseded: (&'static str, u64),
     losses: Losses,
+    /// A shingle in words.
+    shingle: String,
 }
 
 impl Apply {
@@ -136,11 +129,7 @@ impl Apply {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let work = Work::begin(&settings_of_engine)?;
         let settings = Settings {
-            rejects: match self.rejects {
-                Where::Keep => Rejects::Keep,
-                Where::Drop => Rejects::Drop,
-                Where::Separate => Rejects::Separate,
-            },
+            rejects: self.rejects.rejects(),
             annotate: self.annotate,
             columns: self.columns(),
             tables: match self.tables {
@@ -159,7 +148,7 @@ impl Apply {
             let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
             let superseded = (opened.about_superseded(), opened.superseded());
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
-            let of_job = opened.alarms();
+            let of_job = opened.job().alarms;
             let alarms = Alarms {
                 removed_share: self.removed_share.or(of_job.removed_share),
                 largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
@@ -167,12 +156,16 @@ impl Apply {
             };
             opened.check_alarms(alarms, removes).await?;
             let losses = opened.losses().await?;
+            let shingle = left_out::shingle(&opened.job().shingle);
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
                     let (counts, passages) = (outcome.manifest.counts, outcome.manifest.passage_counts);
                     let sizes = outcome.manifest.sizes;
-                    Ok((Applied { counts, passages, sizes, groups: None, superseded, losses }, Some(outcome)))
+                    Ok((
+                        Applied { counts, passages, sizes, groups: None, superseded, losses, shingle },
+                        Some(outcome),
+                    ))
                 }
                 _ => {
                     for warning in opened.warnings() {
@@ -182,7 +175,7 @@ impl Apply {
                     let passages = opened.passages().await?;
                     let counts = opened.counts().await?;
                     let sizes = opened.sizes().await?;
-                    Ok((Applied { counts, passages, sizes, groups, superseded, losses }, None))
+                    Ok((Applied { counts, passages, sizes, groups, superseded, losses, shingle }, None))
                 }
             }
         });
@@ -195,15 +188,16 @@ impl Apply {
     }
 
     fn text(&self, report: &Applied, outcome: Option<&Outcome>) -> String {
-        let Applied { counts, passages, sizes, groups, superseded, losses } = report;
+        let Applied { counts, passages, sizes, groups, superseded, losses, shingle } = report;
         let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
-        let mut text = applied::counts(duplicates, self.of_rejects());
+        let mut text =
+            applied::counts(duplicates, "kept", &format!("rejected by the job, {}", self.rejects.in_words()));
         text.push_str(&self.passages_text(*passages));
         if let Some(sizes) = sizes {
             text.push_str(&self.sizes_text(*sizes));
         }
         if !self.annotate {
-            text.push_str(&applied::losses(losses));
+            text.push_str(&applied::losses(losses, duplicates.removed, shingle));
         }
         let (about, superseded) = *superseded;
         if superseded > 0 {
@@ -279,14 +273,6 @@ impl Apply {
             print::count(represented),
         )
     }
-
-    fn of_rejects(&self) -> &'static str {
-        match self.rejects {
-            Where::Keep => "rejected by the job, which stay",
-            Where::Drop => "rejected by the job, which are left out",
-            Where::Separate => "rejected by the job, which are in _resemblance/rejected/",
-        }
-    }
 }
 
 /// The groups for people. Documents without a group are named as in alarms.
@@ -301,7 +287,7 @@ fn table(groups: &[GroupCounts]) -> String {
 }
 
 fn record(report: &Applied, outcome: Option<&Outcome>) -> String {
-    let Applied { counts, passages, sizes, groups, superseded, losses } = report;
+    let Applied { counts, passages, sizes, groups, superseded, losses, .. } = report;
     let mut record = applied::record(*counts, outcome);
     record["superseded_reference_documents"] = superseded.1.into();
     record["passages"] = serde_json::json!(passages);

@@ -1,22 +1,31 @@
 //! `resemblance dedup`: writes data without their near-duplicates, without a job file.
 
 use arrow::array::RecordBatch;
+use serde_json::Value;
 
 use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
+use crate::cli::support::applied::Where;
 use crate::cli::support::from_data::{FromData, Job};
+use crate::cli::support::keep_arguments::KeepArguments;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
-use crate::cli::support::{applied, left_out, print, temporary};
+use crate::cli::support::{applied, left_out, print, side_by_side, temporary};
 use crate::engine::{Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{self, ClusterMethod};
-use crate::lookup::{self, rows};
+use crate::lookup::show::Texts;
+use crate::lookup::{self, Finished, Id, rows};
 use crate::output::manifest::Run;
+use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
 /// Documents that --dry-run shows.
 const SHOWN: usize = 20;
+
+/// Those of them whose texts it shows, and the characters of a text.
+const EXAMPLES_SHOWN: usize = 3;
+const BEGINNING: usize = 300;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -34,13 +43,19 @@ Examples:
 pub(in crate::cli) struct Dedup {
     #[command(flatten)]
     data: FromData,
+    #[command(flatten)]
+    keep: KeepArguments,
+    /// What to do with documents that cannot be compared, such as empty texts
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Where::Keep)]
+    rejects: Where,
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
     /// Keep the tables of the run in this folder or URL, for show, sql and apply
     #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
     output: Option<String>,
-    /// Print the first 20 documents that would be removed, each with the one that stays, and write nothing
+    /// Print the first 20 documents that would be removed, each with the one that stays, show the texts of 3 of them, and write
+    /// nothing
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
@@ -56,6 +71,8 @@ struct Ended {
     outcome: Option<Outcome>,
     /// The first documents that would be removed; empty if they were removed.
     removed: Vec<RecordBatch>,
+    /// The beginnings of the texts of some of them, each beside the text that stays.
+    texts: String,
 }
 
 impl Dedup {
@@ -65,9 +82,11 @@ impl Dedup {
             Some(output) => output.clone(),
             None => folder.path().join("out").to_string_lossy().into_owned(),
         };
-        let Job { mut job, .. } = self.data.job(screen, "dedup", &output, &folder)?;
-        // No chain of pairs removes a document.
-        job.clusters.method = ClusterMethod::Representative;
+        let Job { job, .. } = self.data.job(screen, "dedup", &output, &folder, |file| {
+            // No chain of pairs removes a document.
+            file.clusters.method = ClusterMethod::Representative;
+            self.keep.set(file);
+        })?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
             on_session(MANIFEST_MEMORY, async |session, _| {
@@ -78,7 +97,8 @@ impl Dedup {
         screen.clear();
         let (run, _) = ran?;
         refuse_few(&run.manifest, &self.data.paths)?;
-        let ended = apply_to(&job, to, screen);
+        let settings = Settings { rejects: self.rejects.rejects(), ..Settings::default() };
+        let ended = apply_to(&job, settings, to, screen);
         screen.clear();
         let ended = ended?;
         if self.json {
@@ -86,10 +106,15 @@ impl Dedup {
         }
         let of_rejects = match print::reasons(&run.manifest.rejects) {
             reasons if reasons.is_empty() => "not compared".to_owned(),
-            reasons => format!("not compared ({reasons}), which stay"),
+            reasons => format!("not compared ({reasons}), {}", self.rejects.in_words()),
         };
-        let mut text = applied::counts(ended.counts, &of_rejects);
-        text.push_str(&applied::losses(&ended.losses));
+        let kept = format!("kept; of similar ones {}", self.keep.in_words());
+        let mut text = applied::counts(ended.counts, &kept, &of_rejects);
+        text.push_str(&applied::losses(
+            &ended.losses,
+            ended.counts.removed,
+            &left_out::shingle(&job.shingle),
+        ));
         if let Some((n, words)) = left_out::of_one_shingle(&run.manifest.counts, "document") {
             text.push_str(&format!("{:>12} {words}\n", print::count(n)));
         }
@@ -126,28 +151,62 @@ fn refuse_few(run: &Run, paths: &[String]) -> Result<()> {
 }
 
 /// Applies the output of `job` to the folder `to`, or says what that would do.
-fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> {
+fn apply_to(job: &job::Job, settings: Settings, to: Option<&str>, screen: &Screen) -> Result<Ended> {
     let work = Work::begin(&job.engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     work.run(async {
         let engine = Local::new(lookup::session(&job.engine)?);
         let url = &job.output.url;
-        let opened = Opened::open(engine.session(), url, Vec::new(), Settings::default()).await?;
+        let opened = Opened::open(engine.session(), url, Vec::new(), settings).await?;
         let losses = opened.losses().await?;
         match to {
             Some(to) => {
                 let outcome = applied::apply(&engine, opened, to, &control).await?;
                 let counts = outcome.manifest.counts;
-                Ok(Ended { counts, losses, outcome: Some(outcome), removed: Vec::new() })
+                Ok(Ended {
+                    counts,
+                    losses,
+                    outcome: Some(outcome),
+                    removed: Vec::new(),
+                    texts: String::new(),
+                })
             }
-            None => Ok(Ended {
-                losses,
-                counts: opened.counts().await?,
-                outcome: None,
-                removed: opened.first_removed(SHOWN).await?,
-            }),
+            None => {
+                let (counts, removed) = (opened.counts().await?, opened.first_removed(SHOWN).await?);
+                let finished = Finished::open(engine.session(), url).await?;
+                let texts = examples(&finished, &removed).await?;
+                Ok(Ended { counts, losses, outcome: None, removed, texts })
+            }
         }
     })
+}
+
+/// The beginnings of the texts of some removed documents, in rows of (id, kept_id, jaccard), each beside the text that stays.
+async fn examples(finished: &Finished, removed: &[RecordBatch]) -> Result<String> {
+    let kind = finished.manifest().source.id;
+    let example = |row: &Value| {
+        let text = |id: &Value| id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+        let member = |name: &str| Id::parse(&text(row.get(name)?), kind).map(|id| id.own());
+        Some(([member("id")?, member("kept_id")?], row.get("jaccard")?.as_f64()?))
+    };
+    let examples: Vec<_> = values(removed)?.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
+    let texts = Texts::open(finished, examples.iter().flat_map(|(members, _)| members.clone())).await?;
+    let mut shown = String::new();
+    for ([gone, stays], jaccard) in &examples {
+        let names = [format!("would be removed: {}", gone.id), format!("stays: {}", stays.id)];
+        let texts = [beginning(texts.of(gone)?), beginning(texts.of(stays)?)];
+        let names = names.each_ref().map(String::as_str);
+        let texts = texts.each_ref().map(String::as_str);
+        shown += &side_by_side::two(*jaccard, names, texts, &finished.job().shingle, Extent::Compared);
+    }
+    Ok(shown)
+}
+
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(BEGINNING) {
+        Some((end, _)) => format!("{} ...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 /// The first documents that would be removed.
@@ -160,17 +219,23 @@ fn preview(ended: &Ended) -> Result<String> {
         if left > 0 {
             text.push_str(&format!("and {} more\n", print::count(left)));
         }
+        text.push_str(&ended.texts);
+        text.push('\n');
     }
     text.push_str("nothing was written\n");
     Ok(text)
 }
 
 fn record(ended: &Ended) -> Result<String> {
-    let Ended { counts, losses, outcome, removed } = ended;
-    let removed: Vec<serde_json::Value> =
-        rows::json_lines(removed)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let Ended { counts, losses, outcome, removed, .. } = ended;
+    let removed = values(removed)?;
     let mut record = applied::record(*counts, outcome.as_ref());
     record["losses"] = serde_json::json!(losses);
     record["first_removed"] = serde_json::json!(outcome.is_none().then_some(removed));
     Ok(format!("{record}\n"))
+}
+
+/// Rows as objects of JSON.
+fn values(rows: &[RecordBatch]) -> Result<Vec<Value>> {
+    Ok(rows::json_lines(rows)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }

@@ -68,7 +68,7 @@ impl Find {
         // The tables are temporary: they are removed when the command ends.
         let folder = temporary::apart(&self.data.paths, temporary::folders())?;
         let Job { job, noun } =
-            self.data.job(screen, "find", &folder.path().join("out").to_string_lossy(), &folder)?;
+            self.data.job(screen, "find", &folder.path().join("out").to_string_lossy(), &folder, |_| ())?;
         let (outcome, pairs) = run_job(&job, screen.progress(), OnExisting::Fail, None)?;
         screen.clear();
         if self.json {

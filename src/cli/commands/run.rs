@@ -183,9 +183,6 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     for (n, words) in left_out::numbers(counts) {
         line(n, &words);
     }
-    if let Some((n, words)) = left_out::of_one_shingle(counts, "document") {
-        line(n, &words);
-    }
     if let Some(n) = positive(counts.reference_documents) {
         let of = if job.second_source().is_some() { "the second source" } else { "the reference outputs" };
         let may_match = print::count(counts.compared_reference_documents.unwrap_or_default());
@@ -197,9 +194,14 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     if let Some(n) = positive(counts.replaced_documents) {
         line(n, &format!("{} of the reference outputs replaced", print::plural(n, "document")));
     }
-    line(counts.shingle_sets, &format!("different {}", print::plural(counts.shingle_sets, "shingle set")));
+    let sets = print::plural(counts.shingle_sets, "shingle set");
+    let shingle = left_out::shingle(&job.shingle);
+    line(counts.shingle_sets, &format!("different {sets}, which are compared; a shingle is {shingle}"));
+    if let Some((n, words)) = left_out::of_one_shingle(counts, "document") {
+        line(n, &words);
+    }
     if let Some(n) = counts.candidates {
-        line(n, &print::plural(n, "candidate"));
+        line(n, &format!("{}: two documents that may be similar", print::plural(n, "candidate")));
     }
     let dense = positive(counts.dense_documents);
     let exact =
@@ -208,7 +210,8 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         line(
             n,
             &format!(
-                "{} in buckets of more than {}: joined by their rarest shingles, which misses no pair{exact}{}",
+                "{} in buckets (documents whose signatures agree in a part) of more than {}: joined by their rarest \
+                 shingles, which misses no pair{exact}{}",
                 print::plural(n, "document"),
                 print::count(job.lsh.hot_bucket),
                 if dense.is_some() { " outside dense groups" } else { "" },
@@ -220,7 +223,8 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         line(
             n,
             &format!(
-                "{} in dense groups: paired with leaders instead of each other, which leaves out about {left_out}",
+                "{} in dense groups: paired with leaders, a few documents of each group, instead of each other, which leaves out \
+                 about {left_out}",
                 print::plural(n, "document"),
             ),
         );
@@ -234,7 +238,11 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let noun = print::plural(counts.pairs, "pair");
     line(counts.pairs, &format!("{noun} of {} or more{left_out}", job.score.bound()));
     let noun = print::plural(counts.clusters, "cluster");
-    line(counts.clusters, &format!("{noun} of {} documents", print::count(counts.clustered_documents)));
+    let documents = print::count(counts.clustered_documents);
+    line(
+        counts.clusters,
+        &format!("{noun} of {documents} documents: groups of similar ones, each with a representative"),
+    );
     if let Some(n) = positive(counts.chained_documents) {
         line(
             n,
@@ -254,13 +262,13 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     );
     if let Some(n) = counts.lost_shingles {
         let noun = print::plural(n, "shingle");
-        line(n, &format!("{noun} that would be lost: no kept document of their clusters has them"));
+        line(n, &format!("{noun} that would be lost: no document that stays of the same cluster has them"));
     }
     if let Some(n) = counts.spared {
         line(
             n,
             &format!(
-                "{} kept, because their representative does not contain them",
+                "{} kept: the document that represents their cluster does not contain them",
                 print::plural(n, "document")
             ),
         );
@@ -302,7 +310,10 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
 /// How many removals lose much, where the run has counted it.
 fn lossy(counts: &Counts) -> String {
     match counts.lossy_removals {
-        Some(n) => format!("; {} of them lose more than 2 % of their shingles", print::count(n)),
+        Some(n) => format!(
+            "; {} of them have text that would be lost: more than 2 % of their shingles",
+            print::count(n)
+        ),
         None => String::new(),
     }
 }

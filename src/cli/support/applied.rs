@@ -2,11 +2,41 @@
 
 use serde_json::{Value, json};
 
-use crate::apply::{self, Counts, Losses, Opened, Outcome};
+use crate::apply::{self, Counts, Losses, Opened, Outcome, Rejects};
 use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::{print, telemetry};
 use crate::engine::{Engine, RunControl};
 use crate::error::Result;
+
+/// The place of documents that cannot be compared.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum Where {
+    /// They stay
+    Keep,
+    /// They are left out
+    Drop,
+    /// They are written to _resemblance/rejected/
+    Separate,
+}
+
+impl Where {
+    pub(in crate::cli) fn rejects(self) -> Rejects {
+        match self {
+            Where::Keep => Rejects::Keep,
+            Where::Drop => Rejects::Drop,
+            Where::Separate => Rejects::Separate,
+        }
+    }
+
+    /// The place in a sentence.
+    pub(in crate::cli) fn in_words(self) -> &'static str {
+        match self {
+            Where::Keep => "which stay",
+            Where::Drop => "which are left out",
+            Where::Separate => "which are in _resemblance/rejected/",
+        }
+    }
+}
 
 /// Writes the dataset without its duplicates to `to`. The error of a full disk says how much is needed there.
 ///
@@ -27,26 +57,30 @@ pub(in crate::cli) async fn apply(
     applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))
 }
 
-/// The counts, each on a line; the last one `of_rejects`.
-pub(in crate::cli) fn counts(counts: Counts, of_rejects: &str) -> String {
+/// The counts, each on a line; the words of two of them are `kept` and `of_rejects`.
+pub(in crate::cli) fn counts(counts: Counts, kept: &str, of_rejects: &str) -> String {
     let lines = [
         (counts.read, "documents read"),
-        (counts.kept, "kept"),
+        (counts.kept, kept),
         (counts.removed, "removed as near-duplicates"),
         (counts.rejected, of_rejects),
     ];
     lines.into_iter().map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
 }
 
-/// What is lost by removing documents, each number on a line.
-pub(in crate::cli) fn losses(losses: &Losses) -> String {
+/// What is lost by removing `removed` documents, each number on a line. `shingles` says what a shingle is.
+pub(in crate::cli) fn losses(losses: &Losses, removed: u64, shingles: &str) -> String {
+    let lossy = format!(
+        "of the {} removed have text that is lost: more than 2 % of their shingles ({shingles}) are not in the document that stays",
+        print::count(removed)
+    );
     let lines = [
         (
             Some(losses.spared).filter(|&spared| spared > 0),
-            "kept, because their representative does not contain them",
+            "kept: the document that represents their cluster does not contain them",
         ),
-        (losses.lossy_removals, "of the removed lose more than 2 % of their shingles"),
-        (losses.lost_shingles, "shingles lost: no kept document of their clusters has them"),
+        (losses.lossy_removals.filter(|_| removed > 0), lossy.as_str()),
+        (losses.lost_shingles, "shingles lost in all: no document that stays of the same cluster has them"),
     ];
     let known = lines.into_iter().filter_map(|(number, line)| Some((number?, line)));
     known.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()

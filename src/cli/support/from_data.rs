@@ -95,7 +95,7 @@ impl Noun {
 
 impl FromData {
     /// The job that these arguments of `command` ask for, with its tables in `output`, and what it spills in `folder`. What was
-    /// found out about the data is shown on the screen.
+    /// found out about the data is shown on the screen. `change` sets what these arguments do not.
     ///
     /// # Errors
     /// As [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
@@ -105,6 +105,7 @@ impl FromData {
         command: &str,
         output: &str,
         folder: &SpillFolder,
+        change: impl FnOnce(&mut File),
     ) -> Result<Job> {
         let (mut file, noun) = match look(screen, command, &self.paths, self.encoding)? {
             Found { dataset: None, urls, .. } => {
@@ -125,6 +126,7 @@ impl FromData {
         file.source.limit = self.limit.clone().map(Limit::Text);
         file.candidates.method = if self.all { Method::All } else { Method::Lsh };
         file.score.threshold = self.threshold;
+        change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
         Ok(Job { job, noun })

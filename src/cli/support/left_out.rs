@@ -1,6 +1,7 @@
 //! The rows and files that `source.where` and `source.limit` leave out, and the short texts, in words.
 
 use crate::cli::support::print;
+use crate::job::{Shingle, Unit};
 use crate::output::counts::Counts;
 
 /// The numbers of rows and files that a run leaves out, each with the words after it; none that is 0.
@@ -17,6 +18,18 @@ pub(in crate::cli) fn numbers(counts: &Counts) -> Vec<(u64, String)> {
         Some((n, format!("{} left out {rest}", print::plural(n, noun))))
     };
     all.into_iter().filter_map(words).collect()
+}
+
+/// A shingle in words, as `5 words in a row`.
+pub(in crate::cli) fn shingle(shingle: &Shingle) -> String {
+    let noun = match shingle.unit {
+        Unit::Char => "character",
+        Unit::Word => "word",
+    };
+    match shingle.size {
+        1 => format!("one {noun}"),
+        size => format!("{} {noun}s in a row", print::count(size as u64)),
+    }
 }
 
 /// The number of documents with one shingle, with the words after it; `None` if it is 0. `noun` is what a document is called.

@@ -13,6 +13,7 @@ pub(in crate::cli) mod from_data;
 pub(in crate::cli) mod full_disk;
 pub(in crate::cli) mod http;
 pub(in crate::cli) mod job_arguments;
+pub(in crate::cli) mod keep_arguments;
 pub(in crate::cli) mod left_out;
 pub(in crate::cli) mod lineage;
 pub(in crate::cli) mod log;

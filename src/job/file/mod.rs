@@ -468,10 +468,11 @@ pub struct Clusters {
     pub method: ClusterMethod,
     /// The order in which documents represent clusters, by the first of these that differs between two documents: `"COLUMN"` or
     /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A
-    /// column is one of `source.columns`, or `length()` (the number of shingles), `group()`, `source()` (the file) or `id()`,
-    /// whose brackets may be left out if the data have no such column. Texts that are all numbers are compared as numbers.
-    /// Missing values come last, and at last the smallest id decides. `"reference"` says where it counts that a document is a reference
-    /// document; if no entry says it, it counts first. Default: `["reference", "length desc"]`.
+    /// column is one of `source.columns`, or `length()` (the number of shingles), `group()`, `source()` (the file), `position()`
+    /// (the row in the file) or `id()`, whose brackets may be left out if the data have no such column. `"longest"` is short for
+    /// `"length() desc"`, `"first"` for `"source()", "position()"`, and `"last"` for both in descending order. Texts that are all
+    /// numbers are compared as numbers. Missing values come last, and at last the smallest id decides. `"reference"` says where it
+    /// counts that a document is a reference document; if no entry says it, it counts first. Default: `["reference", "length desc"]`.
     pub keep: Vec<String>,
     /// Similarities for which the table `cluster_levels` has clusters too: those of the pairs that are at least so similar. Each is
     /// at least `score.threshold`. Default: none.

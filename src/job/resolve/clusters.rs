@@ -11,7 +11,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
         return wrong("clusters.contained", format!("is {share}: expected a number over 0 and at most 1"));
     }
     let mut keep: Vec<Preference> = Vec::with_capacity(wanted.len());
-    for text in wanted {
+    for text in wanted.iter().flat_map(|text| Preference::entries(text)) {
         let preference: Preference = match text.parse() {
             Ok(preference) => preference,
             Err(fault) => return wrong(KEY, format!("{fault}, and got {text:?}")),
@@ -32,8 +32,8 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
                 "names `known`, and no column has this name: for reference documents, write `reference`",
             );
         }
-        let is_own = Preference::OWN.contains(&column.as_str()) || Preference::own(column).is_some();
-        if !is_own && !source.columns.contains(column) {
+        let own_column = preference.clone().column_of_data();
+        if let Some(column) = own_column.filter(|column| !source.columns.contains(column)) {
             return wrong(
                 KEY,
                 format!(
