@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, Optional, Union, cast
 
-import pyarrow.dataset
+import pyarrow.parquet
 
-from .in_memory import ID, TEXT, Data, as_file, is_in_memory, keep, to_table
+from .in_memory import TEXT, Data, as_file, is_in_memory, kept_rows, named_columns, to_table
 from .lookups import call_on_files, refuse_rows, rows_options, search_options
 from .process import call
 from .upkeep import Applied
@@ -26,14 +27,16 @@ def dedup(
     all: bool = False,
     where: Optional[str] = None,
     limit: Union[int, str, None] = None,
+    keep: Union[str, Sequence[str]] = "longest",
+    rejects: Literal["keep", "drop", "separate"] = "keep",
     dry_run: bool = False,
     progress: bool = True,
 ) -> Any:
-    """The data without near-duplicates: only the longest of similar documents stays.
+    """The data without near-duplicates: one of similar documents stays.
 
     Args:
-        data: a list of texts or a data frame of pandas, Polars or Arrow; the rest is returned as the same type. Or the path or
-            URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
+        data: a list of texts, a data frame of pandas, Polars or Arrow, or a `Dataset` of Hugging Face; the rest is returned as the
+            same type. Or the path or URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
         to: the folder or URL to write to, which must be empty; for files alone.
         text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
@@ -43,6 +46,9 @@ def dedup(
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`; the others stay.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.
+        keep: which of similar documents stays: "longest" (the most different shingles), "first", "last", or a column, such as
+            `"stars desc"` for the one with the greatest value. Of a list, the first rule by which two documents differ decides.
+        rejects: what happens to documents that cannot be compared, such as empty texts: "keep", "drop", or for files "separate".
         dry_run: for files, whether documents are only counted.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
@@ -50,15 +56,19 @@ def dedup(
         The rest of the data in memory; for files an `Applied`.
 
     Raises:
-        TypeError: `to`, `dry_run`, `where` or `limit` is given for data in memory, or neither of the first two for files.
+        TypeError: `to`, `dry_run`, `where`, `limit` or "separate" is given for data in memory, or neither of the first two for files.
         ValueError: a data frame has no such column, or several of text and none is named.
     """
     options = search_options(threshold, size, unit, all)
+    rules = keep if isinstance(keep, str) else ",".join(keep)
+    options += [f"--keep={rules}", f"--rejects={rejects}"]
     if is_in_memory(data):
-        if to is not None or dry_run:
-            raise TypeError("dedup returns the kept documents of data in memory: leave out to and dry_run")
+        if to is not None or dry_run or rejects == "separate":
+            raise TypeError(
+                "dedup returns the kept documents of data in memory: leave out to and dry_run, and let rejects be keep or drop"
+            )
         refuse_rows(where, limit)
-        return _in_memory(data, to_table(data, text, id), options, progress)
+        return _in_memory(data, to_table(data, text, id), rules, options, progress)
     if to is None and not dry_run:
         raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
     options += rows_options(text, id, where, limit)
@@ -67,15 +77,18 @@ def dedup(
     return Applied.of_record(record)
 
 
-def _in_memory(data: Any, table: pyarrow.Table, options: list[str], progress: bool) -> Any:
+#: The columns of a file with data in memory, by names that data do not have.
+_ROW, _BODY = "_row_number_", "_text_"
+
+
+def _in_memory(data: Any, table: pyarrow.Table, rules: str, options: list[str], progress: bool) -> Any:
     # The rows are identified by their numbers, not by their ids.
     numbers = pyarrow.array(range(table.num_rows), pyarrow.int64())
-    table = pyarrow.table({ID: numbers, TEXT: table.column(TEXT)})
+    table = pyarrow.table({**named_columns(data, rules), _ROW: numbers, _BODY: table.column(TEXT)})
     with as_file(table) as folder:
         clean = os.path.join(folder, "clean")
-        options = [*options, f"--text={TEXT}", f"--id={ID}", f"--to={clean}"]
+        options = [*options, f"--text={_BODY}", f"--id={_ROW}", f"--to={clean}"]
         call(["dedup", "--json", *options, "--", os.path.join(folder, "data.parquet")], progress=progress)
-        folder_of_removed = os.path.join(clean, "_resemblance", "removed")
-        removed = pyarrow.dataset.dataset(folder_of_removed, format="parquet").to_table(columns=[ID])
-    gone = set(removed.column(ID).to_pylist())
-    return keep(data, [number not in gone for number in range(table.num_rows)])
+        kept = pyarrow.parquet.read_table(os.path.join(clean, "data.parquet"), columns=[_ROW])
+    stays = set(kept.column(_ROW).to_pylist())
+    return kept_rows(data, [number in stays for number in range(table.num_rows)])

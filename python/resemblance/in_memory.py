@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,13 +26,22 @@ def is_in_memory(data: object) -> bool:
     """Whether `data` is a list or a Series of texts or a data frame, not a path.
 
     Raises:
-        TypeError: `data` is a lazy frame.
+        TypeError: `data` is a lazy frame, or has several datasets.
     """
     if isinstance(data, (str, bytes, os.PathLike)):
         return False
     if hasattr(data, "collect") and hasattr(data, "lazy"):
         raise TypeError("a lazy frame has no rows yet: pass what its collect() returns")
-    return isinstance(data, Sequence) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
+    if hasattr(data, "with_format") and not _is_dataset(data):
+        raise TypeError("this holds several datasets, or streams one: pass a dataset that is loaded, such as data['train']")
+    arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
+    return arrow or isinstance(data, Sequence) or _is_dataset(data)
+
+
+def _is_dataset(data: Any) -> bool:
+    """Whether `data` is a loaded dataset of Hugging Face."""
+    module = sys.modules.get("datasets")
+    return module is not None and isinstance(data, module.Dataset)
 
 
 def to_table(data: Any, text: Optional[str], id: Optional[str]) -> pyarrow.Table:
@@ -65,8 +76,22 @@ def as_file(table: pyarrow.Table) -> Iterator[str]:
         yield folder
 
 
-def keep(data: Any, kept: Sequence[bool]) -> Any:
+def named_columns(data: Any, rules: str) -> dict[str, Any]:
+    """The columns of `data` that the rules of `--keep` name."""
+    if _column(data) is not None or isinstance(data, Sequence):
+        return {}
+    table = _arrow(data)
+    # The commas between brackets divide values.
+    named = (re.sub(r" (asc|desc|in \(.*\))$", "", rule.strip()) for rule in re.split(r",(?![^(]*\))", rules))
+    # A column `a.b` may be a field of `a`.
+    found = {name if name in table.column_names else name.partition(".")[0] for name in named}
+    return {name: table.column(name) for name in table.column_names if name in found}
+
+
+def kept_rows(data: Any, kept: Sequence[bool]) -> Any:
     """The kept rows of `data`, as the same type."""
+    if _is_dataset(data):
+        return data.select([number for number, stays in enumerate(kept) if stays])
     if isinstance(data, Sequence):
         return [value for value, stays in zip(data, kept) if stays]
     if isinstance(data, (pyarrow.Table, pyarrow.Array, pyarrow.ChunkedArray)):
@@ -95,6 +120,8 @@ def _column(data: Any) -> Optional[list[Any]]:
 def _arrow(data: Any) -> pyarrow.Table:
     if isinstance(data, pyarrow.Table):
         return data
+    if _is_dataset(data):
+        return data.with_format("arrow")[:]
     if hasattr(data, "loc") and hasattr(data, "columns"):
         return pyarrow.Table.from_pandas(data, preserve_index=False)
     return data.to_arrow() if hasattr(data, "to_arrow") else pyarrow.table(data)

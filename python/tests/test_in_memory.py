@@ -45,6 +45,31 @@ def test_dedup_keeps_one_of_similar_texts() -> None:
     assert resemblance.find(kept, threshold=0.7, progress=False) == resemblance.find(["a", "b"], progress=False)
 
 
+def test_keep_and_rejects_say_what_stays() -> None:
+    kept = resemblance.dedup(TEXTS, threshold=0.7, keep="first", rejects="drop", progress=False)
+    assert kept == [TEXTS[0], TEXTS[1]]
+    frame = pyarrow.table({"body": TEXTS, "id": [5, 4, 3, 2, 1], "meta": [{"day": day} for day in (2, 0, 1, 0, 3)]})
+    for keep, stays in [("id", 1), (["meta.day"], 3), (["body in (x, y)", "meta.day desc"], 1), ("last", 1)]:
+        rows = resemblance.dedup(frame, text="body", threshold=0.7, keep=keep, progress=False)
+        assert sorted(rows["id"].to_pylist()) == sorted([4, 2, stays]), keep
+    with pytest.raises(TypeError, match="let rejects be keep or drop"):
+        resemblance.dedup(TEXTS, rejects="separate")
+    with pytest.raises(resemblance.JobError, match="no column `stars`"):
+        resemblance.dedup(frame, text="body", keep="stars desc", progress=False)
+
+
+def test_a_dataset_comes_back_without_near_duplicates() -> None:
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict({"stars": [9, 1, 2, 3, 4, 5], "body": ["left out", *TEXTS]}).select(range(1, 6))
+    kept = resemblance.dedup(data, text="body", threshold=0.7, keep="stars", progress=False)
+    assert isinstance(kept, datasets.Dataset)
+    assert kept.to_dict() == {"stars": [1, 2, 4], "body": [TEXTS[0], TEXTS[1], None]}
+    assert len(resemblance.find(data, text="body", threshold=0.7, progress=False)) == 3
+    for several in (datasets.DatasetDict(train=data), data.to_iterable_dataset()):
+        with pytest.raises(TypeError, match=r"such as data\['train'\]"):
+            resemblance.dedup(several, text="body")
+
+
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
 def test_data_frames_stay_what_they_are(library: str) -> None:
     columns = {"key": ["a", "b", "c", "d", "e"], "body": TEXTS, "stars": [1, 2, 3, 4, 5]}
