@@ -85,7 +85,7 @@ pub(super) async fn publish(
     if job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
         counts.hot_documents = Some(cx.rows(WorkTable::HOT));
     }
-    stage::left_out::count(&cx, &mut counts).await?;
+    let of_conditions = stage::left_out::count(&cx, &mut counts).await?;
     if job.shingle.short == Short::Whole {
         counts.single_shingle_documents = Some(totals.number(Total::SingleShingle)?);
     }
@@ -105,6 +105,7 @@ pub(super) async fn publish(
         None => {}
     }
     let mut warnings = job.warnings();
+    warnings.extend(of_conditions);
     if let Some(outputs) = reference.and_then(ReferenceDocuments::outputs) {
         counts.replaced_documents = Some(totals.number(Total::Replaced)?);
         counts.superseded_reference_documents = Some(totals.number(Total::Superseded)?);

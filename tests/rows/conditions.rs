@@ -39,6 +39,24 @@ fn rows_that_do_not_meet_a_condition_are_no_documents() {
 }
 
 #[test]
+fn texts_that_are_compared_with_numbers_and_are_none_are_counted() {
+    let source = Source::new();
+    let texts = ["5", "1", "n/a", "1e1", "many", "", "n/a"];
+    let rows = texts.iter().enumerate().map(|(n, stars)| format!("r{n},one two three four {n},{stars}\n"));
+    std::fs::create_dir(source.path("in")).unwrap();
+    let rows: String = rows.collect();
+    std::fs::write(source.path("in/a.csv"), format!("id,text,stars\n{rows}")).unwrap();
+    let warnings = |output: &str, condition: &str| {
+        let outcome = run(&source.job("csv", output, &[&format!("source.where={condition}")])).unwrap();
+        assert_eq!(ids(&source.path(output)), ["r0", "r3"].map(str::to_owned).into(), "{condition}");
+        outcome.manifest.warnings.join("\n")
+    };
+    let said = warnings("out", "stars > 2 AND stars < 20");
+    assert!(said.contains("`stars` in 3 rows, such as \"many\""), "{said}");
+    assert_eq!(warnings("wanted", "TRY_CAST(stars AS DOUBLE) > 2"), "");
+}
+
+#[test]
 fn a_condition_on_stories_and_one_that_no_row_meets() {
     let source = Source::new();
     let story = |id: usize, topics: &str| {

@@ -1,7 +1,7 @@
 //! left_out: the numbers of rows and files that are no documents, by `source.where` and `source.limit`.
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{col, lit};
 
 use super::interface::{
@@ -28,6 +28,7 @@ const SECOND_SOURCE: &str = "against.source";
 fn columns(_source: &SourceTypes) -> Vec<Field> {
     let mut columns = vec![Field::new("of", DataType::Utf8, false)];
     columns.extend(numbers(["files", "by_where", "by_limit"]));
+    columns.push(Field::new("unread", DataType::Utf8, true));
     columns
 }
 
@@ -70,21 +71,25 @@ fn own_source(job: &Job) -> Option<&Source> {
 }
 
 /// What is left out of a source.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct LeftOut {
     files: u64,
     by_where: u64,
     by_limit: u64,
+    /// A sentence about texts that the condition cannot convert.
+    unread: Option<String>,
 }
 
 /// Adds what is left out of the sources to the counts of a run; where the documents of other outputs are taken, what their runs
-/// left out.
+/// left out. Returns sentences for the user.
 ///
 /// # Errors
 /// When the table cannot be read.
-pub(in crate::pipeline) async fn count(cx: &StageContext<'_>, counts: &mut Counts) -> Result<()> {
+pub(in crate::pipeline) async fn count(cx: &StageContext<'_>, counts: &mut Counts) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
     if own_source(cx.job).is_some() {
-        let LeftOut { files, by_where, by_limit } = left_out(cx, SOURCE).await?;
+        let LeftOut { files, by_where, by_limit, unread } = left_out(cx, SOURCE).await?;
+        warnings.extend(unread);
         counts.files_left_out = Some(files);
         counts.rows_left_out_by_where = Some(by_where);
         counts.rows_left_out_by_limit = Some(by_limit);
@@ -99,21 +104,29 @@ pub(in crate::pipeline) async fn count(cx: &StageContext<'_>, counts: &mut Count
         add(&mut counts.rows_left_out_by_limit, of.rows_left_out_by_limit);
     }
     if cx.job.second_source().is_some_and(Source::leaves_rows_out) {
-        let LeftOut { files, by_where, by_limit } = left_out(cx, SECOND_SOURCE).await?;
+        let LeftOut { files, by_where, by_limit, unread } = left_out(cx, SECOND_SOURCE).await?;
+        warnings.extend(unread);
         counts.reference_files_left_out = Some(files);
         counts.reference_rows_left_out = Some(by_where + by_limit);
     }
-    Ok(())
+    Ok(warnings)
 }
 
 /// What is left out of the source `of`.
 async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<LeftOut> {
-    let columns = ["files", "by_where", "by_limit"].map(col).to_vec();
+    let columns = vec![col("files"), col("by_where"), col("by_limit"), frames::utf8("unread")];
     let rows = cx.table(WorkTable::LEFT_OUT)?.filter(col("of").eq(lit(of)))?.select(columns)?;
     let batches = rows.collect().await?;
     let Some(batch) = batches.iter().find(|batch| batch.num_rows() == 1) else {
         return Err(Error::bug(format!("the rows that are left out of {of} were not counted")));
     };
     let number = |at| as_uint64_array(batch.column(at)).map(|column| column.value(0));
-    Ok(LeftOut { files: number(0)?, by_where: number(1)?, by_limit: number(2)? })
+    let unread = as_string_array(batch.column(3))?.iter().flatten().find(|unread| !unread.is_empty());
+    let unread = unread.map(|unread| {
+        format!(
+            "{of}.where converts texts, and some have another form: {unread}; these are NULL in the condition, and TRY_CAST in it says that \
+             this is wanted"
+        )
+    });
+    Ok(LeftOut { files: number(0)?, by_where: number(1)?, by_limit: number(2)?, unread })
 }

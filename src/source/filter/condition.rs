@@ -8,7 +8,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, try_cast};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
@@ -17,8 +17,27 @@ use crate::error::{Context, Error, Result};
 use crate::job::Condition;
 use crate::source::columns::{Values, value};
 
+/// A condition over the columns of a plan.
+pub(super) struct Typed {
+    /// Whether a row meets it.
+    pub meets: Expr,
+    /// The texts that it converts.
+    pub converted: Vec<Converted>,
+}
+
+/// A text that a condition converts to a number, a date or another type.
+#[derive(PartialEq)]
+pub(super) struct Converted {
+    /// The text as the condition names it.
+    pub name: String,
+    /// The text.
+    pub text: Expr,
+    /// The value of the other type; null if the text is not one.
+    pub value: Expr,
+}
+
 /// The expression of `condition`, whose columns have the `values` of a plan of this schema. A value that cannot be converted as the
-/// condition asks is null, so that its row does not meet it; a text that is compared with a number is read as a number.
+/// condition asks is null. A text that is compared with a number is read as a number.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where its functions and operators do not fit the types of the columns, or it is neither
@@ -28,7 +47,7 @@ pub(super) fn expression(
     condition: &Condition,
     values: &Values,
     schema: &DFSchema,
-) -> Result<Expr> {
+) -> Result<Typed> {
     let mut fields = Vec::with_capacity(condition.columns().len());
     for name in condition.columns() {
         fields.push(Field::new(name, value(values, name)?.get_type(schema)?, true));
@@ -36,12 +55,15 @@ pub(super) fn expression(
     let columns = DFSchema::try_from(Schema::new(fields))?;
     let unusable = || Error::job(format!("source.where cannot be used: {:?}", condition.text()));
     let syntax = ExprWithAlias { expr: condition.syntax()?, alias: None };
+    let mut converted = Vec::new();
     let typed = || -> DfResult<(Expr, DataType)> {
         let parsed = ctx.state().create_logical_expr_from_sql_expr(syntax, &columns)?;
         let numbers = parsed.transform_up(|part| numbers(part, &columns))?.data;
         let simplifier =
             ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::new(columns.clone())).build());
-        let coerced = simplifier.coerce(numbers, &columns)?.transform_up(without_failing_casts)?.data;
+        let coerced = simplifier.coerce(numbers, &columns)?;
+        let coerced =
+            coerced.transform_up(|part| without_failing_casts(part, &columns, &mut converted))?.data;
         let data_type = coerced.get_type(&columns)?;
         Ok((coerced, data_type))
     };
@@ -50,7 +72,16 @@ pub(super) fn expression(
         return Err(unusable()
             .because(Error::job(format!("it is of type {data_type}, and a condition is true or false"))));
     }
-    let replaced = typed.transform_up(|part| match &part {
+    for Converted { text, value, .. } in &mut converted {
+        *text = with_values(std::mem::take(text), values)?;
+        *value = with_values(std::mem::take(value), values)?;
+    }
+    Ok(Typed { meets: with_values(typed, values)?, converted })
+}
+
+/// The expression with the values of its columns.
+fn with_values(expression: Expr, values: &Values) -> Result<Expr> {
+    let replaced = expression.transform_up(|part| match &part {
         Expr::Column(column) => Ok(Transformed::yes(
             value(values, column.name()).map_err(datafusion::error::DataFusionError::from)?,
         )),
@@ -63,10 +94,9 @@ pub(super) fn expression(
 fn numbers(part: Expr, columns: &DFSchema) -> DfResult<Transformed<Expr>> {
     let is_text = |expr: &Expr| -> DfResult<bool> {
         let is_column = matches!(expr, Expr::Column(_));
-        Ok(is_column
-            && matches!(expr.get_type(columns)?, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8))
+        Ok(is_column && expr.get_type(columns)?.is_string())
     };
-    let number = |expr: Expr| try_cast(expr, DataType::Float64);
+    let number = |expr: Expr| cast(expr, DataType::Float64);
     Ok(match part {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
             let (left, right) =
@@ -104,10 +134,25 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// A cast that gives null where a value cannot be converted.
-fn without_failing_casts(part: Expr) -> DfResult<Transformed<Expr>> {
+/// A cast that gives null where a value cannot be converted. Casts of texts are added to `converted`, each once.
+fn without_failing_casts(
+    part: Expr,
+    columns: &DFSchema,
+    converted: &mut Vec<Converted>,
+) -> DfResult<Transformed<Expr>> {
     Ok(match part {
-        Expr::Cast(cast) => Transformed::yes(Expr::TryCast(TryCast { expr: cast.expr, field: cast.field })),
+        Expr::Cast(cast) => {
+            let may_fail = cast.expr.get_type(columns)?.is_string()
+                && !cast.field.data_type().is_string()
+                && !cast.expr.column_refs().is_empty();
+            let (text, name) = (cast.expr.as_ref().clone(), cast.expr.human_display().to_string());
+            let value = Expr::TryCast(TryCast { expr: cast.expr, field: cast.field });
+            let one = Converted { name, text, value: value.clone() };
+            if may_fail && !converted.contains(&one) {
+                converted.push(one);
+            }
+            Transformed::yes(value)
+        }
         other => Transformed::no(other),
     })
 }

@@ -36,7 +36,7 @@ pub(in crate::source) async fn files(
     let all = ctx.read_batch(RecordBatch::try_from_iter_with_nullable(
         columns.into_iter().map(|(name, values)| (name, values, true)),
     )?)?;
-    let meets = condition::expression(ctx, &demanded, &values, all.schema())?.is_true();
+    let meets = condition::expression(ctx, &demanded, &values, all.schema())?.meets.is_true();
     let mut met: Vec<u64> = Vec::new();
     for batch in all.filter(meets)?.select(vec![column("file")])?.collect().await? {
         met.extend_from_slice(as_uint64_array(batch.column(0))?.values());

@@ -9,10 +9,12 @@ mod sample;
 
 use arrow::datatypes::DataType;
 use datafusion::functions::core::expr_fn::nullif;
-use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::{Expr, ExprFunctionExt, cast, lit, when};
+use datafusion::functions::string::expr_fn::{concat, concat_ws};
+use datafusion::functions_aggregate::expr_fn::{count, min};
+use datafusion::logical_expr::{ExprFunctionExt, cast, lit, when};
 use datafusion::prelude::{DataFrame, SessionContext};
 
+use self::condition::{Converted, Typed};
 use super::columns::{Values, column};
 use crate::error::Result;
 use crate::job::{LimitSize, Source};
@@ -32,7 +34,7 @@ pub(super) async fn documents(
     values: &Values,
 ) -> Result<DataFrame> {
     let rows = match matching(ctx, source, &rows, values)? {
-        Some(matching) => rows.filter(matching)?,
+        Some(matching) => rows.filter(matching.meets)?,
         None => rows,
     };
     let Some(limit) = &source.limit else { return Ok(rows) };
@@ -42,7 +44,8 @@ pub(super) async fn documents(
     }
 }
 
-/// A row with the numbers of the rows of `rows` that are no documents: (by_where: UInt64, by_limit: UInt64).
+/// A row with the numbers of the rows of `rows` that are no documents: (by_where: UInt64, by_limit: UInt64, unread: Utf8). `unread`
+/// names the texts that the condition cannot convert; it is empty if there are none.
 ///
 /// # Errors
 /// As [`documents`].
@@ -52,7 +55,10 @@ pub(super) async fn left_out(
     rows: DataFrame,
     values: &Values,
 ) -> Result<DataFrame> {
-    let matching = matching(ctx, source, &rows, values)?;
+    let (matching, converted) = match matching(ctx, source, &rows, values)? {
+        Some(Typed { meets, converted }) => (Some(meets), converted),
+        None => (None, Vec::new()),
+    };
     let last = match &source.limit {
         Some(limit) if let LimitSize::Share(_) = limit.size => {
             sample::last(&rows, limit).await?.map(|last| sample::rank(limit.seed).lt_eq(lit(last)))
@@ -69,6 +75,25 @@ pub(super) async fn left_out(
             counts.push(count(lit(1)).filter(condition.clone()).build()?.alias(name));
         }
     }
+    let mut unread = Vec::with_capacity(converted.len());
+    for (at, Converted { name, text, value }) in converted.into_iter().enumerate() {
+        let fails = text.clone().is_not_null().and(value.is_null());
+        let (number, example) = (format!("unread_{at}"), format!("example_{at}"));
+        counts.push(count(lit(1)).filter(fails.clone()).build()?.alias(&number));
+        counts.push(min(text).filter(fails).build()?.alias(&example));
+        let shown = concat(vec![
+            lit(format!("`{name}` in ")),
+            cast(column(&number), DataType::Utf8),
+            lit(" rows, such as \""),
+            column(&example),
+            lit("\""),
+        ]);
+        unread.push(when(column(&number).gt(lit(0_i64)), cast(shown, DataType::Utf8)).end()?);
+    }
+    let unread = match unread.is_empty() {
+        true => lit(""),
+        false => concat_ws(lit(", "), unread),
+    };
     let number = |name: &str| cast(column(name), DataType::UInt64);
     let rows_count = number("rows");
     let matching = matching.map_or(rows_count.clone(), |_| number("matching"));
@@ -82,6 +107,7 @@ pub(super) async fn left_out(
     Ok(rows.aggregate(vec![], counts)?.select(vec![
         (rows_count - matching.clone()).alias("by_where"),
         (matching - chosen).alias("by_limit"),
+        cast(unread, DataType::Utf8).alias("unread"),
     ])?)
 }
 
@@ -91,12 +117,14 @@ fn matching(
     source: &Source,
     rows: &DataFrame,
     values: &Values,
-) -> Result<Option<Expr>> {
+) -> Result<Option<Typed>> {
     let Some(condition) = &source.condition else { return Ok(None) };
     // Null instead of false: the nullability of a comparison is not the same in logical and physical plans.
-    let meets = nullif(condition::expression(ctx, condition, values, rows.schema())?, lit(false));
-    Ok(Some(match rows.schema().has_column_with_unqualified_name("defect") {
+    let Typed { meets, converted } = condition::expression(ctx, condition, values, rows.schema())?;
+    let meets = nullif(meets, lit(false));
+    let meets = match rows.schema().has_column_with_unqualified_name("defect") {
         true => column("defect").is_not_null().or(meets),
         false => meets,
-    }))
+    };
+    Ok(Some(Typed { meets, converted }))
 }
