@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
 use resemblance::job::Job;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
 use crate::spans::spans;
 use crate::support::s3::S3;
+use crate::support::stopping;
 use crate::support::walk::least_reachable;
 use crate::support::*;
 
@@ -516,4 +517,135 @@ fn passages_without_compared_documents_are_marked_and_dropped() {
         .collect();
     assert_eq!(strings(&dropped, "id").into_iter().collect::<BTreeSet<_>>(), expected);
     assert!(expected.len() > 20 && expected.len() < 120, "{}", expected.len());
+}
+
+#[test]
+fn texts_in_lists_have_the_passages_of_the_same_texts_in_a_column() {
+    let scene = Scene::new(lines(93, 60));
+    scene.write("plain.parquet", |_| true);
+    let sets = ["passages.unit=line", "passages.min_words=3"];
+    scene.run("plain.parquet", "plain", &sets);
+    let expected = spans(&scene.path("plain"));
+    assert!(expected.len() > 20);
+    let (mut lists, mut objects) = (ListBuilder::new(StringBuilder::new()), String::new());
+    for (id, text) in &scene.documents {
+        lists.append_value(text.lines().map(Some));
+        let messages: Vec<Value> = text.lines().map(|line| json!({"content": line})).collect();
+        objects += &format!("{}\n", json!({"id": id, "messages": messages}));
+    }
+    std::fs::write(scene.path("in.jsonl"), objects).unwrap();
+    let ids: ArrayRef = Arc::new(StringArray::from_iter_values(scene.documents.iter().map(|of| &of.0)));
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let batch = RecordBatch::try_from_iter([("id", ids), ("lines", lists)]).unwrap();
+    std::fs::create_dir_all(scene.path("table/_delta_log")).unwrap();
+    for file in ["in.parquet", "table/a.parquet"] {
+        write_batch(&scene.path(file), &batch, 20);
+    }
+    let size = std::fs::metadata(scene.path("table/a.parquet")).unwrap().len();
+    let log = [
+        json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}),
+        json!({"metaData": {
+            "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}", "partitionColumns": [],
+            "configuration": {}
+        }}),
+        json!({"add": {
+            "path": "a.parquet", "size": size, "partitionValues": {}, "modificationTime": 0, "dataChange": true
+        }}),
+    ];
+    let log: String = log.iter().map(|action| format!("{action}\n")).collect();
+    std::fs::write(scene.path("table/_delta_log/00000000000000000000.json"), log).unwrap();
+    for (format, source, text) in [
+        ("jsonl", "in.jsonl", "messages[].content"),
+        ("parquet", "in.parquet", "lines[]"),
+        ("delta", "table", "lines[]"),
+    ] {
+        let from = [format!("source.format={format}"), format!("source.text={text:?}")];
+        scene.run(source, format, &[&sets[..], &[&from[0], &from[1]]].concat());
+        assert_eq!(spans(&scene.path(format)), expected, "{format}");
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_is_copied_or_left_out_whole() {
+    let scene = Scene::new(corpus(94, 40, 20));
+    let line = |id: &str, text: &str| format!("{}\n", json!({"id": id, "text": text}));
+    let mut all: Vec<(&str, String)> =
+        scene.documents.iter().map(|(id, text)| (id.as_str(), line(id, text))).collect();
+    all.insert(7, ("long", line("long", &"word ".repeat(400))));
+    let text: String = all.iter().map(|(_, line)| line.as_str()).collect();
+    std::fs::write(scene.path("in.jsonl"), text).unwrap();
+    scene.run("in.jsonl", "out", &["source.format=jsonl", "source.max_text=1KiB"]);
+    let output = scene.path("out");
+    assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_long"]);
+    let clusters = table(&output, "clusters");
+    let of_clusters = strings(&clusters, "id").into_iter().zip(strings(&clusters, "representative"));
+    let mut gone: BTreeSet<String> =
+        of_clusters.filter(|(_, stays)| stays == "false").map(|(id, _)| id).collect();
+    assert!(gone.len() > 3);
+    for rejects in ["keep", "drop"] {
+        let mut apply = resemblance();
+        apply.arg("apply").arg(&output).arg("--to").arg(scene.path(rejects)).args(["--rejects", rejects]);
+        apply.assert().success();
+        let kept = std::fs::read_to_string(scene.path(rejects).join("in.jsonl")).unwrap();
+        let expected = all.iter().filter(|(id, _)| !gone.contains(*id)).map(|(_, line)| line.as_str());
+        assert_eq!(kept, expected.collect::<String>(), "{rejects}");
+        gone.insert("long".to_owned());
+    }
+    let neighbors = |id: &str| resemblance().arg("neighbors").arg(&output).args(["--id", id]).assert();
+    neighbors(&scene.documents[8].0).success();
+    neighbors("long").failure();
+}
+
+/// The texts that `apply` wrote are the same reference documents, also where groups count.
+#[test]
+fn a_run_against_a_result_of_apply_resumes_and_finds_what_the_written_texts_have() {
+    let scene = Scene::new(lines(95, 100));
+    scene.write("first.parquet", |row| row % 2 == 0);
+    scene.write("second.parquet", |row| row % 2 == 1);
+    let sets = [
+        "source.columns=['site']",
+        "source.group=site",
+        "candidates.method=none",
+        "clusters.keep=['id']",
+        "shingle.size=1",
+        "passages.unit=line",
+        "passages.min_words=3",
+    ];
+    scene.run("first.parquet", "first", &sets);
+    let mut apply = resemblance();
+    apply
+        .arg("apply")
+        .arg(scene.path("first"))
+        .args(["--passages", "cut"])
+        .arg("--to")
+        .arg(scene.path("clean"));
+    apply.assert().success();
+    let against = format!("against.output={:?}", scene.path("clean"));
+    let of_second = |name: &str, against: &str| {
+        job(&scene.path("second.parquet"), &scene.path(name), &[&sets[..], &[against]].concat())
+    };
+    stopping::same_rows(|name| of_second(name, &against), 2, &["documents", "spans", "passages"]);
+    let source = second_source(scene.path("clean/first.parquet"), ", group = 'site'");
+    run(&of_second("source", &source)).unwrap();
+    let of = |name: &str| {
+        let kept_groups = strings(&table(&scene.path(name), "spans"), "kept_group");
+        (spans(&scene.path(name)), kept_groups)
+    };
+    assert_eq!(of("undisturbed"), of("source"));
+    let shown = |output: &str, passage: &str| -> Vec<Value> {
+        let mut show = resemblance();
+        show.args(["show", "--json", "--top", "100", "--passage", passage]).arg(scene.path(output));
+        let printed = String::from_utf8(show.assert().success().get_output().stdout.clone()).unwrap();
+        let places = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        places
+            .map(|of| json!([of["id"], of["char_start"], of["char_end"], of["kept"], of["reference"]]))
+            .collect()
+    };
+    let passages = table(&scene.path("source"), "passages");
+    let found = strings(&passages, "passage_id").into_iter().zip(numbers(&passages, "reference_documents"));
+    let known: Vec<String> = found.filter(|(_, documents)| *documents > 0).map(|(id, _)| id).collect();
+    assert!(known.len() > 3, "{known:?}");
+    for passage in known.iter().take(4) {
+        assert_eq!(shown("undisturbed", passage), shown("source", passage));
+    }
 }

@@ -345,12 +345,30 @@ fn documents_that_are_not_compared_are_searched() {
         write_parquet(&path("known.parquet"), &known, 10);
         let templates = ["shingle.max_frequency=0.3", "shingle.short=reject", "clusters.keep=['id']"];
         let sets = [&templates[..], unit].concat();
-        run(&job(&path("known.parquet"), &path("one"), &templates)).unwrap();
         let source = second_source(path("known.parquet"), "");
-        let output = format!("against.output={:?}", path("one"));
-        for (name, against) in
-            [("alone", &[][..]), ("source", &[source.as_str()]), ("output", &[output.as_str()])]
+        let output = |name: &str| format!("against.output={:?}", path(name));
+        let command = |arguments: &[&str]| {
+            resemblance().current_dir(folder.path()).args(arguments).assert().success();
+        };
+        run(&job(&path("known.parquet"), &path("one"), &templates)).unwrap();
+        command(&["apply", "one", "--to", "kept"]);
+        command(&["apply", "one", "--to", "dropped", "--rejects", "drop"]);
+        for (day, of, against) in
+            [("first", &known[..24], None), ("second", &known[24..], Some(output("first")))]
         {
+            write_parquet(&path(day).with_extension("parquet"), of, 10);
+            let against: Vec<&str> = templates.into_iter().chain(against.as_deref()).collect();
+            run(&job(&path(day).with_extension("parquet"), &path(day), &against)).unwrap();
+        }
+        command(&["merge", "first", "second", "--to", "merged"]);
+        for (name, against) in [
+            ("alone", &[][..]),
+            ("source", &[source.as_str()]),
+            ("output", &[output("one").as_str()]),
+            ("of merged", &[output("merged").as_str()]),
+            ("of kept", &[output("kept").as_str()]),
+            ("of dropped", &[output("dropped").as_str()]),
+        ] {
             run(&job(&path("new.parquet"), &path(name), &[&sets[..], against].concat())).unwrap();
             let reasons: BTreeSet<String> =
                 strings(&table(&path(name), "rejects"), "reason").into_iter().collect();
@@ -361,7 +379,8 @@ fn documents_that_are_not_compared_are_searched() {
                     documents.iter().cloned().partition(|(_, text)| text.contains("x0"));
                 [compared, others].concat()
             };
-            let known = if against.is_empty() { Vec::new() } else { marked(in_turn(&known), true) };
+            let mut known = if against.is_empty() { Vec::new() } else { marked(in_turn(&known), true) };
+            known.retain(|(_, (_, text))| name != "of dropped" || text.contains("x0"));
             let searched = [known, marked(in_turn(&new), false)].concat();
             let expected = match unit[0] {
                 "passages.unit=word" => word_runs::expected_against(&searched, false, 4, 0),

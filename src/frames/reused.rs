@@ -34,12 +34,12 @@ pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool, origin: Expr) -
 }
 
 /// [`columns`] of documents, and the table rejects -> the columns of [`bands`], a row for each document of either. A
-/// rejected document has only a source, a position, an id and a reason.
+/// rejected document has only a source, a position, an origin, an id and a reason.
 pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
     let documents = bands(documents, lsh)?;
     let of_rejects = |field: &arrow::datatypes::Field| -> Result<Expr> {
         Ok(match field.name().as_str() {
-            name @ ("source" | "position" | "id" | "reason") => col(name),
+            name @ ("source" | "position" | "origin_number" | "id" | "reason") => col(name),
             name => lit(ScalarValue::try_from(field.data_type())?).alias(name),
         })
     };

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 12;
+pub const FORMAT_VERSION: u32 = 13;
 
 /// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide
 /// what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].

@@ -7,7 +7,7 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::manifest::{AppliedReference, File};
+use super::manifest::{AppliedReference, File, ReferenceOutput};
 use super::paths::{BEGUN, MANIFEST};
 use super::{APPLIED, Layout, Stored, read};
 use crate::error::{Context, Error, Result};
@@ -24,6 +24,7 @@ struct Contents {
     output_url: String,
     output_fingerprint: String,
     id: IdType,
+    rejects: String,
     removed: Vec<File>,
     removed_spans: Vec<File>,
 }
@@ -99,6 +100,21 @@ impl AppliedOutput {
         Ok(contents.map(|contents| Self { session: session.clone(), target, contents }))
     }
 
+    /// The result of `apply` by which a run named the reference output `output`; `None` if it named the output.
+    ///
+    /// # Errors
+    /// As [`manifest`], and [`Kind::Input`](crate::error::Kind::Input) if the result is gone or was made again.
+    pub(crate) async fn recorded(session: &SessionContext, output: &ReferenceOutput) -> Result<Option<Self>> {
+        let Some(record) = &output.applied else { return Ok(None) };
+        match Self::find(session, &record.url).await? {
+            Some(applied) if applied.record() == *record => Ok(Some(applied)),
+            Some(_) | None => Err(Error::input(format!(
+                "{} is not the result of apply that the run was made against: bring it back, or run the job again with --overwrite",
+                record.url
+            ))),
+        }
+    }
+
     /// The folder of the result.
     pub(crate) fn layout(&self) -> &Layout {
         &self.target
@@ -110,6 +126,11 @@ impl AppliedOutput {
             url: self.target.shown().to_owned(),
             fingerprint: self.contents.fingerprint.clone(),
         }
+    }
+
+    /// Whether documents that the output rejects stay among the others.
+    pub(crate) fn keeps_rejects(&self) -> bool {
+        self.contents.rejects == "keep"
     }
 
     /// The documents (id) that were removed; `None` if all of them stay.

@@ -43,7 +43,9 @@ pub(crate) fn read(chain: &Chain, job: &Job) -> Result<Read> {
     let keeps_shingles = job.output.keep.shingles();
     let documents =
         chain.live(|at, _| Ok(frames::reused::columns(&types, keeps_shingles, chain.origin(at))))?;
-    let rejects = union(chain.outputs().iter().map(|stored| stored.table(Table::Rejects)))?;
+    let rejects = union(chain.outputs().iter().enumerate().map(|(at, stored)| {
+        Ok(stored.table(Table::Rejects)?.with_column("origin_number", chain.origin(at))?)
+    }))?;
     let documents = frames::reused::reused(documents, rejects, &job.lsh)?;
     Ok(Read { documents, types, inputs: chain.outputs().iter().map(as_input).collect() })
 }

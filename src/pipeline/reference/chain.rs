@@ -1,6 +1,7 @@
 //! Finished outputs in the order in which they were made: the reference outputs of a run, or those that are merged.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
@@ -17,6 +18,7 @@ use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 use crate::schema::{SourceTypes, Table};
 use crate::udf::CUT_SPAN;
+use crate::udf::expr_fn::document_key;
 
 /// Outputs that are opened at the same time.
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
@@ -338,13 +340,19 @@ impl Chain {
             }
         }
         let Some(cuts) = frames::union(found)? else { return Ok(None) };
-        let documents = self.live(|at, _| Ok(since(at)))?;
-        reference::removed_since(cuts, documents, &CUT_SPAN).map(Some)
+        let compared = self.live(|at, _| Ok(since(at)))?;
+        let rejects = union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let rejects = stored.table(Table::Rejects)?.filter(col("id").is_not_null())?;
+            Ok(rejects.select(vec![document_key(col("id")).alias("doc"), lit(run as u64).alias("since")])?)
+        }))?;
+        let rejects = reference::without(rejects, compared.clone())?;
+        let rejects = rejects.aggregate(vec![col("doc")], vec![max(col("since")).alias("since")])?;
+        reference::removed_since(cuts, compared.union(rejects)?, &CUT_SPAN).map(Some)
     }
 
-    /// Whether the output at this place was named by a result of `apply`.
-    pub(super) fn is_result(&self, at: usize) -> bool {
-        self.applied.get(at).is_some_and(Option::is_some)
+    /// Whether the rejects of the output at this place are still there: a result of `apply` may have left them out.
+    pub(super) fn has_rejects(&self, at: usize) -> bool {
+        self.applied.get(at).and_then(Option::as_ref).is_none_or(AppliedOutput::keeps_rejects)
     }
 
     /// The pairs of all outputs, as [`merged::pairs`] returns them.

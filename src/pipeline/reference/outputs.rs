@@ -95,12 +95,10 @@ impl ReferenceOutputs {
         self.chain.outputs()
     }
 
-    /// The outputs of one source each, with its number among [`Self::sources`]. The rejects of others do not say where they are from, and
-    /// results of `apply` may lack theirs.
-    pub(crate) fn of_one_source(&self) -> impl Iterator<Item = (u64, &Stored)> {
-        let outputs = self.stored().iter().enumerate();
-        let outputs = outputs.filter(|(at, stored)| stored.origin_count() == 1 && !self.chain.is_result(*at));
-        outputs.map(|(at, stored)| (self.chain.first_origin(at), stored))
+    /// The outputs whose rejects are reference documents too, with the number of a reject's source among [`Self::sources`].
+    pub(crate) fn with_rejects(&self) -> impl Iterator<Item = (Expr, &Stored)> {
+        let outputs = self.stored().iter().enumerate().filter(|(at, _)| self.chain.has_rejects(*at));
+        outputs.map(|(at, stored)| (self.chain.origin(at), stored))
     }
 
     /// See [`Chain::cuts`].

@@ -38,23 +38,23 @@ impl Stage for Uncompared {
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let key = || document_key(col("id"));
-            let at = |doc: Expr, origin: Option<u64>| {
+            let at = |doc: Expr, origin: Expr| {
                 let columns = ["source", "position", "reason"].map(col);
-                let own = [doc.alias("doc"), lit(ScalarValue::UInt64(origin)).alias("origin")];
-                columns.into_iter().chain(own).collect::<Vec<_>>()
+                columns.into_iter().chain([doc.alias("doc"), origin.alias("origin")]).collect::<Vec<_>>()
             };
-            let mut rejects = vec![Ok(cx.table(Table::Rejects)?.select(at(key(), None))?)];
+            let own = lit(ScalarValue::UInt64(None));
+            let mut rejects = vec![Ok(cx.table(Table::Rejects)?.select(at(key(), own))?)];
             let mut compared = vec![Ok(cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?)];
             match cx.reference {
                 Some(ReferenceDocuments::Source(_)) => {
                     let of_source = cx.table(Table::ReferenceRejects)?;
-                    rejects.push(Ok(of_source.select(at(second_source_key(key()), Some(0)))?));
+                    rejects.push(Ok(of_source.select(at(second_source_key(key()), lit(0_u64)))?));
                     compared.push(Ok(cx.table(WorkTable::REFERENCE_KEYS)?.select(vec![col("doc")])?));
                 }
                 Some(ReferenceDocuments::Outputs(outputs)) => {
-                    for (origin, stored) in outputs.of_one_source() {
+                    for (origin, stored) in outputs.with_rejects() {
                         let of_output = stored.table(Table::Rejects)?;
-                        rejects.push(Ok(of_output.select(at(key(), Some(origin)))?));
+                        rejects.push(Ok(of_output.select(at(key(), origin))?));
                     }
                     compared.push(Ok(outputs.names(cx)?.select(vec![col("doc")])?));
                 }
