@@ -624,7 +624,7 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_what_the_written_texts_have
     let of_second = |name: &str, against: &str| {
         job(&scene.path("second.parquet"), &scene.path(name), &[&sets[..], &[against]].concat())
     };
-    stopping::same_rows(|name| of_second(name, &against), 2, &["documents", "spans", "passages"]);
+    stopping::same_rows(|name| of_second(name, &against), 2, &["documents", "spans"]);
     let source = second_source(scene.path("clean/first.parquet"), ", group = 'site'");
     run(&of_second("source", &source)).unwrap();
     let of = |name: &str| {
