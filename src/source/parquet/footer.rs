@@ -144,22 +144,21 @@ fn with_bytes(metadata: &ParquetMetaData, read: &Schema) -> Result<ParquetMetaDa
 /// The group of fields `group`, with bytes instead of the strings that are `BinaryView` in `read`.
 fn bytes_in_fields(group: &Type, read: &Fields) -> Result<TypePtr> {
     let about = group.get_basic_info();
-    let fields = group.get_fields().iter().map(|field| {
-        let read = read.iter().find(|read| read.name() == field.name()).map(|read| read.data_type());
-        match read {
-            Some(DataType::Struct(read)) if field.is_group() => bytes_in_fields(field, read),
-            Some(DataType::BinaryView)
-                if field.is_primitive() && field.get_physical_type() == PhysicalType::BYTE_ARRAY =>
-            {
-                let info = field.get_basic_info();
-                let bytes = Type::primitive_type_builder(field.name(), field.get_physical_type())
-                    .with_repetition(info.repetition())
-                    .with_id(info.has_id().then(|| info.id()))
-                    .build();
-                Ok(Arc::new(bytes?))
-            }
-            _ => Ok(Arc::clone(field)),
+    let read: HashMap<&str, &DataType> =
+        read.iter().map(|field| (field.name().as_str(), field.data_type())).collect();
+    let fields = group.get_fields().iter().map(|field| match read.get(field.name()).copied() {
+        Some(DataType::Struct(read)) if field.is_group() => bytes_in_fields(field, read),
+        Some(DataType::BinaryView)
+            if field.is_primitive() && field.get_physical_type() == PhysicalType::BYTE_ARRAY =>
+        {
+            let info = field.get_basic_info();
+            let bytes = Type::primitive_type_builder(field.name(), field.get_physical_type())
+                .with_repetition(info.repetition())
+                .with_id(info.has_id().then(|| info.id()))
+                .build();
+            Ok(Arc::new(bytes?))
         }
+        _ => Ok(Arc::clone(field)),
     });
     let mut builder = Type::group_type_builder(group.name())
         .with_fields(fields.collect::<Result<_>>()?)

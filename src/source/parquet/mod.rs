@@ -12,9 +12,10 @@ mod numbering;
 mod scan;
 mod types;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Fields, Schema};
 use datafusion::datasource::listing::FileRange;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -74,9 +75,13 @@ pub(super) async fn table(
     files: &[Arc<SourceFile>],
     wanted: Option<Selection>,
 ) -> Result<ParquetRows> {
+    // A name may be that of a column, or of a field in one.
+    let roots: HashSet<&str> = columns.of_files.iter().flat_map(|name| [*name, nested::root(name)]).collect();
     let open = async |file: Arc<SourceFile>| -> Result<TypedFile> {
         let parquet = ParquetFile::open(ctx, &file).await?;
-        Ok(TypedFile { schema: parquet.schema(None)?, parquet })
+        let fields = parquet.schema(None)?.fields;
+        let named = fields.iter().filter(|field| roots.contains(field.name().as_str())).cloned();
+        Ok(TypedFile { schema: Schema::new(named.collect::<Fields>()), parquet })
     };
     let files: Vec<TypedFile> =
         stream::iter(files.iter().cloned()).map(open).buffered(CONCURRENT_FOOTERS).try_collect().await?;
@@ -143,6 +148,11 @@ fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan
 fn splits(parquet: &ParquetFile, to_read: &[(nested::Path, DataType)]) -> Result<Vec<Split>> {
     let groups = parquet.metadata.row_groups();
     let path = parquet.path();
+    let roots: HashSet<_> = to_read.iter().filter_map(|(path, _)| path.first()).collect();
+    let is_read = |parts: &[String]| {
+        parts.first().is_some_and(|root| roots.contains(root))
+            && to_read.iter().any(|(path, _)| parts.starts_with(path))
+    };
     let mut found: Vec<(i64, Split)> = Vec::with_capacity(groups.len());
     let mut first_row = 0;
     for group in groups {
@@ -152,7 +162,7 @@ fn splits(parquet: &ParquetFile, to_read: &[(nested::Path, DataType)]) -> Result
         let weight = group
             .columns()
             .iter()
-            .filter(|c| to_read.iter().any(|(path, _)| c.column_path().parts().starts_with(path)))
+            .filter(|c| is_read(c.column_path().parts()))
             .map(|c| u64::try_from(c.uncompressed_size()).unwrap_or(0))
             .sum();
         if rows > 0 {

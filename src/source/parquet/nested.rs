@@ -21,6 +21,11 @@ pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema
     }
 }
 
+/// The column that has the field `name`.
+pub(super) fn root(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name).trim_end_matches("[]")
+}
+
 /// The type of the elements of lists, and of the elements of these; any other type as it is.
 fn element(mut data_type: &DataType) -> &DataType {
     while let DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) =

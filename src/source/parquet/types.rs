@@ -10,7 +10,7 @@ use crate::job;
 use crate::schema::{IdType, SourceColumn};
 use crate::source::columns::missing;
 
-/// A Parquet file with the Arrow types of its columns.
+/// A Parquet file with the Arrow types of the columns that a job names.
 pub(super) struct TypedFile {
     pub parquet: ParquetFile,
     pub schema: Schema,
@@ -46,11 +46,11 @@ pub(super) fn types_to_read(
         };
         let Some((first, data_type)) = files.iter().find_map(|file| Some((file, find(file)?))) else {
             let place = files.first().map_or("the input", |file| file.path());
-            let there = files.iter().take(1).flat_map(|file| {
-                nested::names(file.schema.fields())
-                    .into_iter()
-                    .chain(file.parquet.file.partitions.names().cloned())
-            });
+            let mut there = Vec::new();
+            if let Some(file) = files.first() {
+                there = nested::names(file.parquet.schema(None)?.fields());
+                there.extend(file.parquet.file.partitions.names().cloned());
+            }
             return Err(missing(source, name, place, there));
         };
         let mut read_as = read_as(&data_type);

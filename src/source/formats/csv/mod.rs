@@ -6,6 +6,7 @@ mod field;
 mod records;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -403,11 +404,12 @@ const SHOWN: usize = 5;
 
 /// Says in which files wanted columns are missing, and which have columns that the first one does not have.
 fn warn_of_other_columns(wanted: &[&str], heads: &[&Head]) {
+    let first: HashSet<&String> = heads.first().into_iter().flat_map(|head| &head.columns).collect();
     let said = |head: &&Head| {
         let missing = wanted.iter().filter(|name| head.times(name) == 0);
         let missing = missing.map(|name| format!("has no column `{name}`, which is null in its rows"));
-        let is_new = |name: &&String| heads.first().is_some_and(|first| first.times(name) == 0);
-        let new = head.columns.iter().filter(|name| is_new(name) && !wanted.contains(&name.as_str()));
+        let is_new = |name: &&String| !first.contains(name) && !wanted.contains(&name.as_str());
+        let new = head.columns.iter().filter(is_new);
         let new = new.map(|name| format!("has a column `{name}`, which is ignored"));
         let said: Vec<String> = missing.chain(new).take(SHOWN).collect();
         (!said.is_empty()).then(|| format!("{} {}", head.file.path, said.join(", ")))
