@@ -12,6 +12,7 @@
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
 //! | `machine` | the memory that this process may use |
+//! | `being_read` | the files that this process is reading |
 //! | `parquet_headers` | numbers that Parquet files declare, checked before they are decoded |
 //! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
@@ -63,6 +64,7 @@
 mod address;
 pub mod apply;
 pub mod audit;
+mod being_read;
 pub mod cli;
 pub mod clusters;
 mod delta;

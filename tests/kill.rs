@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use resemblance::output::manifest::Run;
 use tempfile::tempdir;
 
-use crate::support::process::killed_at;
+use crate::support::process::{Process, killed_at, wait_for};
+use crate::support::s3::{Fault, S3};
 use crate::support::*;
 
 fn spawn(job: &Path, output: &Path) -> Child {
@@ -175,4 +176,37 @@ fn an_interrupted_run_says_so_and_goes_on() {
     let undisturbed = folder.path().join("undisturbed");
     assert!(spawn(&job, &undisturbed).wait().unwrap().success());
     assert_eq!(tables(&output), tables(&undisturbed));
+}
+
+/// What a killed run was reading may be why it was killed.
+#[test]
+fn the_next_run_names_the_file_that_a_killed_one_was_reading() {
+    let (folder, s3) = (tempdir().unwrap(), S3::start());
+    for name in ["a", "b"] {
+        s3.put(&format!("in/{name}.txt"), "one two three four five six seven");
+    }
+    let (job, output) = (folder.path().join("job.toml"), folder.path().join("out"));
+    let text =
+        format!("source = {{ format = \"text\", url = {:?} }}\noutput.url = {output:?}\n", s3.url("in/"));
+    std::fs::write(&job, text).unwrap();
+    let run = || {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+        command.envs(s3.env()).arg("run").arg(&job);
+        command
+    };
+    s3.faults.add("GET /data/in/b.txt", 1, Fault::Stall(5));
+    let mut killed = Process::start("killed", &mut run(), folder.path());
+    wait_for("a claim that names the file", Duration::from_secs(60), || {
+        let claims = std::fs::read_dir(output.join("_work/claims")).ok()?.flatten();
+        let names = |claim: String| claim.contains("b.txt") && !claim.contains("a.txt");
+        claims.map(|claim| std::fs::read_to_string(claim.path()).unwrap_or_default()).any(names).then_some(())
+    });
+    killed.kill();
+    let next = run().output().unwrap();
+    let said = String::from_utf8_lossy(&next.stderr);
+    assert!(
+        next.status.success() && said.contains(&format!("while it read {}", s3.url("in/b.txt"))),
+        "{said}"
+    );
+    assert!(!output.join("_work").exists());
 }

@@ -24,6 +24,7 @@ use super::local_names::{LOCAL, local_path};
 use super::parser::FileToParse;
 use super::pin::Pin;
 use super::zstd;
+use crate::being_read::BeingRead;
 use crate::error::{Context, Error, Result};
 
 /// Bytes of a local file that are read at once.
@@ -131,12 +132,15 @@ where
 /// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read, or is no longer the file that was listed.
 pub(super) async fn stored(store: &dyn ObjectStore, file: &FileToParse) -> Result<Chunks> {
     let failed = || format!("reading {} failed", file.source);
-    if file.store == LOCAL {
-        return local(file).await;
-    }
-    let bytes = file.pin.get(store, GetOptions::default()).await.context(failed)?.into_stream();
-    // `mark` polls again after the end, which some stores' streams do not allow.
-    Ok(bytes.map_err(DataFusionError::from).fuse().boxed())
+    let reading = BeingRead::begin(Arc::clone(&file.source));
+    let bytes = if file.store == LOCAL {
+        local(file).await?
+    } else {
+        let bytes = file.pin.get(store, GetOptions::default()).await.context(failed)?.into_stream();
+        // `mark` polls again after the end, which some stores' streams do not allow.
+        bytes.map_err(DataFusionError::from).fuse().boxed()
+    };
+    Ok(bytes.inspect(move |_| _ = &reading).boxed())
 }
 
 /// Reads a file of this machine without the engine's store, which cannot open names that end in `#` and digits, and reads

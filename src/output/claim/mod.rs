@@ -2,7 +2,7 @@
 //! put.
 //!
 //! ```text
-//! _work/claims/ATTEMPT.json    {"owner": true, "beat": 12, "seconds": 60, "process": ...}
+//! _work/claims/ATTEMPT.json    {"owner": true, "beat": 12, "seconds": 60, "process": ..., "reading": ["a.parquet"]}
 //! ```
 //!
 //! A process that wants the output puts a claim under its own name and then lists the claims. As each process puts
@@ -16,25 +16,31 @@
 //! clocks of two machines are never compared. A renewal never restores a claim that was removed, however long the owner
 //! was paused before it. If the server does not support the condition for that, an owner that was silent for too long
 //! looks for another owner after its put, and withdraws.
+//!
+//! A claim names the files that its process is reading: on this machine at any time, elsewhere at its last renewal. If the process
+//! is killed, the next owner reports them, since one of them may be the cause.
 
 mod stored;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use object_store::UpdateVersion;
 use object_store::path::Path;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Layout;
 use super::names::Attempt;
 use super::process::Process;
+use crate::being_read::{self, OnChange};
 use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
-use stored::{Content, FIRST_BEAT, Found, claims, path, put, read, remove, renew};
+use stored::{Content, FIRST_BEAT, Found, InPlace, claims, path, put, read, remove, renew};
 pub(super) use stored::{attempt_of, is_claim};
 
 /// Renewals of a claim within its seconds.
@@ -179,6 +185,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
         seconds: Environment::of_process().seconds(&LEASE)?,
         what: what.to_owned(),
         process: Process::own(),
+        reading: Vec::new(),
     };
     put(output, attempt, &content).await?;
     match compete(output, attempt, others).await {
@@ -203,8 +210,20 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
         return Ok(Asked::Held(holder));
     }
     let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
-    let own = Own { output: output.clone(), attempt: attempt.clone(), content, version };
-    let beating = tokio::spawn(own.beat(lost.clone(), stop.clone()));
+    let shown = Arc::new(Shown { content: Mutex::new(content), in_place: InPlace::open(output, attempt) });
+    let listener: Arc<OnChange> = Arc::new({
+        let shown = Arc::clone(&shown);
+        move |names: &[&str]| {
+            shown.put(|content| content.reading = names.iter().map(|&name| name.into()).collect())
+        }
+    });
+    being_read::listen(&listener);
+    let own = Own { output: output.clone(), attempt: attempt.clone(), shown, version };
+    let beats = own.beat(lost.clone(), stop.clone());
+    let beating = tokio::spawn(async move {
+        beats.await;
+        drop(listener);
+    });
     Ok(Asked::Granted(Claim {
         output: output.clone(),
         attempt: attempt.clone(),
@@ -254,6 +273,15 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
         let mut asking = false;
         for other in claims(output, Some(attempt)).await? {
             if others.is_dead(&other) {
+                if let Some(Content { what, process, reading, .. }) = &other.content
+                    && !reading.is_empty()
+                {
+                    let files = reading.join(", ");
+                    tracing::warn!(
+                        "`resemblance {what}` ({process}) ended without a word while it read {files}: if this one does \
+                         too, look at these files, and at its memory"
+                    );
+                }
                 tracing::debug!(claim = %other.path, "a dead claim is removed");
                 remove(output, &other.path).await?;
             } else if other.content.as_ref().is_none_or(|content| content.owner) || other.path < own {
@@ -276,18 +304,35 @@ async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder
     Ok(owners.next().map(|content| Holder::of(Some(content))))
 }
 
-/// A claim of this process, as it was put last.
+/// The content of a claim, as others see it.
+struct Shown {
+    content: Mutex<Content>,
+    in_place: Option<InPlace>,
+}
+
+impl Shown {
+    /// Changes the content, also in the file if it is on this machine.
+    fn put(&self, change: impl FnOnce(&mut Content)) {
+        let mut content = self.content.lock();
+        change(&mut content);
+        if let Some(Err(error)) = self.in_place.as_ref().map(|file| file.put(&content)) {
+            tracing::debug!(%error, "a claim does not name the files that are being read");
+        }
+    }
+}
+
+/// A claim of this process.
 struct Own {
     output: Layout,
     attempt: Attempt,
-    content: Content,
+    shown: Arc<Shown>,
     version: UpdateVersion,
 }
 
 impl Own {
     /// Renews the claim until it is stopped, or finds that another process took the output.
     async fn beat(mut self, lost: CancellationToken, stop: CancellationToken) {
-        let lease = Duration::from_secs(self.content.seconds);
+        let lease = Duration::from_secs(self.shown.content.lock().seconds);
         let mut put_at = Instant::now();
         loop {
             tokio::select! {
@@ -309,10 +354,16 @@ impl Own {
     /// Puts the claim again, and returns whether the output is still this attempt's. If it was `silent` for so long
     /// that others may have considered it dead, it looks for them.
     async fn renew(&mut self, silent: bool) -> Result<bool> {
-        self.content.beat += 1;
-        if !renew(&self.output, &self.attempt, &self.content, &mut self.version).await? {
+        let content = {
+            let mut content = self.shown.content.lock();
+            content.beat += 1;
+            content.clone()
+        };
+        if !renew(&self.output, &self.attempt, &content, &mut self.version).await? {
             return Ok(false);
         }
+        // Other files may be read by now.
+        self.shown.put(|_| ());
         if silent && other_owner(&self.output, &self.attempt).await?.is_some() {
             remove(&self.output, &path(&self.output, &self.attempt)).await?;
             return Ok(false);
@@ -426,7 +477,6 @@ pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use datafusion::prelude::SessionContext;
@@ -514,9 +564,11 @@ mod tests {
                 seconds: 60,
                 what: "test".into(),
                 process: Process::own(),
+                reading: Vec::new(),
             };
             let version = put(&output, &attempt, &content).await.unwrap();
-            let mut own = Own { output: output.clone(), attempt: attempt.clone(), content, version };
+            let shown = Arc::new(Shown { content: Mutex::new(content.clone()), in_place: None });
+            let mut own = Own { output: output.clone(), attempt: attempt.clone(), shown, version };
             let bytes = |own: &Own| {
                 let path = path(&own.output, &own.attempt);
                 let output = own.output.clone();
@@ -535,9 +587,9 @@ mod tests {
             assert!(claims(&output, None).await.unwrap().is_empty());
 
             // A server that does not support conditions restores the claim: the silent process withdraws.
-            own.version = put(&output, &attempt, &own.content).await.unwrap();
+            own.version = put(&output, &attempt, &content).await.unwrap();
             let other = Attempt::random();
-            put(&output, &other, &own.content).await.unwrap();
+            put(&output, &other, &content).await.unwrap();
             assert!(own.renew(false).await.unwrap(), "no process is asked before a lease has passed");
             assert!(!own.renew(true).await.unwrap());
             assert_eq!(claimants(&output).await.unwrap(), [other]);
@@ -551,8 +603,14 @@ mod tests {
             outputs.iter().zip([(1_000_000_000_000_000_000, 3_600), (0, 2)])
         {
             let (attempt, process) = (Attempt::random(), Process::unknown());
-            let content =
-                Content { owner: true, beat: FIRST_BEAT, seconds: written, what: "?".into(), process };
+            let content = Content {
+                owner: true,
+                beat: FIRST_BEAT,
+                seconds: written,
+                what: "?".into(),
+                process,
+                reading: Vec::new(),
+            };
             put(output, &attempt, &content).await.unwrap();
             let (_, found) = read(output, &path(output, &attempt)).await.unwrap().unwrap();
             assert_eq!(found.unwrap().seconds, read_again);

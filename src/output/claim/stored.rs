@@ -1,6 +1,7 @@
 //! Claims in the store: their content, and how they are listed, read, put and removed.
 
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Seek, Write};
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -19,6 +20,9 @@ pub(super) const CLAIMS: &str = "_work/claims";
 /// The first beat of a claim. Later ones have as many digits, so a claim keeps its size.
 pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 
+/// The bytes of a claim, so that each put of it replaces the one before. Spaces fill them up.
+const SIZE: usize = 4096;
+
 /// The content of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Content {
@@ -32,6 +36,9 @@ pub(super) struct Content {
     pub(super) what: String,
     /// The process that put it.
     pub(super) process: Process,
+    /// The files that it was reading.
+    #[serde(default)]
+    pub(super) reading: Vec<String>,
 }
 
 /// A claim in the store.
@@ -117,7 +124,7 @@ pub(super) async fn renew(
     let (path, bytes) = (path(output, attempt), json(content)?);
     let failed = || format!("cannot write to {}", output.shown());
     if let Some(folder) = output.folder() {
-        // The file is overwritten and never created. Its size never changes, and one write has all of its bytes.
+        // The file is overwritten and never created, with one write.
         let file = std::fs::OpenOptions::new().write(true).open(folder.join(inside(attempt)));
         return match file.and_then(|mut file| file.write_all(&bytes)) {
             Ok(()) => Ok(true),
@@ -158,7 +165,33 @@ pub(super) async fn renew(
 }
 
 fn json(content: &Content) -> Result<Vec<u8>> {
-    serde_json::to_vec(content).map_err(|e| Error::bug("a claim cannot be written").because(e))
+    let mut content = content.clone();
+    loop {
+        let json = serde_json::to_vec(&content);
+        let mut json = json.map_err(|e| Error::bug("a claim cannot be written").because(e))?;
+        if json.len() <= SIZE || content.reading.pop().is_none() {
+            json.resize(SIZE.max(json.len()), b' ');
+            return Ok(json);
+        }
+    }
+}
+
+/// The claim of `attempt` on an output of this machine, to be changed in place. It is not restored if it is gone.
+pub(super) struct InPlace(File);
+
+impl InPlace {
+    /// `None` for an output in another store.
+    pub(super) fn open(output: &Layout, attempt: &Attempt) -> Option<Self> {
+        let path = output.folder()?.join(inside(attempt));
+        std::fs::OpenOptions::new().write(true).open(path).ok().map(Self)
+    }
+
+    /// Replaces the content.
+    pub(super) fn put(&self, content: &Content) -> Result<()> {
+        let (json, mut file) = (json(content)?, &self.0);
+        let written = file.rewind().and_then(|()| file.write_all(&json));
+        written.context(|| "a claim cannot be written".to_owned())
+    }
 }
 
 /// Removes a claim. It is no error if it is gone already.

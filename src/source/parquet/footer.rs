@@ -30,6 +30,8 @@ use parquet::file::metadata::{
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use super::arrow_schema;
+use super::numbering::{Chunk, chunk_of};
+use crate::being_read::BeingRead;
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 use crate::parquet_headers;
@@ -78,6 +80,7 @@ pub(super) async fn read_with_bytes(
     {
         return Ok((Arc::clone(known.parquet_metadata()), None));
     }
+    let _reading = BeingRead::begin(path);
     let bytes = bytes(store, meta, path).await?;
     let decoded = Arc::new(decode(&bytes, meta, path)?);
     let entry = Arc::new(CachedParquetMetaData::new(Arc::clone(&decoded)));
@@ -293,6 +296,8 @@ pub(super) struct Readers {
     page_limit: usize,
     /// The columns that are read; `None` if none is read as bytes.
     bytes: Option<SchemaRef>,
+    /// The paths of the chunks' files, as tables have them.
+    paths: Vec<Arc<str>>,
 }
 
 /// The files whose bytes get checksums, by their places in the store: their paths in tables, and what they were when they were
@@ -319,10 +324,12 @@ impl Readers {
         checksums: Option<FilesToCheck>,
         page_limit: usize,
         read: &SchemaRef,
+        chunks: &[Chunk],
     ) -> Self {
         let inner = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
         let bytes = has_bytes(read.fields()).then(|| Arc::clone(read));
-        Self { store, cache, inner, checksums, page_limit, bytes }
+        let paths = chunks.iter().map(|chunk| Arc::clone(&chunk.source)).collect();
+        Self { store, cache, inner, checksums, page_limit, bytes, paths }
     }
 }
 
@@ -334,7 +341,9 @@ impl ParquetFileReaderFactory for Readers {
         footer_guess: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> DfResult<Box<dyn AsyncFileReader + Send>> {
+        let path = chunk_of(&file).and_then(|chunk| self.paths.get(chunk as usize));
         Ok(Box::new(Reader {
+            _reading: path.map(|path| BeingRead::begin(Arc::clone(path))),
             store: Arc::clone(&self.store),
             cache: Arc::clone(&self.cache),
             meta: file.object_meta.clone(),
@@ -356,6 +365,7 @@ fn has_bytes(fields: &Fields) -> bool {
 }
 
 struct Reader {
+    _reading: Option<BeingRead>,
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     meta: ObjectMeta,

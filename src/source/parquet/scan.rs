@@ -176,7 +176,7 @@ pub(crate) fn pinned_scan(
     };
     let cache = runtime.cache_manager.get_file_metadata_cache();
     let read = scan.file_schema();
-    let readers = Readers::new(store, cache, checksums, page_limit, read);
+    let readers = Readers::new(store, cache, checksums, page_limit, read, chunks);
     let source = parquet.clone().with_parquet_file_reader_factory(Arc::new(readers));
     let wanted = |file: &PartitionedFile| {
         let wanted = chunks.get(chunk_of(file)? as usize)?.wanted.as_ref()?;

@@ -1,0 +1,52 @@
+//! The files that this process is reading. Others learn them from its claim if it is killed meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+/// Receives the names of the files after each change.
+pub(crate) type OnChange = dyn Fn(&[&str]) + Send + Sync;
+
+static FILES: Mutex<Files> = Mutex::new(Files { names: BTreeMap::new(), next: 0, listeners: Vec::new() });
+
+struct Files {
+    /// By the order in which their reading began.
+    names: BTreeMap<u64, Arc<str>>,
+    next: u64,
+    listeners: Vec<Weak<OnChange>>,
+}
+
+impl Files {
+    fn tell(&mut self) {
+        let names: Vec<&str> = self.names.values().map(|name| &**name).collect();
+        self.listeners.retain(|listener| listener.upgrade().map(|tell| tell(&names)).is_some());
+    }
+}
+
+/// A file counts as being read while the value lives.
+pub(crate) struct BeingRead(u64);
+
+impl BeingRead {
+    pub(crate) fn begin(name: impl Into<Arc<str>>) -> Self {
+        let mut files = FILES.lock();
+        let number = files.next;
+        files.next += 1;
+        files.names.insert(number, name.into());
+        files.tell();
+        Self(number)
+    }
+}
+
+impl Drop for BeingRead {
+    fn drop(&mut self) {
+        let mut files = FILES.lock();
+        files.names.remove(&self.0);
+        files.tell();
+    }
+}
+
+/// Calls `listener` after each change, as long as it exists. It must not begin or end the reading of a file.
+pub(crate) fn listen(listener: &Arc<OnChange>) {
+    FILES.lock().listeners.push(Arc::downgrade(listener));
+}
