@@ -424,8 +424,8 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     };
     one(&[days.output(1)], Kind::Job, "does not name before it");
     one(&[days.output(1), days.output(0)], Kind::Job, "does not name before it");
-    one(&[days.path("nothing")], Kind::Input, "holds no finished output");
-    one(&[days.path("refused")], Kind::Input, "holds no finished output");
+    one(&[days.path("nothing")], Kind::Input, "there is no `");
+    one(&[days.path("refused")], Kind::Input, "there is no `");
     let merged = Job::of_merge(
         vec![days.output(1).display().to_string()],
         &days.job(1, &[]),

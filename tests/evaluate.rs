@@ -224,6 +224,7 @@ fn the_command_prints_what_was_missed() {
     assert_eq!(pairs, 2 * truth.pairs.1 as u64);
     let text = ran(&["--sample", "50", "--seed", "3"]);
     assert!(text.contains("recall of") && text.contains("95 % interval"), "{text}");
+    assert!(text.contains(" % with 95 % certainty; --sample 250 narrows it"), "{text}");
     assert_eq!(text, ran(&["--sample", "50", "--seed", "3"]), "the seed does not decide");
 }
 
@@ -247,6 +248,7 @@ fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
     // One that is not found, and is not there at all.
     let rows: String = known.keys().map(|(a, b)| format!("{b},{a}\n")).collect();
     let truth = evaluated("pairs.csv", format!("id_a,id_b\n{rows}d00000,nowhere\n"));
+    assert_eq!(truth["unknown_ids"], serde_json::json!(["nowhere"]));
     let share = |all: usize| both as f64 / all as f64;
     assert_eq!(
         (&truth["precision"], &truth["recall"]),

@@ -3,8 +3,11 @@
 pub(crate) mod local_path;
 pub(crate) mod secrets;
 
+use std::path::Path;
+
 use url::Url;
 
+use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 pub(crate) use secrets::masked;
 
@@ -17,6 +20,34 @@ pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = address.split_once("://")?;
     let legal = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     legal.then_some((scheme, rest))
+}
+
+/// The beginning of the error for a local path that does not exist, with the entry of its folder that is spelled alike; `None` for a
+/// path that exists and for URLs of object stores.
+pub(crate) fn missing(address: &str) -> Option<String> {
+    let path = match scheme(address) {
+        None => Path::new(address).to_owned(),
+        Some(_) => url(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?,
+    };
+    if !matches!(path.try_exists(), Ok(false)) {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    if !folder.exists() {
+        return Some(format!("there is no `{address}`, since there is no folder `{}`", folder.display()));
+    }
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Some(match nearest(&name, names.iter().map(String::as_str)) {
+        Some(near) => {
+            format!("there is no `{address}`; near it is `{}`", path.with_file_name(near).display())
+        }
+        None => format!("there is no `{address}`"),
+    })
 }
 
 /// Refuses an address with credentials.

@@ -13,6 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::population::Ends;
+use crate::address;
 use crate::error::guard::guarded;
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
@@ -57,6 +58,9 @@ const COLUMNS: [&str; 5] = ["label", "key", "id_a", "id_b", "reference_b"];
 /// file cannot be read, lacks a column, or has a label that is not known or a pair twice.
 pub(super) fn read(file: &str) -> Result<Labels> {
     let mut labels = Labels { file: file.to_owned(), rows: BTreeMap::new() };
+    if let Some(missing) = address::missing(file) {
+        return Err(Error::input(format!("{missing}: name a file of labels as --labels")));
+    }
     match file.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).as_deref() {
         Some("csv") => read_csv(&mut labels)?,
         Some("parquet") => read_parquet(&mut labels)?,

@@ -3,19 +3,22 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow::datatypes::DataType;
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::JoinType;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{CsvReadOptions, DataFrame, ParquetReadOptions, SessionContext, cast, col, ident};
 use futures::TryStreamExt;
 use serde::Serialize;
 
+use crate::address;
 use crate::clusters::Components;
 use crate::error::{Context, Error, Result};
+use crate::frames;
 use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
 /// How far an output agrees with what is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
     /// What is known: `pairs`, or `clusters`, whose pairs are every two documents of a cluster.
     pub of: &'static str,
@@ -35,6 +38,8 @@ pub struct Agreement {
     /// Arabie, *Comparing partitions*, 1985): 1 where they are the same, and about 0 for clusters by chance. All other documents
     /// are alone.
     pub adjusted_rand: Option<f64>,
+    /// Known ids that no compared document of the output has, sorted. Pairs with them are known and never found.
+    pub unknown_ids: Vec<String>,
 }
 
 /// The keys of two documents.
@@ -48,6 +53,7 @@ type Keys = (u64, u64);
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
+    let unknown_ids = unknown(stored, &known).await?;
     let clusters = clusters(stored).await?;
     let documents = stored.manifest().counts.documents;
     if has("id") && has("cluster_id") {
@@ -61,7 +67,7 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
         }
         let (known, found, both) = (within(of.values()), within(clusters.values()), shared(&of, &clusters));
         let adjusted_rand = adjusted_rand(&of, &clusters, documents);
-        return Ok(Agreement { adjusted_rand, ..counted("clusters", known, found, both) });
+        return Ok(Agreement { adjusted_rand, unknown_ids, ..counted("clusters", known, found, both) });
     }
     if !(has("id_a") && has("id_b")) {
         return Err(Error::input(format!(
@@ -92,10 +98,34 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
     let of: HashMap<u64, u64> = docs.into_iter().zip(roots).collect();
     let adjusted_rand = adjusted_rand(&of, &clusters, documents);
     let counted = counted("pairs", known.len() as u64, stored.manifest().counts.pairs, both);
-    Ok(Agreement { adjusted_rand, ..counted })
+    Ok(Agreement { adjusted_rand, unknown_ids, ..counted })
+}
+
+/// The known ids that no document of the output has, sorted.
+async fn unknown(stored: &Stored, known: &DataFrame) -> Result<Vec<String>> {
+    let id = |name: &str| cast(ident(name), DataType::Utf8).alias("id");
+    let there = |name: &&str| known.schema().as_arrow().column_with_name(name).is_some();
+    let ids = ["id", "id_a", "id_b"].into_iter().filter(there);
+    let Some(all) = frames::union(ids.map(|name| Ok(known.clone().select(vec![id(name)])?)))? else {
+        return Ok(Vec::new());
+    };
+    let documents = stored.table(Table::Documents)?.select(vec![id("id").alias("compared")])?;
+    let unknown = all
+        .filter(col("id").is_not_null())?
+        .distinct()?
+        .join(documents, JoinType::LeftAnti, &["id"], &["compared"], None)?
+        .sort(vec![col("id").sort(true, false)])?;
+    let mut found = Vec::new();
+    for batch in unknown.collect().await? {
+        found.extend(as_string_array(batch.column(0))?.iter().flatten().map(str::to_owned));
+    }
+    Ok(found)
 }
 
 async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
+    if let Some(missing) = address::missing(file) {
+        return Err(Error::input(format!("{missing}: name a file of known pairs or clusters as --truth")));
+    }
     let why = || format!("{file} cannot be read as a table of known pairs or clusters");
     match file.rsplit_once('.').map(|(_, ending)| ending) {
         // Ids are text: 007 is not 7.
@@ -173,6 +203,7 @@ fn counted(of: &'static str, known: u64, found: u64, both: u64) -> Agreement {
         recall: share(known),
         f1,
         adjusted_rand: None,
+        unknown_ids: Vec::new(),
     }
 }
 

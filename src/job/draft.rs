@@ -7,6 +7,7 @@ use super::document::Document;
 use super::file::File;
 use super::resolve::{self, Wrong};
 use super::{Format, Job};
+use crate::address;
 use crate::error::{Error, Result};
 
 impl Job {
@@ -48,6 +49,9 @@ impl Draft {
                 "{shown} is not a job file, which is TOML: `resemblance find {shown}` compares data without one, and `resemblance init \
                  {shown}` writes one for them"
             )));
+        }
+        if let Some(missing) = address::missing(&shown) {
+            return Err(Error::job(format!("{missing}: name a job file")));
         }
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;

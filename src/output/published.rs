@@ -9,6 +9,7 @@ use super::APPLIED;
 use super::manifest::{File, Run};
 use super::ours;
 use super::paths::{BEGUN, Layout, MANIFEST, WORK};
+use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::job::FORMAT_VERSION;
 use crate::schema::Table;
@@ -70,6 +71,9 @@ impl Layout {
     /// When the store does not answer.
     pub(crate) async fn unfinished(&self) -> Result<Error> {
         let shown = self.shown();
+        if let Some(missing) = address::missing(shown) {
+            return Ok(Error::input(format!("{missing}: name what a job has as output.url")));
+        }
         let applied: Option<Applied> = self.within(APPLIED).read(MANIFEST).await?;
         Ok(Error::input(match (applied, self.is_applied().await?) {
             (Some(Applied { output_url }), _) => {

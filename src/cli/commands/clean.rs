@@ -70,7 +70,7 @@ impl Clean {
                     "{shown} holds a result of apply, which removes its own records when it ends: if it was interrupted, run the same \
                      command again"
                 )),
-                false => Error::input(format!("{shown} holds no output: name what a job has as output.url")),
+                false => output.unfinished().await?,
             });
         }
         if self.dry_run {

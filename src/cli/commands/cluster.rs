@@ -110,13 +110,11 @@ impl Cluster {
     /// The pairs (id_a, id_b, score), which are whole.
     async fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
         let shown = &self.pairs;
-        if address::scheme(shown).is_none() && !Path::new(shown).exists() {
-            return Err(Error::input(format!(
-                "there is no {shown}: name a Parquet file, or a folder of them"
-            )));
+        if let Some(missing) = address::missing(shown) {
+            return Err(Error::input(format!("{missing}: name a Parquet file, or a folder of them")));
         }
         let read = session.read_parquet(shown.as_str(), ParquetReadOptions::default()).await;
-        let read = read.context(|| format!("the pairs in {shown} cannot be read"))?;
+        let read = read.context(|| format!("the pairs in {shown} cannot be read as Parquet"))?;
         let there: Vec<&str> = read.schema().fields().iter().map(|field| field.name().as_str()).collect();
         for (option, name) in [("--id-a", &self.id_a), ("--id-b", &self.id_b), ("--score", &self.score)] {
             if !there.contains(&name.as_str()) {

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 
 use datafusion::prelude::SessionContext;
 
+use crate::address;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
 use crate::error::visible::visible;
@@ -224,11 +225,9 @@ fn text(path: &str, output: &str) -> Result<String> {
         "-" => std::io::stdin().lock().read_to_end(&mut bytes),
         path => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
     };
-    if let Err(error) = &read
-        && error.kind() == std::io::ErrorKind::NotFound
-    {
+    if let (Err(_), Some(missing)) = (&read, address::missing(path)) {
         return Err(Error::input(format!(
-            "there is no file {path:?}, and --text takes the path of one: to ask about a text, pipe it, as in `echo TEXT | resemblance \
+            "{missing}, and --text takes the path of a file: to ask about a text, pipe it, as in `echo TEXT | resemblance \
              neighbors {output} --text -`"
         )));
     }

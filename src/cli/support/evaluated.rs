@@ -24,6 +24,12 @@ fn shown(estimate: Option<Estimate>) -> [String; 2] {
     }
 }
 
+/// The unknown ids that are named.
+const NAMED: usize = 5;
+
+/// A recall that needs no larger sample.
+const ENOUGH: f64 = 0.95;
+
 /// An evaluation for people.
 pub(in crate::cli) fn text(evaluation: &Evaluation) -> String {
     let Evaluation { recall, missed_pairs, .. } = evaluation;
@@ -34,6 +40,15 @@ pub(in crate::cli) fn text(evaluation: &Evaluation) -> String {
         row("removals", recall.removals),
     ];
     let mut text = print::table(&["recall of", "value", "95 % interval"], &rows);
+    let lows = [recall.pairs, recall.documents, recall.removals].into_iter().flatten().map(|of| of.low);
+    let low = lows.fold(1.0, f64::min);
+    if low < ENOUGH && evaluation.sample < evaluation.shingle_sets {
+        let (low, more) = ((100.0 * low).floor(), 5 * evaluation.sample);
+        let _ = writeln!(
+            text,
+            "\neach recall is at least {low} % with 95 % certainty; --sample {more} narrows it"
+        );
+    }
     let found = print::counted(evaluation.found_pairs, "pair");
     let _ = writeln!(
         text,
@@ -63,13 +78,24 @@ pub(in crate::cli) fn text(evaluation: &Evaluation) -> String {
             bias.bias, bias.deviation
         );
     }
-    if let Some(Agreement { of, precision, recall, f1, adjusted_rand, .. }) = evaluation.truth {
-        let shown = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.4}"));
+    if let Some(truth) = &evaluation.truth {
+        let Agreement { of, precision, recall, f1, adjusted_rand, .. } = truth;
+        let shown = |value: &Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.4}"));
         let [precision, recall, f1, rand] = [precision, recall, f1, adjusted_rand].map(shown);
         let _ = writeln!(
             text,
             "known {of}: precision {precision}, recall {recall}, F1 {f1}, adjusted Rand index {rand}"
         );
+        let ids = &truth.unknown_ids;
+        if !ids.is_empty() {
+            let count = print::count(ids.len() as u64);
+            let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
+            let named = named.join(", ");
+            let _ = writeln!(
+                text,
+                "known ids without a compared document: {count}, such as {named}; pairs with them count as missed"
+            );
+        }
     }
     let rows: Vec<Vec<String>> = evaluation
         .by_similarity

@@ -24,7 +24,7 @@ use self::walk::{Entry, What};
 use super::file::SourceFile;
 use super::format::{Reading, SourceFormat};
 use super::local_names::LOCAL;
-use crate::address::APPLIED;
+use crate::address::{self, APPLIED};
 use crate::error::{Context, Error, Result};
 use crate::job;
 
@@ -252,16 +252,12 @@ fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped:
             skipped.not_readable()
         ));
     }
-    let there = pattern.url.scheme() != "file"
-        || pattern.url.get_url().to_file_path().is_ok_and(|path| path.exists());
-    if there {
-        Error::input(format!("there is no file under `{url}`: put the input there, or correct [source] url"))
-    } else {
-        Error::input(format!(
-            "there is no `{url}`: correct the path, which [source] url of a job or --source names (relative paths start at the \
-             working directory)"
-        ))
-    }
+    Error::input(match address::missing(url) {
+        Some(missing) => {
+            format!("{missing}: correct the path, which starts at the working directory if it is relative")
+        }
+        None => format!("there is no file under `{url}`: put the input there, or correct the path"),
+    })
 }
 
 /// The part of `location` below `prefix`; `None` if it is not a descendant.

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::address;
 use crate::address::local_path;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// A URL of the job, parsed.
 pub(super) struct InputPattern {
@@ -35,7 +35,7 @@ impl InputPattern {
         let listing = if remote {
             ListingTableUrl::try_new(address::url(place)?, None)
         } else {
-            let mut absolute = local_path::absolute(place).map_err(|e| wrong(&e))?;
+            let mut absolute = local_path::absolute(place).context(|| format!("`{url}` cannot be read"))?;
             if place.ends_with('/') || exists && absolute.is_dir() {
                 absolute.push("");
             }
