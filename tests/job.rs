@@ -392,15 +392,15 @@ fn messages_name_the_file_and_the_line() {
     }
     std::fs::write(&path, LEAST).unwrap();
     let said = message(Job::load(&path, &["score.threshold=2".into()]));
-    assert!(said.starts_with("--set score.threshold: `score.threshold` is 2"), "{said}");
+    assert!(said.starts_with("--set `score.threshold` is 2"), "{said}");
 }
 
 #[test]
 fn sections_that_are_missing_are_named() {
     for (text, key) in [
-        ("", "`source`"),
-        ("[source]\nformat='text'\nurl='x'", "`output`"),
-        ("[output]\nurl='x'", "`source`"),
+        ("", "`source.url`"),
+        ("[source]\nformat='text'\nurl='x'", "`output.url`"),
+        ("[output]\nurl='x'", "`source.url`"),
     ] {
         let said = message(load(text, &[]));
         assert!(said.contains(key) && said.contains("required"), "{text}: {said}");

@@ -66,7 +66,7 @@ fn keys_of_other_programs_and_sections_are_known() {
     assert!(said.contains("did you mean `output.url`?"), "{said}");
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
     let said = scene.refused(&["check", "job.toml", "--set", "threshold=0.8"], 2);
-    assert!(said.contains("--set threshold") && said.contains("did you mean `score.threshold`?"), "{said}");
+    assert!(said.contains("--set `threshold`") && said.contains("did you mean `score.threshold`?"), "{said}");
 }
 
 #[test]
@@ -177,15 +177,19 @@ fn a_text_where_a_file_is_expected_is_piped() {
     std::fs::write(scene.path("job.toml"), JOB).unwrap();
     resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
     let said = scene.refused(&["neighbors", "out", "--text", "one two three"], 3);
-    assert!(said.contains("there is no file \"one two three\"") && said.contains("--text -"), "{said}");
+    assert!(said.contains("there is no `one two three`") && said.contains("--text -"), "{said}");
 }
 
 #[test]
 fn clean_on_nothing_says_so() {
     let scene = Scene::new(CSV);
-    for arguments in [&["clean", "."][..], &["clean", "nowhere"], &["clean", "nowhere", "--dry-run"]] {
+    for (arguments, expected) in [
+        (&["clean", "."][..], "holds no finished output"),
+        (&["clean", "nowhere"], "there is no `nowhere`"),
+        (&["clean", "nowhere", "--dry-run"], "there is no `nowhere`"),
+    ] {
         let said = scene.refused(arguments, 3);
-        assert!(said.contains("holds no output"), "{said}");
+        assert!(said.contains(expected), "{said}");
     }
     assert!(!scene.path("nowhere").exists());
 }
@@ -244,5 +248,216 @@ fn a_full_disk_is_named_with_what_is_free_and_needed() {
         assert!(said.contains("a disk is full: ") && said.contains(setting), "{said}");
         assert!(said.contains(" free in ") && said.contains("are needed"), "{said}");
         assert!(said.contains("No space left on device"), "{said}");
+    }
+}
+
+/// The files and the job of [`Scene::finished`].
+const ROWS: &str = "id,Stars,title,body\n1,5,a tale,one two three four five\n1,4,a tale,one two three four five\n\
+                    2,3,a song,six seven eight nine ten\n2,3,a poem,apples and pears and plums\n";
+
+impl Scene {
+    /// A scene with `reviews.csv`, and the finished output `out` and its applied result `clean`.
+    fn finished() -> Self {
+        let scene = Self::new("");
+        std::fs::write(scene.path("reviews.csv"), ROWS).unwrap();
+        scene.ran(&["dedup", "reviews.csv", "--text", "body", "--output", "out", "--to", "clean"]);
+        scene
+    }
+
+    fn ran(&self, arguments: &[&str]) -> String {
+        let mut command = resemblance();
+        let ended = command.current_dir(self.folder.path()).args(arguments).assert().success();
+        String::from_utf8(ended.get_output().stdout.clone()).unwrap()
+    }
+}
+
+#[test]
+fn paths_that_do_not_exist_are_named_with_near_ones_by_all_commands() {
+    let scene = Scene::finished();
+    for name in ["known.csv", "labels.csv", "pairs.parquet", "letter.txt", "job.toml"] {
+        std::fs::write(scene.path(name), "").unwrap();
+    }
+    for (command, near) in [
+        ("find review.csv", "reviews.csv"),
+        ("dedup ./review.csv --to clean2", "./reviews.csv"),
+        ("init review.csv", "reviews.csv"),
+        ("show ou", "out"),
+        ("sql ou SELECT", "out"),
+        ("neighbors ou --id 1", "out"),
+        ("neighbors out --text leter.txt", "letter.txt"),
+        ("apply ou --to clean2", "out"),
+        ("apply out --to clean2 --source review.csv", "reviews.csv"),
+        ("evaluate ou", "out"),
+        ("evaluate out --truth knwn.csv", "known.csv"),
+        ("evaluate out --labels label.csv", "labels.csv"),
+        ("report ou", "out"),
+        ("verify ou", "out"),
+        ("clean ou", "out"),
+        ("contract ou", "out"),
+        ("cluster pair.parquet --to x.parquet", "pairs.parquet"),
+        ("run jobs.toml", "job.toml"),
+        ("check jobs.toml", "job.toml"),
+        ("plan jobs.toml", "job.toml"),
+    ] {
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let code = if near == "job.toml" { 2 } else { 3 };
+        let said = scene.refused(&arguments, code);
+        assert!(said.contains(&format!("near it is `{near}`")), "{command}: {said}");
+    }
+    let said = scene.refused(&["find", "no/where/a.csv"], 3);
+    assert!(said.contains("there is no folder `no/where`"), "{said}");
+}
+
+#[test]
+fn files_without_rows_are_named_alone_or_counted() {
+    let scene = Scene::new(CSV);
+    std::fs::create_dir(scene.path("many")).unwrap();
+    for name in ["empty.csv", "empty.jsonl", "many/a.csv", "many/b.csv"] {
+        std::fs::write(scene.path(name), "").unwrap();
+    }
+    for (path, expected) in [
+        ("empty.csv", "empty.csv is empty\n"),
+        ("empty.jsonl", "empty.jsonl is empty\n"),
+        ("many", "all 2 files of the input are empty, such as many/a.csv\n"),
+    ] {
+        for command in ["find", "init"] {
+            let said = scene.refused(&[command, path], 3);
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+}
+
+#[test]
+fn ids_that_occur_twice_are_listed_in_one_sentence() {
+    let scene = Scene::finished();
+    let said = scene.refused(&["find", "reviews.csv", "--text", "body", "--id", "id"], 3);
+    assert!(said.contains("but each of `1`, `2` is the id of several documents: name"), "{said}");
+    assert!(said.contains("find and dedup number the rows without --id"), "{said}");
+}
+
+#[test]
+fn a_condition_that_is_wrong_is_explained_once() {
+    let scene = Scene::finished();
+    for (condition, why) in
+        [("Stars >", "an expression, found: EOF"), ("Stars > 2 3", "found: 3 at Line: 1, Column: 11")]
+    {
+        let said = scene.refused(&["find", "reviews.csv", "--text", "body", "--where", condition], 2);
+        assert!(said.matches(why).count() == 1 && !said.contains("ParserError"), "{said}");
+    }
+}
+
+#[test]
+fn several_columns_of_texts_are_given_with_commas() {
+    let scene = Scene::finished();
+    let found = scene.ran(&["find", "reviews.csv", "--text", "title,body", "--json"]);
+    assert_eq!(found.lines().count(), 1, "{found}");
+    let job = scene.ran(&["init", "reviews.csv", "--text", "title, body", "-o", "-"]);
+    assert!(job.contains("text = [\"title\", \"body\"]"), "{job}");
+    std::fs::write(scene.path("in.csv"), "\"a,b\"\none two three four five\n").unwrap();
+    let job = scene.ran(&["init", "in.csv", "--text", "a,b", "-o", "-"]);
+    assert!(job.contains("text = \"a,b\""), "{job}");
+}
+
+#[test]
+fn keys_without_values_are_named_with_an_example() {
+    let scene = Scene::new(CSV);
+    let said = scene.of_job(&JOB.replace("[output]\nurl = \"out\"\n", ""));
+    assert!(
+        said.contains("`output.url` is required but missing: add url = \"out/\" under [output]"),
+        "{said}"
+    );
+    let said = scene.of_job("[output]\nurl = \"out\"\n");
+    assert!(said.contains("`source.url` is required but missing: add url"), "{said}");
+    std::fs::write(scene.path("job.toml"), JOB).unwrap();
+    let said = scene.refused(&["check", "job.toml", "--set", "score.threshold"], 2);
+    assert!(said.contains("--set score.threshold: expected KEY=VALUE, as in score.threshold=0.9"), "{said}");
+    let said = scene.refused(&["check", "job.toml", "--set", "s3://user:hush@bucket"], 2);
+    assert!(!said.contains("hush"), "{said}");
+}
+
+#[test]
+fn the_number_of_a_row_is_near_its_id() {
+    let scene = Scene::finished();
+    let said = scene.refused(&["show", "out", "--id", "3"], 2);
+    assert!(said.contains("near it is `reviews.csv:3`"), "{said}");
+}
+
+#[test]
+fn queries_that_are_wrong_are_explained_in_words_of_the_tables() {
+    let scene = Scene::finished();
+    for (query, expected) in [
+        (
+            "SELECT avg(\"Stars\") FROM kept",
+            "avg() does not take \"Stars\", which is text: convert it, as in avg(CAST(\"Stars\" AS DOUBLE))",
+        ),
+        ("SELECT 1, max(id), stddev(kept.\"Stars\") FROM kept", "stddev(CAST(kept.\"Stars\" AS DOUBLE))"),
+        ("SELECT abs(\"Stars\") FROM kept", "abs(CAST(\"Stars\" AS DOUBLE))"),
+        ("SELECT Stars FROM kept", "Did you mean 'kept.\"Stars\"'?"),
+        ("SELECT titel FROM kept", "No field named titel. Did you mean 'kept.title'?"),
+        ("SELECT * FORM kept", "Expected: end of statement, found: FORM at Line: 1, Column: 10"),
+        ("SELECT \"body FROM kept", "Expected close delimiter"),
+        ("SELECT 1 / 0", "a value of the query cannot be computed"),
+        ("SELECT CAST(title AS INT) FROM kept", "Cannot cast string 'a tale' to value of Int32 type"),
+    ] {
+        let said = scene.refused(&["sql", "clean", query], 2);
+        assert_eq!(said.matches(expected).count(), 1, "{query}: {said}");
+        for foreign in
+            ["ParserError", "TokenizerError", "bug report", "enable_ident", "Error during planning"]
+        {
+            assert!(!said.contains(foreign), "{query}: {said}");
+        }
+    }
+    let stars = scene.ran(&["sql", "clean", "SELECT avg(CAST(\"Stars\" AS DOUBLE)) AS a FROM kept", "--csv"]);
+    assert_eq!(stars.lines().nth(1), Some("3.6666666666666665"), "{stars}");
+}
+
+/// For the superuser, a file system that is mounted without the permission to write.
+#[cfg(unix)]
+#[test]
+fn folders_that_cannot_be_written_are_named_with_what_is_missing() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+
+    use crate::support::needs::{Presence, needs};
+    let scene = Scene::finished();
+    let folder = scene.path("ro");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();
+    let is_written = || std::fs::write(folder.join("probe"), "").is_ok();
+    let mounts = is_written();
+    if mounts {
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", "ro", "tmpfs"]).arg(&folder).output();
+        if !mount.is_ok_and(|output| output.status.success()) {
+            needs::<()>(None, "the permission to mount a tmpfs", Presence::Optional);
+            return;
+        }
+        assert!(!is_written());
+    }
+    let said: Vec<_> = [
+        "dedup reviews.csv --text body --to ro/clean",
+        "dedup reviews.csv --text body --to clean2 --output ro/out",
+        "apply out --to ro/clean",
+        "report out --to ro/page.html",
+        "generate ro/x.parquet --documents 10",
+        "init reviews.csv -o ro/x.toml",
+    ]
+    .iter()
+    .map(|command| {
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let ended = resemblance().current_dir(scene.folder.path()).args(&arguments).assert();
+        (command, ended)
+    })
+    .collect();
+    if mounts {
+        Command::new("umount").arg(&folder).status().unwrap();
+    }
+    for (command, ended) in said {
+        let said = String::from_utf8(ended.code(3).get_output().stderr.clone()).unwrap();
+        assert!(said.contains("there is no permission") && said.contains("ro/"), "{command}: {said}");
+        for foreign in ["Generic LocalFileSystem", "the storage did not answer", "reading or writing failed"]
+        {
+            assert!(!said.contains(foreign), "{command}: {said}");
+        }
     }
 }

@@ -94,10 +94,49 @@ pub(crate) fn plain_toml(message: &str) -> String {
     ];
     let plain = message.replace("unknown field", "unknown key").replace("unknown variant", "unknown value");
     let plain = plain.replace("wanted string or table", "expected a string");
+    if let Some((head, _)) = plain.split_once("expected struct ") {
+        return format!("{head}expected a section of keys");
+    }
     WORDS
         .iter()
         .find_map(|(rust, word)| plain.strip_suffix(rust).map(|head| format!("{head}{word}")))
         .unwrap_or(plain)
+}
+
+/// Whether the message of an error only puts a label before the message of its cause, as in `Arrow error: ...`.
+pub(crate) fn is_label_of(message: &str, cause: &str) -> bool {
+    let label = message.strip_suffix(cause);
+    label
+        .is_some_and(|label| label.is_empty() || label.ends_with("error: ") || label.ends_with("caused by\n"))
+        || message.starts_with("SQL error: ")
+}
+
+/// A message in one line, without the labels of DataFusion, its request to report a bug, and its advice to set an option.
+pub(crate) fn without_labels(message: &str) -> String {
+    const LABELS: [&str; 6] = [
+        "Error during planning: ",
+        "Execution error: ",
+        "Internal error: ",
+        "sql parser error: ",
+        " or disable the datafusion.sql_parser.enable_ident_normalization configuration",
+        "This issue was likely caused by a bug in DataFusion's code. Please help us to resolve this by filing a bug report in our \
+         issue tracker: https://github.com/apache/datafusion/issues",
+    ];
+    let plain = LABELS.iter().fold(message.to_owned(), |text, label| text.replace(label, ""));
+    plain.replace("Utf8View", "text").replace('\n', " ").replace('\t', "")
+}
+
+/// The function and the types of its arguments in DataFusion's refusal of these: `... argument types 'avg(text)'`.
+pub(crate) fn refused_types(message: &str) -> Option<(&str, Vec<&str>)> {
+    let (_, call) = message.split_once("argument types '")?;
+    let (name, types) = call.split_once(")'")?.0.split_once('(')?;
+    Some((name, types.split(", ").collect()))
+}
+
+/// Whether a sentence is that of the system about a lack of permissions, where the type of its error was lost.
+pub(crate) fn is_no_permission(message: &str) -> bool {
+    // EACCES and EROFS.
+    cfg!(unix) && (message.contains("(os error 13)") || message.contains("(os error 30)"))
 }
 
 /// Whether a TOML file lacks a field.

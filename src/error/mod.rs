@@ -160,14 +160,6 @@ impl Error {
     pub fn one_line(&self) -> String {
         one_line(self)
     }
-
-    /// The messages of the error and its causes, outermost first.
-    fn messages(&self) -> Vec<String> {
-        let mut messages: Vec<String> = chain(self).map(|cause| cause.to_string()).collect();
-        // An I/O error repeats the message of the error that it holds.
-        messages.dedup();
-        messages
-    }
 }
 
 /// An error of any type.
@@ -186,15 +178,23 @@ pub(crate) fn cause(error: Cause<'_>) -> Option<Cause<'_>> {
     }
 }
 
-/// The messages of an error and its causes, without those that an earlier one repeats.
+/// The messages of an error and its causes, outermost first, without the labels of libraries and what an earlier one repeats.
 pub(crate) fn distinct_messages(error: Cause<'_>) -> Vec<String> {
+    let all: Vec<String> = chain(error).map(|cause| cause.to_string()).collect();
     let mut messages: Vec<String> = Vec::new();
-    for message in chain(error).map(|cause| cause.to_string()) {
-        if !messages.iter().any(|earlier| earlier.contains(&message)) {
+    for (at, message) in all.iter().enumerate() {
+        let is_label = all.get(at + 1).is_some_and(|next| library_errors::is_label_of(message, next));
+        let message = library_errors::without_labels(message);
+        if !is_label && !messages.iter().any(|earlier| earlier.contains(&message)) {
             messages.push(message);
         }
     }
     messages
+}
+
+/// The outermost message of an error of a library.
+fn first_message(error: Cause<'_>) -> String {
+    distinct_messages(error).into_iter().next().unwrap_or_default()
 }
 
 /// The messages of an error and its causes in one line.
@@ -205,7 +205,7 @@ pub(crate) fn one_line(error: Cause<'_>) -> String {
 /// A text that [`Error::from_wire`] reads.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let error = WireError { kind: self.kind, messages: self.messages() };
+        let error = WireError { kind: self.kind, messages: distinct_messages(self) };
         let text = serde_json::to_string(&error).map_err(|_| fmt::Error)?;
         write!(f, "{WIRE_MARK}{text}")
     }
@@ -244,10 +244,11 @@ impl From<DataFusionError> for Error {
         let message = match kind {
             Kind::Engine | Kind::Memory => {
                 "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
+                    .to_owned()
             }
-            Kind::Job => "the query cannot be planned",
-            Kind::Bug | Kind::Alarm => "the engine failed in a way that this program did not foresee",
-            Kind::Input | Kind::Interrupted => "reading or writing failed",
+            Kind::Job => "the query cannot be planned".to_owned(),
+            Kind::Bug | Kind::Alarm => "the engine failed in a way that this program did not foresee".to_owned(),
+            Kind::Input | Kind::Interrupted => first_message(&error),
         };
         match unwrap_own(error) {
             Ok(own) => own,
@@ -300,14 +301,14 @@ impl From<object_store::Error> for Error {
         match panicked(&error) {
             true => Error::bug("a task of the storage failed in a way that this program did not foresee")
                 .because(error),
-            false => Error::input("the storage did not answer as it should").because(error),
+            false => Error::input(first_message(&error)).because(error),
         }
     }
 }
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Error::input("reading or writing failed").because(error)
+        Error::input(first_message(&error)).because(error)
     }
 }
 
@@ -349,14 +350,15 @@ fn unwrap_own(error: DataFusionError) -> std::result::Result<Error, DataFusionEr
 fn own_of(error: &DataFusionError) -> Option<Error> {
     match error {
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(own) => Error::chained(own.kind, own.messages()),
+            Some(own) => Error::chained(own.kind, distinct_messages(own)),
             None => inner.downcast_ref::<DataFusionError>().and_then(own_of),
         },
         DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
-            ArrowError::ExternalError(e) => e
-                .downcast_ref::<DataFusionError>()
-                .and_then(own_of)
-                .or_else(|| e.downcast_ref::<Error>().and_then(|e| Error::chained(e.kind, e.messages()))),
+            ArrowError::ExternalError(e) => {
+                e.downcast_ref::<DataFusionError>().and_then(own_of).or_else(|| {
+                    e.downcast_ref::<Error>().and_then(|e| Error::chained(e.kind, distinct_messages(e)))
+                })
+            }
             _ => None,
         },
         DataFusionError::Context(_, inner) => own_of(inner),
@@ -405,7 +407,7 @@ mod tests {
         let text = format!("Task failed: {:?}", DataFusionError::from(own).context("while scanning"));
         let own = Error::from_wire(&text).unwrap();
         assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "reading a/\"b\".csv failed"));
-        assert_eq!(own.messages(), ["reading a/\"b\".csv failed", "why {", "deep"]);
+        assert_eq!(distinct_messages(&own), ["reading a/\"b\".csv failed", "why {", "deep"]);
         assert!(Error::from_wire("Task failed: no such thing").is_none());
     }
 
@@ -431,7 +433,7 @@ mod tests {
         let own = Error::input("reading a.csv failed").because(Error::input("the store").because("refused"));
         let shared = DataFusionError::Shared(std::sync::Arc::new(own.into()));
         let through: Error = shared.context("while scanning").into();
-        assert_eq!(through.messages(), ["reading a.csv failed", "the store", "refused"]);
+        assert_eq!(distinct_messages(&through), ["reading a.csv failed", "the store", "refused"]);
     }
 
     #[test]

@@ -51,10 +51,7 @@ impl Dataset {
         let source = any_source(format, urls);
         let files: Vec<SourceFile> = source::list_quietly(ctx, &source).await?.files().collect();
         let Some(first) = files.iter().find(|file| file.size() > 0) else {
-            return Err(Error::input(format!(
-                "{} and all other files of the input are empty",
-                urls.first().map_or("the input", String::as_str)
-            )));
+            return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
         let Records { encoding, csv, columns } = match format {
             Format::Csv => csv_records(ctx, first, given).await?,
@@ -100,12 +97,20 @@ impl Dataset {
         format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
+    /// The columns in a list with commas, or the column that has the whole list as its name.
+    pub(super) fn names(&self, list: &str) -> Vec<String> {
+        match self.columns.iter().any(|column| column.name == list) {
+            true => vec![list.to_owned()],
+            false => list.split(',').map(|name| name.trim().to_owned()).collect(),
+        }
+    }
+
     /// A job file that reads the columns `text` and `id`, or row numbers without an id, and writes to `output`. Rows that cannot be
     /// read are rejects.
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> File {
         let mut file = File::new(self.format.into(), self.urls.clone(), output);
-        file.source.text = Some(Names::Many(vec![text.to_owned()]));
-        file.source.id = id.map(|id| Names::Many(vec![id.to_owned()]));
+        file.source.text = Some(Names::Many(self.names(text)));
+        file.source.id = id.map(|id| Names::Many(self.names(id)));
         file.source.encoding = (self.encoding != Encoding::Utf8).then(|| self.encoding.to_string());
         file.source.delimiter = char::from(self.csv.delimiter).to_string();
         file.source.header = self.csv.header;

@@ -44,7 +44,7 @@ pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id:
         }
         false => "# The column of texts, or a list of columns.",
     });
-    line(&format!("text = {}", quoted(text)));
+    line(&format!("text = {}", urls(&dataset.names(text))));
     if dataset.format == Format::Csv {
         line(&format!("delimiter = {}", quoted(&char::from(dataset.csv.delimiter).to_string())));
         line(&format!("header = {}", dataset.csv.header));

@@ -53,19 +53,19 @@ impl<'a> Document<'a> {
 
     /// An error about `key` with its line, or with the file if it lacks the key.
     pub(super) fn error(&self, key: &str, fault: &str) -> Error {
-        Error::job(masked(&format!("{}: `{key}` {fault}", self.place(self.offset(key)))))
+        Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
     }
 
     fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
         // The key is shown, and never the value, which may be a secret.
         let name = override_name(set);
         let wrong = |fault: &str| Error::job(masked(&format!("--set {name}: {fault}")));
-        let (key, value) = set.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE"))?;
+        let (key, value) = set.split_once('=').ok_or_else(|| wrong(NO_VALUE))?;
         let mut parents: Vec<&str> = key.trim().split('.').collect();
         if parents.iter().any(|part| part.is_empty()) {
             return Err(wrong("expected a key such as score.threshold before the `=`"));
         }
-        let Some(last) = parents.pop() else { return Err(wrong("expected KEY=VALUE")) };
+        let Some(last) = parents.pop() else { return Err(wrong(NO_VALUE)) };
 
         let at = self.text.len() + 1 + n;
         let span = at..at;
@@ -127,9 +127,15 @@ impl<'a> Document<'a> {
         if is_missing_field(&fault) {
             // The span is that of the section; without a section only the file is known.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
-            let key =
-                section.map_or_else(|| first.to_owned(), |(name, _)| format!("{}.{first}", name.get_ref()));
-            return Error::job(format!("{}: `{key}` is required but missing", self.place(self.offset(&key))));
+            let section = section.map_or(first, |(name, _)| name.get_ref().as_ref());
+            let key = if section == first { format!("{first}.url") } else { format!("{section}.{first}") };
+            let example = match key.as_str() {
+                "source.url" => ": add url = \"reviews.csv\" under [source]",
+                "output.url" => ": add url = \"out/\" under [output]",
+                _ => "",
+            };
+            let place = self.place(self.offset(&key));
+            return Error::job(format!("{place}: `{key}` is required but missing{example}"));
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = match is_unknown_word(&fault) {
@@ -137,9 +143,8 @@ impl<'a> Document<'a> {
             true => near(first, quoted, Vec::new()),
             false => hints::rewritten(&fault).map(|hint| format!(": {hint}")),
         };
-        let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
-        let near = near.unwrap_or_default();
-        Error::job(masked(&format!("{}: {key}: {fault}{near}", self.place(Some(span.start)))))
+        let at = self.at(&key, Some(span.start));
+        Error::job(masked(&format!("{at}: {fault}{}", near.unwrap_or_default())))
     }
 
     /// The byte offset at which the dotted `key`, or else its section, was written.
@@ -155,6 +160,15 @@ impl<'a> Document<'a> {
             }
         }
         found
+    }
+
+    /// The place of a key, and the key, which an override names already.
+    fn at(&self, key: &str, offset: Option<usize>) -> String {
+        match self.place(offset) {
+            place if key.is_empty() => format!("{place}: the job file"),
+            place if place == format!("--set {key}") => format!("--set `{key}`"),
+            place => format!("{place}: `{key}`"),
+        }
     }
 
     fn place(&self, offset: Option<usize>) -> String {
@@ -182,11 +196,19 @@ fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<Strin
     Some(format!("; did you mean {shown}?"))
 }
 
-/// The key of an override, or a placeholder without one.
+/// The fault of an override without a key or a value.
+const NO_VALUE: &str = "expected KEY=VALUE, as in score.threshold=0.9";
+
+/// The key of an override, or a placeholder for what may be a secret.
 fn override_name(set: &str) -> &str {
     match set.split_once('=') {
-        Some((key, _)) => key.trim(),
-        None => "KEY=VALUE",
+        Some((key, _)) if !key.trim().is_empty() => key.trim(),
+        None if set.contains('.')
+            && set.bytes().all(|byte| b"._".contains(&byte) || byte.is_ascii_lowercase()) =>
+        {
+            set
+        }
+        _ => "KEY=VALUE",
     }
 }
 

@@ -1,10 +1,17 @@
 //! Queries in SQL on the tables of a session.
 
+use std::ops::ControlFlow;
+
+use arrow::array::RecordBatch;
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, visit_expressions};
 
-use crate::error::{Error, Result};
+use crate::error::library_errors::refused_types;
+use crate::error::{Error, Result, one_line};
 
 /// The result of a query that only reads the tables.
 ///
@@ -31,8 +38,47 @@ pub async fn with_writes(session: &SessionContext, query: &str) -> Result<DataFr
 async fn planned(session: &SessionContext, query: &str) -> Result<LogicalPlan> {
     match session.state().create_logical_plan(query).await {
         Ok(plan) => Ok(plan),
-        Err(error) => Err(missing_table(session, query).unwrap_or_else(|| error.into())),
+        Err(error) => Err(missing_table(session, query)
+            .or_else(|| text_argument(session, query, &error))
+            .unwrap_or_else(|| error.into())),
     }
+}
+
+/// The error for a call of a function that takes numbers, such as `avg`, with a text.
+fn text_argument(session: &SessionContext, query: &str, error: &DataFusionError) -> Option<Error> {
+    let said = one_line(error);
+    let (name, types) = refused_types(&said)?;
+    let at = types.iter().position(|kind| ["text", "Utf8", "LargeUtf8"].contains(kind))?;
+    let state = session.state();
+    let dialect = state.config().options().sql_parser.dialect;
+    let Statement::Statement(statement) = state.sql_to_statement(query, &dialect).ok()? else { return None };
+    let found = visit_expressions(&*statement, |part| {
+        if let Expr::Function(call) = part
+            && call.name.to_string().eq_ignore_ascii_case(name)
+            && let FunctionArguments::List(list) = &call.args
+            && let Some(argument) = list.args.get(at)
+        {
+            return ControlFlow::Break(argument.to_string());
+        }
+        ControlFlow::Continue(())
+    });
+    let argument = found.break_value()?;
+    Some(Error::job(format!(
+        "{name}() does not take {argument}, which is text: convert it, as in {name}(CAST({argument} AS DOUBLE))"
+    )))
+}
+
+/// The rows of a query.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where a value cannot be computed, such as a division by 0.
+pub async fn collected(frame: DataFrame) -> Result<Vec<RecordBatch>> {
+    frame.collect().await.map_err(|error| match error.find_root() {
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
+            Error::job("a value of the query cannot be computed").because(error)
+        }
+        _ => error.into(),
+    })
 }
 
 /// The error for the first table of the query that does not exist; `None` if all of them do.

@@ -69,7 +69,7 @@ impl Places {
             Self::SecondSource | Self::BothSources => cx.table(WorkTable::REFERENCE_KEYS)?,
         };
         let section = match self {
-            Self::Source => Some(("source", "; --id of find and dedup")),
+            Self::Source => Some(("source", "; find and dedup number the rows without --id")),
             Self::SecondSource => Some(("against.source", "")),
             Self::BothSources | Self::SourceAndOutput => None,
         };
@@ -108,21 +108,28 @@ fn more(count: usize) -> &'static str {
 async fn repeated_in(section: &str, option: &str, documents: DataFrame, found: DataFrame) -> Result<Error> {
     let least = found.select(vec![col("doc")])?.sort(vec![col("doc").sort(true, false)])?;
     let keys = keys_of(least.limit(0, Some(NAMED))?).await?;
-    let mut messages = Vec::new();
+    let (mut messages, mut same) = (Vec::new(), Vec::new());
     for batch in named(documents, &keys)?.collect().await? {
         let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
         for (least, most) in least.iter().flatten().zip(most.iter().flatten()) {
-            messages.push(match least == most {
-                true => format!("`{least}` is the id of several documents"),
-                false => format!("`{least}` and `{most}` have the same 64-bit key"),
-            });
+            if least == most {
+                same.push(format!("`{least}`"));
+            } else {
+                messages.push(format!("`{least}` and `{most}` have the same 64-bit key"));
+            }
         }
+    }
+    let count = messages.len() + same.len();
+    match same.as_slice() {
+        [] => {}
+        [only] => messages.push(format!("{only} is the id of several documents")),
+        all => messages.push(format!("each of {} is the id of several documents", all.join(", "))),
     }
     Ok(Error::input(format!(
         "ids must be unique, but {}{}: name a column of unique ids as {section}.id (or row_number{option}), or set \
          {section}.duplicate_ids = \"reject\"",
         messages.join("; "),
-        more(messages.len()),
+        more(count),
     )))
 }
 

@@ -14,7 +14,7 @@ use super::local_names::LOCAL;
 use super::parser::FileToParse;
 use super::partitions::Partitions;
 use super::pin::Pin;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::job;
 
 /// A file of a source, as it was listed. Reading it fails once it is another file.
@@ -143,4 +143,19 @@ impl SourceFile {
             mark(&mut chunks).await.context(|| format!("the start of {} cannot be read", self.path))?;
         Ok((first, chunks))
     }
+}
+
+/// The error for files without a row: `verbs` (of one file, of several) and `what` they lack, as in "a.csv is empty".
+pub(crate) fn without_rows<'a>(
+    mut files: impl ExactSizeIterator<Item = &'a str>,
+    [one, several]: [&str; 2],
+    what: &str,
+) -> Error {
+    let count = files.len();
+    Error::input(match files.next() {
+        Some(only) if count == 1 => format!("{only} {one} {what}"),
+        first => {
+            format!("all {count} files of the input {several} {what}, such as {}", first.unwrap_or_default())
+        }
+    })
 }

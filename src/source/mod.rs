@@ -66,7 +66,7 @@ use crate::schema::SourceTypes;
 
 pub(crate) use self::as_read::AsRead;
 pub(crate) use self::checksums::{Checksums, checksum_of};
-pub(crate) use self::file::SourceFile;
+pub(crate) use self::file::{SourceFile, without_rows};
 pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, CannotAppend, Rewriting, RowFormat};
 pub(crate) use self::formats::csv::first_records;

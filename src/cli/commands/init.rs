@@ -30,7 +30,7 @@ pub(in crate::cli) struct Init {
     /// The job file to write, which must not exist; - writes to standard output [default: the name of the data with .toml]
     #[arg(short, long, value_name = "JOB.toml")]
     output: Option<PathBuf>,
-    /// The column that holds the texts
+    /// The column that holds the texts, or several with commas
     #[arg(long, value_name = "COL")]
     text: Option<String>,
     /// The column that identifies a document

@@ -88,7 +88,7 @@ impl Sql {
             false => query::read_only(session, query).await?,
         };
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
-        let batches = frame.collect().await?;
+        let batches = query::collected(frame).await?;
         if self.json {
             return rows::json_lines(&batches);
         }

@@ -1,6 +1,7 @@
 //! An error and its causes, in sentences.
 
 use crate::address::secrets::masked;
+use crate::error::library_errors::is_no_permission;
 use crate::error::visible::visible;
 use crate::error::{Error, Kind, distinct_messages};
 
@@ -12,8 +13,12 @@ pub(in crate::cli) fn explain(error: &Error) -> String {
 
 /// The error and its chain of causes, and what to do about a bug, without what may be secret in URLs.
 pub(in crate::cli) fn sentences(error: &Error) -> Vec<String> {
-    let mut said = vec![error.to_string()];
-    said.extend(causes(error));
+    let mut said = distinct_messages(error);
+    if said.iter().any(|sentence| is_no_permission(sentence)) {
+        said.push(
+            "there is no permission: give it to the user of this process, or name another place".into(),
+        );
+    }
     if error.kind() == Kind::Bug {
         said.push("this is a bug of resemblance: please report it with the command and the job file".into());
     }

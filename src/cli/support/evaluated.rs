@@ -43,7 +43,7 @@ pub(in crate::cli) fn text(evaluation: &Evaluation) -> String {
     let lows = [recall.pairs, recall.documents, recall.removals].into_iter().flatten().map(|of| of.low);
     let low = lows.fold(1.0, f64::min);
     if low < ENOUGH && evaluation.sample < evaluation.shingle_sets {
-        let (low, more) = ((100.0 * low).floor(), 5 * evaluation.sample);
+        let (low, more) = ((100.0 * low).floor(), (5 * evaluation.sample).min(evaluation.shingle_sets));
         let _ = writeln!(
             text,
             "\neach recall is at least {low} % with 95 % certainty; --sample {more} narrows it"

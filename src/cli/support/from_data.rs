@@ -24,7 +24,8 @@ pub(in crate::cli) struct FromData {
     /// or text files; folders are read with their subfolders
     #[arg(required = true, value_name = "PATH")]
     pub(in crate::cli) paths: Vec<String>,
-    /// The column of data that holds the texts [default: the only one of strings, or one that is named text, body, content ...]
+    /// The column of data that holds the texts, or several with commas [default: the only one of strings, or one that is named text,
+    /// body, content ...]
     #[arg(long, value_name = "COL")]
     text: Option<String>,
     /// The column of data that identifies a document [default: `id` if its values are unique, or else row numbers]
@@ -65,7 +66,7 @@ fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
 }
 
 pub(in crate::cli) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
-    name.parse().map_err(|e: Error| format!("is {e}"))
+    name.parse().map_err(|e: Error| e.to_string().replacen(&format!("{name:?}: "), "", 1))
 }
 
 /// A job over data.

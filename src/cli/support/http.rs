@@ -8,7 +8,7 @@ use reqwest::{Body, Client, ClientBuilder, RequestBuilder, StatusCode};
 use url::Url;
 
 use crate::address::masked;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 
 /// Sends `request` by `client`, and returns the status and the first line of the body, at most 200 characters.
 ///
@@ -20,7 +20,9 @@ pub(in crate::cli) fn exchange(
     client: ClientBuilder,
     request: impl FnOnce(Client) -> RequestBuilder,
 ) -> Result<(StatusCode, String)> {
-    let failed = |e: reqwest::Error| Error::engine("the HTTP exchange failed").because(e.without_url());
+    // The outer errors only say that a request was sent.
+    let why = |e: reqwest::Error| chain(&e.without_url()).last().map(|cause| cause.to_string());
+    let failed = |e| Error::engine(why(e).unwrap_or_default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answer = runtime.block_on(async {
         // A redirect is an answer: another host gets no secrets.

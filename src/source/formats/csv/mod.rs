@@ -25,7 +25,7 @@ use crate::source::chunks::Chunks;
 use crate::source::columns::{column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
-use crate::source::file::SourceFile;
+use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading,
     Rewriting, RowFormat, SourceFormat,
@@ -66,8 +66,7 @@ impl ParsedFormat for Csv {
                 .await?;
             let with_columns: Vec<&Head> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
             let Some(first) = with_columns.first() else {
-                let path = files.first().map_or("the input", |file| &file.path);
-                return Err(Error::input(format!("{path} and all other files of the input are empty")));
+                return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
             };
             let is_other = |head: &&&Head| head.columns.iter().all(|name| first.times(name) == 0);
             if let Some(other) = with_columns.iter().find(is_other) {

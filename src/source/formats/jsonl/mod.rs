@@ -24,7 +24,7 @@ use crate::source::bytes::{decompressed, start};
 use crate::source::columns::{Values, column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
-use crate::source::file::SourceFile;
+use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
     AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading,
     Rewriting, RowFormat, SourceFormat,
@@ -73,10 +73,10 @@ impl ParsedFormat for JsonLines {
             for sample in &samples {
                 shape.merge(&sample.shape);
             }
-            let first = files.first().map_or("the input", |file| &file.path);
             if shape.is_empty() {
-                return Err(Error::input(format!("{first} and all other files of the input have no rows")));
+                return Err(without_rows(files.iter().map(|file| file.path()), ["has", "have"], "no rows"));
             }
+            let first = files.first().map_or("the input", |file| file.path());
             let (mut wanted, mut values) = (Vec::new(), Values::new());
             for (at, name) in columns.iter().copied().enumerate() {
                 values.push((name.to_owned(), column(value_name(at))));
