@@ -110,8 +110,7 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
             false => ("marked", work("marked")),
         };
         let gone = (!settings.annotate).then_some(removed);
-        let (rows, schema) =
-            (removed_spans(stored, settings, gone, dropped.clone())?, removed_spans_schema(id));
+        let (rows, schema) = (removed_spans(stored, settings, gone)?, removed_spans_schema(id));
         let wanted = Wanted { name, folder, schema: schema.clone(), sorted_by: BY_SPAN, rows };
         let files = tables::table(wanted, runner).await?;
         decided.passages = passages::counts(written(&files, schema)?, dropped).await?;

@@ -196,7 +196,7 @@ impl Opened {
             true => None,
             false => Some(all_removed(&self.stored, self.settings, dropped.clone())?),
         };
-        let spans = passages::removed_spans(&self.stored, self.settings, removed, dropped.clone())?;
+        let spans = passages::removed_spans(&self.stored, self.settings, removed)?;
         passages::counts(spans, dropped).await
     }
 

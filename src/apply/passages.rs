@@ -49,13 +49,11 @@ pub(super) fn short_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. The documents `removed` (id, ..) go,
-/// and some of them are `dropped`.
+/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. The documents `removed` (id, ..) go.
 pub(super) fn removed_spans(
     stored: &Stored,
     settings: Settings,
     removed: Option<DataFrame>,
-    dropped: Option<DataFrame>,
 ) -> Result<DataFrame> {
     let schema = removed_spans_schema(stored.manifest().source.id);
     let columns: Vec<Expr> = schema.fields().iter().map(|field| col(field.name())).collect();
@@ -63,17 +61,19 @@ pub(super) fn removed_spans(
     let Some(removed) = removed else { return Ok(spans.select(columns)?) };
     let gone = removed.select(vec![col("id").alias("gone_id")])?;
     let spans = gone.clone().join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
-    let Some(dropped) = dropped else { return Ok(spans.select(columns)?) };
-    // Only documents that stay instead of dropped ones have passages that no document keeps.
-    let heirs = dropped.select(vec![col("heir")])?.filter(col("heir").is_not_null())?;
-    let others = heirs.clone().join(spans.clone(), JoinType::RightAnti, &["heir"], &["id"], None)?;
+    if !matches!(settings.passages, Passages::Drop { .. }) {
+        return Ok(spans.select(columns)?);
+    }
+    // Only documents that the run expected to go have passages that no document keeps.
+    let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
+    let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
     let others = others.select(columns.clone())?;
     if let Some(job::Passages::Words { .. }) = stored.job().passages {
         // Several documents may keep the windows of a run, and the span names one of them.
         return Ok(others);
     }
-    let of_heirs = heirs.join(spans, JoinType::RightSemi, &["heir"], &["id"], None)?;
-    Ok(others.union(kept_elsewhere(of_heirs, staying(stored, gone)?)?.select(columns)?)?)
+    let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
+    Ok(others.union(kept_elsewhere(expected, staying(stored, gone)?)?.select(columns)?)?)
 }
 
 /// The spans of documents that may be written.

@@ -184,3 +184,35 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
     }
     assert!(heirs > 6 && unpaired > 1, "{heirs} {unpaired}");
 }
+
+/// `4` becomes too short, and `5` and `6` are like it and not like each other. The run keeps a line of `6` in `3`, which goes.
+#[test]
+fn a_document_that_stays_beside_the_next_one_keeps_the_passages_of_documents_that_go() {
+    let line = |of: &str, words: usize| (0..words).map(|n| format!("{of}{n}")).collect::<Vec<_>>().join(" ");
+    let (a, b, c) = (line("a", 12), line("b", 12), line("c", 60));
+    let passage = line("p", 6);
+    let texts = [
+        ("1", format!("{a}\n{b}\n{}", line("w", 400))),
+        ("2", format!("{c} more")),
+        ("3", format!("{c}\n{passage}")),
+        ("4", format!("{a}\n{b}")),
+        ("5", format!("{a} {}", line("d", 2))),
+        ("6", format!("{b} {}\n{passage}", line("e", 2))),
+    ];
+    let applied = Applied::new();
+    let documents: Vec<Document> = texts.iter().map(|(id, text)| (id.to_string(), text.clone())).collect();
+    write_parquet(&applied.path("in/pages.parquet"), &documents, 16);
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\n[score]\nthreshold = 0.3\n\
+         [candidates]\nmethod = \"all\"\n[clusters]\nmethod = \"representative\"\nkeep = [\"id()\"]\n\
+         [passages]\nunit = \"line\"\nmin_words = 3\n[output]\nurl = {:?}\n",
+        applied.path("in"),
+        applied.path("out")
+    );
+    std::fs::write(applied.path("job.toml"), text).unwrap();
+    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    applied.apply("to", &["--passages", "drop", "--min-words", "10"]);
+    let (kept, _) = parquet(&applied.path("to/pages.parquet"));
+    assert_eq!(strings(&kept, "id"), ["1", "2", "5", "6"]);
+    assert_eq!(strings(&kept, "text")[3], texts[5].1);
+}
