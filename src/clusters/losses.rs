@@ -69,6 +69,12 @@ impl Losses {
         Some((shared, of_representative))
     }
 
+    /// Adds the sorted shingles of a document that is not removed.
+    pub(crate) fn stays(&mut self, shingles: &[u64]) {
+        let representative = self.representative.as_deref().unwrap_or_default();
+        self.spared.add(&missing(shingles, representative));
+    }
+
     /// Ends the cluster. Returns the shingles of its representative, and how many shingles only removed documents have; `None` if
     /// there is no cluster.
     pub(crate) fn end(&mut self) -> Option<(u64, u64)> {

@@ -29,6 +29,8 @@ pub(crate) const REPRESENTATIVE: u64 = 0;
 pub(crate) const PAIRED: u64 = 1;
 /// Connected with the representative by others.
 pub(crate) const CHAINED: u64 = 2;
+/// Not removed, whatever its representative has.
+pub(crate) const STAYS: u64 = 3;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     let number = |name: &str, nullable| Field::new(name, DataType::UInt64, nullable);
@@ -177,6 +179,10 @@ impl ClusterReader {
         if role == REPRESENTATIVE {
             self.representative = Some(set);
             self.losses.begin(shingles.to_vec());
+            return Ok(());
+        }
+        if role == STAYS {
+            self.losses.stays(shingles);
             return Ok(());
         }
         let paired = role == PAIRED;

@@ -209,6 +209,7 @@ fn decide(
             // Of a second source nothing is removed, so nothing is spared.
             if node.reference && !daily {
                 others_stay.push(other);
+                stay.extend(&node.shingles);
                 continue;
             }
             let Some(reason) = reason else {
@@ -232,9 +233,7 @@ fn decide(
                 continue;
             }
             others_stay.push(other);
-            if !node.reference {
-                stay.extend(&node.shingles);
-            }
+            stay.extend(&node.shingles);
             // The texts of an earlier output are not read to say more of its chains.
             let known = is_pair || !node.reference;
             let spared = Spared {

@@ -1,16 +1,15 @@
 //! losses: how much of each removed document its representative lacks, and what is gone with all that are removed.
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::Field;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::interface::{
     AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
 };
-use super::removals::{loses_alone, roles};
+use super::removals::{is_spared, loses_alone, roles};
 use crate::operator::losses::CountLosses;
 use crate::operator::{self, Operator};
 use crate::pipeline::all_sketches::AllSketches;
@@ -94,7 +93,7 @@ impl Stage for Losses {
             let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];
             let mut bytes = 0;
             if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
-                let roles = roles(removals)?;
+                let roles = roles(removals, cx.job)?;
                 let sketches =
                     cx.sketches_of_removals(roles.clone().select(vec![col("doc").alias("needed")])?).await?;
                 frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
@@ -119,15 +118,4 @@ pub(super) fn lost(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     let is_lossy = is_lossy.and(!is_spared(cx.job.clusters.contained, col("paired"))?);
     let lossy = sum(when(is_lossy, col("documents")).end()?).alias("lossy_removals");
     Ok(Some(losses.aggregate(vec![], vec![lossy, sum(col("gone")).alias("shingles")])?))
-}
-
-/// Whether a document stays that does not represent its cluster: [`crate::clusters::is_spared`] of the columns (shared, shingles).
-pub(super) fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
-    let Some(least) = contained else { return Ok(lit(false)) };
-    Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
-}
-
-/// The share of the shingles of a document that its representative has, from the columns (shared, shingles).
-pub(super) fn containment() -> Expr {
-    cast(col("shared"), DataType::Float64) / cast(col("shingles"), DataType::Float64)
 }

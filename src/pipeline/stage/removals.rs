@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
@@ -12,7 +12,7 @@ use super::interface::{
     StageContext, WorkTable,
 };
 use super::represented::scores_of_components;
-use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
+use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE, STAYS};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::tables::{numbers, position_columns};
 
@@ -61,12 +61,15 @@ pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFra
     Ok(removed.select(columns.map(col).to_vec())?)
 }
 
-/// [`removals`] -> the same and lossy: UInt64, the sets of the cluster that may lose something; null if none may.
-pub(crate) fn with_lossy(removed: DataFrame) -> Result<DataFrame> {
+/// [`removals`] -> the same and lossy: UInt64, the sets of the cluster that may lose something or stay with more shingles than the
+/// representative has; null if none may lose something.
+pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
+    let sets = vec![count(lit(1)).alias("sets"), bool_or(may_lose()).alias("loses")];
     let lossy = removed
         .clone()
-        .filter(may_lose())?
-        .aggregate(vec![col("root"), col("place")], vec![count(lit(1)).alias("sets")])?
+        .filter(may_lose().or(stays(job)?))?
+        .aggregate(vec![col("root"), col("place")], sets)?
+        .filter(col("loses"))?
         .select(vec![
             col("root").alias("lossy_root"),
             col("place").alias("lossy_place"),
@@ -81,7 +84,20 @@ pub(crate) fn with_lossy(removed: DataFrame) -> Result<DataFrame> {
 
 /// Whether a set belongs to documents of the run and is not known to be contained in its representative.
 fn may_lose() -> Expr {
-    col("documents").gt(lit(0_u64)).and(col("shared").is_null().or(col("shared").lt(col("shingles"))))
+    col("documents").gt(lit(0_u64)).and(may_lack())
+}
+
+/// Whether the representative may lack a shingle of a set.
+fn may_lack() -> Expr {
+    col("shared").is_null().or(col("shared").lt(col("shingles")))
+}
+
+/// Whether a set belongs to reference documents alone that stay, and whose shingles are not lost then. Nothing of a second source is
+/// removed.
+fn stays(job: &Job) -> Result<Expr> {
+    let always = lit(job.second_source().is_some());
+    let stays = always.or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
+    Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
 }
 
 /// Whether what is lost with a set of [`with_lossy`] follows from its score: it is paired with its representative, and no other
@@ -91,11 +107,14 @@ pub(super) fn loses_alone() -> Expr {
 }
 
 /// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count what
-/// is lost: those that their representatives may not contain, unless their scores say it, and these representatives. `doc` is a
-/// document that has the set.
-pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
-    let removals = removals.filter(may_lose().and(!loses_alone()))?;
-    let role = when(col("shared").is_null(), lit(CHAINED)).otherwise(lit(PAIRED))?;
+/// is lost: those that their representatives may not contain, unless their scores say it, these representatives, and sets that
+/// stay in the same cluster. `doc` is a document that has the set.
+pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
+    let needed = may_lose().and(!loses_alone()).or(stays(job)?);
+    let removals = removals.filter(col("lossy").is_not_null().and(needed))?;
+    let role = when(col("documents").eq(lit(0_u64)), lit(STAYS))
+        .when(col("shared").is_null(), lit(CHAINED))
+        .otherwise(lit(PAIRED))?;
     let removed = removals.clone().select(vec![
         col("set").alias("doc"),
         col("root"),
@@ -111,6 +130,17 @@ pub(crate) fn roles(removals: DataFrame) -> Result<DataFrame> {
         lit(0_u64).alias("documents"),
     ])?;
     Ok(removed.union(kept)?)
+}
+
+/// Whether a document stays that does not represent its cluster: [`crate::clusters::is_spared`] of the columns (shared, shingles).
+pub(super) fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
+    let Some(least) = contained else { return Ok(lit(false)) };
+    Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
+}
+
+/// The share of the shingles of a document that its representative has, from the columns (shared, shingles).
+pub(super) fn containment() -> Expr {
+    cast(col("shared"), DataType::Float64) / cast(col("shingles"), DataType::Float64)
 }
 
 /// Bytes of a shingle set: four joins, one above the other, hold its row at the same time.
@@ -156,7 +186,7 @@ impl Stage for Removals {
                 frame = frame.distinct()?;
             }
             let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
-            cx.run(self, bytes, vec![with_lossy(frame)?]).await
+            cx.run(self, bytes, vec![with_lossy(frame, cx.job)?]).await
         })
     }
 }
@@ -173,7 +203,8 @@ impl Stage for RemovalPositions {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let needed = roles(cx.table(WorkTable::REMOVALS)?)?.select(vec![col("doc").alias("needed")])?;
+            let needed =
+                roles(cx.table(WorkTable::REMOVALS)?, cx.job)?.select(vec![col("doc").alias("needed")])?;
             cx.find_removals(self, needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY).await
         })
     }

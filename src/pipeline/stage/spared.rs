@@ -13,7 +13,7 @@ use super::interface::{
     BYTES_OF_EDGE, BYTES_OF_MEMBER, BoxFuture, Error, Job, Result, Stage, StageContext, Table, Tables,
     WorkTable, Writes, not_null, null,
 };
-use super::losses::{containment, is_spared};
+use super::removals::{containment, is_spared};
 use super::represented::{copies_are_pairs, scores_of_components};
 use crate::job::{ClusterMethod, Compare};
 
