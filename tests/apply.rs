@@ -57,7 +57,7 @@ impl Applied {
     fn run(&self, format: &str, lines: &str) {
         let mut text = format!("[source]\nformat = {format:?}\nurl = {:?}\n{lines}\n", self.path("in"));
         write!(text, "[shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n").unwrap();
-        write!(text, "[output]\nurl = {:?}\n", self.path("out")).unwrap();
+        write!(text, "{CONNECTED}[output]\nurl = {:?}\n", self.path("out")).unwrap();
         std::fs::write(self.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(self.path("job.toml")).assert().success();
         assert!(manifest(&self.path("out")).counts.clusters > 1, "nothing is similar");

@@ -441,8 +441,7 @@ fn pairs_that_stars_leave_out_are_an_error_of_the_option_and_none_of_the_job() {
 #[test]
 fn a_share_that_is_none_is_refused() {
     for share in ["0", "1.1", "-0.5", "nan"] {
-        let text =
-            job_text("in", "out").replace("[score]", &format!("[clusters]\ncontained = {share}\n[score]"));
+        let text = job_text("in", "out").replace("[clusters]", &format!("[clusters]\ncontained = {share}"));
         let read = resemblance::job::file::read(&text, "test.toml", &[]);
         let error = read.and_then(resemblance::job::resolve).unwrap_err().to_string();
         assert!(error.contains("clusters.contained"), "{error}");

@@ -63,6 +63,21 @@ fn found(assert: &Assert) -> BTreeSet<(String, String)> {
     out(assert).lines().map(pair).collect()
 }
 
+/// The documents that the folder is without, each with the one that stays.
+fn removed(clean: &Path) -> BTreeSet<(String, String)> {
+    let manifest = std::fs::read(clean.join("_resemblance/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let mut removed = BTreeSet::new();
+    for file in manifest["removed"].as_array().unwrap() {
+        let file = std::fs::File::open(clean.join(file["path"].as_str().unwrap())).unwrap();
+        for batch in ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap() {
+            let batch = batch.unwrap();
+            removed.extend(strings(&batch, "id").into_iter().zip(strings(&batch, "kept_id")));
+        }
+    }
+    removed
+}
+
 const FIND: [&str; 5] = ["find", "-t", "0.5", "--all", "--json"];
 
 #[test]
@@ -283,7 +298,7 @@ fn texts_are_compared_without_the_pictures_next_to_them() {
     for (id, text) in corpus(9, 20, 60) {
         write(&folder, &format!("essays/{id}.md"), text);
     }
-    write(&folder, "essays/README.md", "about these essays");
+    write(&folder, "essays/README.md", "about these essays, which nobody has read");
     write(&folder, "essays/a.png", (0..=255).collect::<Vec<u8>>());
     let found = call(&["find"], &[&folder.path().join("essays")]).success();
     assert!(summary(&found).ends_with("among 21 files"), "{}", summary(&found));
@@ -374,13 +389,7 @@ fn dedup_writes_what_stays() {
         .map(|line| format!("{line}\n"))
         .collect();
     assert_eq!(kept, expected);
-    let applied: Value =
-        serde_json::from_slice(&std::fs::read(clean.join("_resemblance/manifest.json")).unwrap()).unwrap();
-    let written = applied["removed"].as_array().unwrap().iter().find(|file| file["rows"] != 0).unwrap();
-    let removed = std::fs::File::open(clean.join(written["path"].as_str().unwrap())).unwrap();
-    let mut removed = ParquetRecordBatchReaderBuilder::try_new(removed).unwrap().build().unwrap();
-    let removed = removed.next().unwrap().unwrap();
-    assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["3".into()], vec!["1".into()]));
+    assert_eq!(removed(&clean), [("3".to_owned(), "1".to_owned())].into());
     assert_eq!(manifest(&tables).counts.documents, 4);
     // The same again does nothing, and other files are never overwritten.
     let again = dedup(&["--to", clean.to_str().unwrap()]).success();
@@ -537,6 +546,170 @@ fn init_writes_a_job_that_check_takes() {
     write(&folder, "essays/a.txt", ROWS[0].1);
     at(&["init", "essays/"]).success();
     at(&["check", "essays.toml"]).success();
+}
+
+/// The first block of this language in a page, without its first and last line.
+fn first_block(page: &str, language: &str) -> String {
+    let (_, rest) = page.split_once(&format!("\n```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_first_example_of_the_readme_prints_its_table_and_a_job_finds_the_same() {
+    let readme = std::fs::read_to_string(repository("README.md")).unwrap();
+    let rows = readme.lines().filter_map(|line| {
+        let (id, text) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
+        (id.len() == 1).then(|| (id.to_owned(), text.to_owned()))
+    });
+    let documents: Vec<Document> = rows.take(4).collect();
+    let csv = std::fs::read_to_string(repository("jobs/cats.csv")).unwrap();
+    let row = |(id, text): &Document| format!("{id},{text}\n");
+    assert_eq!(csv.replace('"', ""), "id,text\n".to_owned() + &documents.iter().map(row).collect::<String>());
+
+    let at =
+        |arguments: &[&str]| resemblance().current_dir(repository(".")).args(arguments).assert().success();
+    let command = first_block(&readme, "sh");
+    let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let printed = out(&at(&arguments));
+    assert_eq!(printed, first_block(&readme, "text"));
+    // The texts have no punctuation that plain words do not lose.
+    let plain: Vec<Document> =
+        documents.into_iter().map(|(id, text)| (id, text.replace([',', '.'], ""))).collect();
+    let expected = exact_pairs(&plain, 5, 0.8);
+    for ((a, b), jaccard) in &expected {
+        assert!(printed.contains(&format!("| {a}        | {b}          | {jaccard:.6} |")), "{printed}");
+    }
+    let folder = tempdir().unwrap();
+    let (job, output) = (folder.path().join("cats.toml"), folder.path().join("out"));
+    let set = format!("output.url={}", output.display());
+    at(&["init", "jobs/cats.csv", "-o", job.to_str().unwrap()]);
+    at(&["run", job.to_str().unwrap(), "--set", &set]);
+    assert_eq!(pairs(&output), expected);
+}
+
+/// Texts of a hundred words, each with one word changed of the one before: a chain of pairs whose ends are not similar.
+fn chain() -> Vec<Document> {
+    let mut words: Vec<String> = (0..100).map(|at| format!("w{at}")).collect();
+    let link = |at: usize| {
+        words[10 * at + 5] = format!("changed{at}");
+        (format!("c{at}"), words.join(" "))
+    };
+    (0..9).map(link).collect()
+}
+
+/// Texts of many scripts, some of them with one word more, decomposed, or with another emoji.
+fn mixed_scripts() -> Vec<Document> {
+    let texts = [
+        "人人生而自由,在尊严和权利上一律平等。他们赋有理性和良心,并应以兄弟关系的精神相对待。",
+        "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+        "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผลและมโนธรรม",
+        "Все люди рождаются свободными и равными в своем достоинстве и правах и наделены разумом",
+        "Tous les êtres humains naissent libres et égaux en dignité et en droits, doués de raison 😍",
+    ];
+    let variants = |text: &str| {
+        let [decomposed, angry] = [("ê", "e\u{302}"), ("😍", "😡")].map(|(from, to)| text.replace(from, to));
+        [text.to_owned(), format!("{text} et 自由"), decomposed, angry]
+    };
+    texts
+        .iter()
+        .flat_map(|text| variants(text))
+        .enumerate()
+        .map(|(at, text)| (format!("m{at:02}"), text))
+        .collect()
+}
+
+fn short_texts() -> Vec<Document> {
+    let texts = [
+        "Yes",
+        "yes!",
+        "No",
+        "?!",
+        "?!",
+        "...",
+        "😍",
+        "😡",
+        "😍",
+        "",
+        "good book",
+        "Good Book",
+        "a good book",
+    ];
+    texts.iter().enumerate().map(|(at, text)| (format!("s{at:02}"), (*text).to_owned())).collect()
+}
+
+/// The bodies of some stories of Reuters-21578.
+fn stories(folder: &Path) -> Vec<Document> {
+    let read = |name| String::from_utf8_lossy(&std::fs::read(folder.join(name)).unwrap()).into_owned();
+    let files = ["reut2-000.sgm", "reut2-016.sgm", "reut2-018.sgm"].map(read);
+    let bodies = files.iter().flat_map(|file| file.split("<BODY>").skip(1));
+    bodies
+        .enumerate()
+        .map(|(at, body)| (format!("r{at:05}"), body.split("</BODY>").next().unwrap().to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_job_of_init_removes_the_rows_that_dedup_removes() {
+    let folder = tempdir().unwrap();
+    let parquet = |name: &str, documents: &[Document]| {
+        let path = folder.path().join(name);
+        write_parquet(&path, documents, 1_000);
+        path
+    };
+    for (id, text) in chain() {
+        write(&folder, &format!("chain/{id}.txt"), text);
+    }
+    let line = |(id, text): Document| format!("{}\n", json!({"id": id, "body": text}));
+    let mixed = write(&folder, "mixed.jsonl", mixed_scripts().into_iter().map(line).collect::<String>());
+    let mut corpora = vec![
+        (folder.path().join("chain"), None),
+        (mixed, Some("body")),
+        (parquet("short.parquet", &short_texts()), Some("text")),
+    ];
+    corpora
+        .extend(real_data("reuters21578").map(|data| (parquet("r.parquet", &stories(&data)), Some("text"))));
+    corpora.extend(real_data("amazon-books/Books_rating.sample.csv").map(|data| (data, Some("review/text"))));
+    for (at, (data, text)) in corpora.iter().enumerate() {
+        let own = |name: &str| folder.path().join(format!("{at}-{name}"));
+        let [by_dedup, by_apply, job, output] = ["dedup", "apply", "job.toml", "out"].map(own);
+        let text: Vec<&str> = text.iter().flat_map(|text| ["--text", text]).collect();
+        call(&[&["dedup", "--to", by_dedup.to_str().unwrap()][..], &text].concat(), &[data]).success();
+        call(&[&["init", "-o", job.to_str().unwrap()][..], &text].concat(), &[data]).success();
+        let set = format!("output.url={}", output.display());
+        call(&["run", "--set", &set], &[&job]).success();
+        call(&["apply", "--to", by_apply.to_str().unwrap()], &[&output]).success();
+        assert_eq!(removed(&by_dedup), removed(&by_apply), "{}", data.display());
+        assert!(!removed(&by_dedup).is_empty(), "{}", data.display());
+    }
+    // A document goes only if it is similar to the one that stays: of a chain of pairs, several stay.
+    assert_eq!(removed(&folder.path().join("0-dedup")).len(), 6);
+}
+
+#[test]
+fn texts_of_the_same_meaning_are_equal_and_emoji_tell_texts_apart() {
+    let folder = tempdir().unwrap();
+    let texts = [
+        ("loved", "Love it 😍"),
+        ("hated", "Love it 😡"),
+        ("loved too", "love it... 😍"),
+        ("composed", "Un caf\u{e9} cr\u{e8}me, s'il vous pla\u{ee}t, et un th\u{e9}"),
+        ("decomposed", "Un cafe\u{301} cre\u{300}me, s'il vous plai\u{302}t, et un the\u{301}"),
+        ("dots", "..."),
+        ("asked", "?!"),
+        ("asked again", " ?!\n"),
+        ("faces", "😍😍"),
+    ];
+    let rows = texts.map(|(id, text)| format!("{}\n", json!({"id": id, "text": text})));
+    let data = write(&folder, "in.jsonl", rows.concat());
+    let shown = out(&call(&["find"], &[&data]).success());
+    assert!(shown.contains("3 pairs of similarity 0.8 or more among 9 documents;"), "{shown}");
+    let expected = [("asked", "asked again"), ("composed", "decomposed"), ("loved", "loved too")];
+    let expected = expected.map(|(a, b)| (json!(a).to_string(), json!(b).to_string()));
+    assert_eq!(found(&call(&["find", "--json"], &[&data]).success()), expected.into());
+    assert!(
+        shown.contains("; 7 texts have 5 words or fewer: texts of fewer match only equal ones"),
+        "{shown}"
+    );
 }
 
 #[test]

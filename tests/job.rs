@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use resemblance::error::{Error, Kind};
 use resemblance::job::{
-    Bits, Choice, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, file, resolve,
+    Bits, Choice, ClusterMethod, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, Words, file,
+    resolve,
 };
 
 /// A job with only what is required.
@@ -28,7 +29,9 @@ fn the_least_job_has_the_defaults() {
         (job.source.csv.delimiter, job.source.csv.header, job.source.csv.quote),
         (b',', true, Some(b'"'))
     );
-    assert_eq!(job.shingle.normalize, [Normalize::Lowercase, Normalize::CollapseWhitespace]);
+    let normalize = [Normalize::Nfkc, Normalize::Lowercase, Normalize::CollapseWhitespace];
+    assert_eq!((job.shingle.normalize.as_slice(), job.shingle.words), (&normalize[..], Words::Auto));
+    assert_eq!(job.clusters.method, ClusterMethod::Representative);
     assert_eq!((job.shingle.unit, job.shingle.size, job.shingle.min_words), (Unit::Word, 5, 0));
     assert_eq!((job.minhash.permutations, job.minhash.seed), (128, 42));
     assert_eq!((job.lsh.bands, job.lsh.rows, job.lsh.choice), (16, 6, Choice::TargetRecall(0.99)));

@@ -136,7 +136,7 @@ pub fn write_batch(path: &Path, batch: &RecordBatch, row_group: usize) {
     writer.close().unwrap();
 }
 
-/// The text of a job file over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5.
+/// The text of a job file over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5, clusters that pairs connect.
 pub fn job_text(source: impl Debug, output: impl Debug) -> String {
     job_text_of("parquet", source, output)
 }
@@ -145,9 +145,12 @@ pub fn job_text(source: impl Debug, output: impl Debug) -> String {
 pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> String {
     format!(
         "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
+         [shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n{CONNECTED}[output]\nurl = {output:?}\n"
     )
 }
+
+/// The section of a job file by which pairs connect the documents of a cluster.
+pub const CONNECTED: &str = "[clusters]\nmethod = \"components\"\n";
 
 /// The placeholder of an output that every run of the job file sets.
 pub const SET_BY_THE_TEST: &str = "set by the test";

@@ -21,7 +21,7 @@ pub fn rule(byte: u8) -> Words {
 pub fn words(text: &str, rule: Words) -> Vec<&str> {
     match rule {
         // No byte has the rule of dictionaries.
-        Words::Unicode | Words::Dictionary => text.unicode_words().collect(),
+        Words::Auto | Words::Unicode => text.unicode_words().collect(),
         Words::WordCharacters => {
             text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).collect()
         }
@@ -59,7 +59,7 @@ fn is_digit(c: char) -> bool {
 /// A text as a row of parts: words, and the text between them.
 fn parts(text: &str, rule: Words) -> Vec<&str> {
     match rule {
-        Words::Unicode | Words::Dictionary => text.split_word_bounds().collect(),
+        Words::Auto | Words::Unicode => text.split_word_bounds().collect(),
         Words::WordCharacters => runs(text, is_word_character),
         Words::Spaces => runs(text, |c| !c.is_whitespace()),
     }

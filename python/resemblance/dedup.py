@@ -21,9 +21,9 @@ def dedup(
     *,
     text: Optional[str] = None,
     id: Optional[str] = None,
-    threshold: float = 0.8,
+    threshold: Optional[float] = None,
     size: Optional[int] = None,
-    unit: Literal["char", "word"] = "char",
+    unit: Optional[Literal["word", "char"]] = None,
     all: bool = False,
     where: Optional[str] = None,
     limit: Union[int, str, None] = None,
@@ -40,9 +40,9 @@ def dedup(
         to: the folder or URL to write to, which must be empty; for files alone.
         text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
-        threshold: two documents of this similarity or more are near-duplicates; over 0 and at most 1.
-        size: characters (or words) in a shingle; 9 characters, or 5 words, unless given.
-        unit: what shingles are made of.
+        threshold: two documents of this similarity or more are near-duplicates; over 0 and at most 1; 0.8 unless given.
+        size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
+        unit: what shingles are made of; words, unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`; the others stay.
         limit: for data files, the number of rows to compare, or their share, such as `"10%"`: a sample, the same every time.

@@ -20,9 +20,9 @@ def find(
     *data: Data,
     text: Optional[str] = None,
     id: Optional[str] = None,
-    threshold: float = 0.8,
+    threshold: Optional[float] = None,
     size: Optional[int] = None,
-    unit: Literal["char", "word"] = "char",
+    unit: Optional[Literal["word", "char"]] = None,
     encoding: Optional[str] = None,
     all: bool = False,
     where: Optional[str] = None,
@@ -37,9 +37,9 @@ def find(
             their numbers, from 0.
         text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
-        threshold: the least similarity of a pair, over 0 and at most 1.
-        size: characters (or words) in a shingle; 9 characters, or 5 words, unless given.
-        unit: what shingles are made of.
+        threshold: the least similarity of a pair, over 0 and at most 1; 0.8 unless given.
+        size: words (or characters) in a shingle; 5 words, or 9 characters, unless given.
+        unit: what shingles are made of; words, unless given.
         encoding: the encoding of the files, such as `latin-1`; detected, or UTF-8, unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         where: for data files, the condition in SQL that rows must meet to be compared, such as `"lang = 'en'"`.
@@ -68,11 +68,9 @@ def find(
     return rows.pairs(call_on_files(["find", "--json", *options, "--", *files], progress=progress))
 
 
-def search_options(threshold: float, size: Optional[int], unit: str, all: bool) -> list[str]:
-    """The options that `find` and `dedup` share."""
-    options = [f"--threshold={threshold}", f"--unit={unit}"]
-    if size is not None:
-        options.append(f"--size={size}")
+def search_options(threshold: Optional[float], size: Optional[int], unit: Optional[str], all: bool) -> list[str]:
+    """The options that `find` and `dedup` share. What is not given has the default of the command."""
+    options = _given(threshold=threshold, size=size, unit=unit)
     return [*options, "--all"] if all else options
 
 
@@ -80,8 +78,11 @@ def rows_options(
     text: Optional[str], id: Optional[str], where: Optional[str], limit: Union[int, str, None]
 ) -> list[str]:
     """The options of `find` and `dedup` that say which columns and rows of data files are read."""
-    given = {"text": text, "id": id, "where": where, "limit": limit}
-    return [f"--{name}={value}" for name, value in given.items() if value is not None]
+    return _given(text=text, id=id, where=where, limit=limit)
+
+
+def _given(**options: object) -> list[str]:
+    return [f"--{name}={value}" for name, value in options.items() if value is not None]
 
 
 def call_on_files(arguments: Sequence[str], *, progress: bool) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import resemblance
+
 from .conftest import DOCUMENTS, REPOSITORY, needs
 
 PAGE = REPOSITORY / "docs" / "python.md"
@@ -39,3 +41,17 @@ def test_the_examples_run_and_print_what_the_page_says(tmp_path: Path, monkeypat
             exec(code, names)
         if block.group(2) is not None:
             assert printed.getvalue() == block.group(2), f"the example on line {line}"
+
+
+def test_the_first_example_of_the_readme_is_the_same_in_python(tmp_path: Path) -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    printed = readme.split("\n```text\n")[1].split("```")[0]
+    rows = [line.strip("| ").split("|") for line in printed.splitlines()[2:] if line.startswith("|")]
+    expected = [(a.strip(), b.strip(), float(jaccard)) for a, b, jaccard, *_ in rows]
+    cats = REPOSITORY / "jobs" / "cats.csv"
+    found = resemblance.find(cats, progress=False)
+    assert [(pair.id_a, pair.id_b, round(pair.jaccard, 6)) for pair in found] == expected
+    source = {"url": str(cats), "id": "id", "text": "text"}
+    run = resemblance.run({"source": source, "output": {"url": str(tmp_path / "out")}}, progress=False)
+    pairs = run.pairs.to_arrow().to_pylist()
+    assert {(pair["id_a"], pair["id_b"], round(pair["jaccard"], 6)) for pair in pairs} == set(expected)

@@ -62,12 +62,14 @@ def test_run_finds_the_pairs_and_scores_of_plain_python(quickstart: resemblance.
     assert found == {pair: pytest.approx(values, abs=1e-12) for pair, values in expected.items()}
 
 
-def test_run_connects_the_clusters_of_plain_python(quickstart: resemblance.Run) -> None:
+def test_run_makes_the_clusters_of_plain_python(quickstart: resemblance.Run) -> None:
     sets = word_shingles(3)
-    cluster = {name: name for pair in similar_pairs(sets, 0.5) for name in pair}
-    for a, b in similar_pairs(sets, 0.5):
-        old, new = cluster[b], cluster[a]
-        cluster = {name: new if of == old else of for name, of in cluster.items()}
+    paired = similar_pairs(sets, 0.5)
+    order = sorted({name for pair in paired for name in pair}, key=lambda name: (-len(sets[name]), name))
+    cluster: dict[str, str] = {}
+    for name in order:
+        joins = (own for own in order if cluster.get(own) == own and (min(own, name), max(own, name)) in paired)
+        cluster[name] = next(joins, name)
     smallest = {name: min(other for other in cluster if cluster[other] == of) for name, of in cluster.items()}
     rows = quickstart.clusters.to_arrow().to_pylist()
     assert {row["id"]: row["cluster_id"] for row in rows} == smallest
@@ -85,7 +87,7 @@ def test_run_compares_every_text_that_has_shingles(quickstart: resemblance.Run) 
 @pytest.mark.parametrize("threshold", [0.25, 0.875])
 def test_find_gives_the_pairs_and_scores_of_plain_python(threshold: float) -> None:
     expected = similar_pairs(shingles(normalised(), 9), threshold)
-    found = resemblance.find(DOCUMENTS, threshold=threshold, all=True)
+    found = resemblance.find(DOCUMENTS, unit="char", threshold=threshold, all=True)
     assert {(pair.id_a, pair.id_b): scores(pair) for pair in found} == {
         pair: pytest.approx(values, abs=1e-12) for pair, values in expected.items()
     }

@@ -9,7 +9,7 @@ use super::sample_file::{each_text, read};
 use super::templates::{self, Counts, FEWEST};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
-use crate::job::{Job, Method, Shingle, ShingleHash, Short, Unit};
+use crate::job::{Job, Method, Shingle, ShingleHash, Short};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingle_texts;
 use crate::machine;
@@ -160,10 +160,7 @@ impl Texts {
     fn short(&self, shingle: &Shingle) -> Option<Risk> {
         let share = self.short as f64 / self.counted.max(1) as f64;
         (share >= MANY_SHORT).then(|| {
-            let unit = match shingle.unit {
-                Unit::Word => "words",
-                Unit::Char => "characters",
-            };
+            let unit = shingle.unit.plural();
             let text = format!(
                 "{:.0} % of the documents have fewer than {SHORT} shingles of {} {unit}: they are rejected, or one shingle decides on \
                  their similarity",

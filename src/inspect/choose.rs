@@ -66,18 +66,17 @@ impl Dataset {
         }
     }
 
-    /// The column of ids for a command: the one that is `asked` for, or else one that is named `id` and has another value in
+    /// The column of ids: the one that is `asked` for, or else one that is named `id` and has another value in
     /// every row that was looked at.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
         let own = || self.columns.iter().find(|column| column.name == "id" && column.is_unique);
         asked.map(str::to_owned).or_else(|| own().map(|column| column.name.clone()))
     }
 
-    /// The column of ids to propose: the one that is `asked` for, or else one with the name of an id and another value in every row
-    /// that was looked at.
-    pub(crate) fn proposed_id(&self, asked: Option<&str>) -> Option<String> {
+    /// A column to propose for ids: one with the name of an id and another value in every row that was looked at.
+    pub(super) fn proposed_id(&self) -> Option<&str> {
         let unique: Vec<&Column> = self.columns.iter().filter(|column| column.is_unique).collect();
-        asked.map(str::to_owned).or_else(|| named(&unique, &IDS).map(|column| column.name.clone()))
+        named(&unique, &IDS).map(|column| column.name.as_str())
     }
 
     /// The columns that may hold the text.
@@ -164,7 +163,7 @@ mod tests {
         let some = dataset(&[("url", true, true, 9.0), ("key", true, true, 9.0), ("id", true, false, 9.0)]);
         assert_eq!(some.id_column(None), None);
         assert_eq!(some.id_column(Some("id")).as_deref(), Some("id"));
-        assert_eq!(some.proposed_id(None).as_deref(), Some("key"));
+        assert_eq!(some.proposed_id(), Some("key"));
         assert_eq!(dataset(&[("id", false, true, 1.0)]).id_column(None).as_deref(), Some("id"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
 use toml::Value;
 
 use super::dataset::Dataset;
 use crate::error::visible::visible;
-use crate::job::file::Shingle;
+use crate::job::file::{Clusters, Shingle};
 use crate::job::{Encoding, Format, Preference, Score};
 
 /// The job file called `shown` for a dataset: its columns `text`, which is a guess where `is_guess`, and `id`.
@@ -35,7 +36,10 @@ pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id:
                 _ => format!("id = {}", quoted(id)),
             });
         }
-        None => line("# Without a column of ids, ids are row numbers.\n# id = \"...\""),
+        None => {
+            line("# Without a column of ids, ids are row numbers.");
+            line(&format!("# id = {}", quoted(dataset.proposed_id().unwrap_or("..."))));
+        }
     }
     let (text, is_guess) = text;
     line(match is_guess {
@@ -52,28 +56,30 @@ pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id:
             line(&format!("escape = {}", quoted(&char::from(escape).to_string())));
         }
     }
-    if matches!(dataset.format, Format::Csv | Format::Jsonl) {
-        if dataset.encoding != Encoding::Utf8 {
-            line(&format!("encoding = {}", quoted(&dataset.encoding.to_string())));
-        }
-        line(
-            "# What happens to a row that cannot be read: \"error\" ends the run, \"reject\" puts it into the table rejects.",
-        );
-        line("on_error = \"error\"");
+    if dataset.encoding != Encoding::Utf8 {
+        line(&format!("encoding = {}", quoted(&dataset.encoding.to_string())));
+    }
+    line(
+        "# What happens to a row that cannot be read: \"error\" ends the run, \"reject\" puts it into the table rejects.",
+    );
+    line("on_error = \"reject\"");
+    job(&source, shown)
+}
+
+/// The job file called `shown` for files that are documents each, in the encoding `given`, if one is.
+pub(crate) fn of_texts(paths: &[String], shown: &str, given: Option<Encoding>) -> String {
+    let mut source = format!("format = \"text\"\nurl = {}\n", urls(paths));
+    if let Some(encoding) = given {
+        source.push_str(&format!("encoding = {}\n", quoted(&encoding.to_string())));
     }
     job(&source, shown)
 }
 
-/// The job file called `shown` for files that are documents each.
-pub(crate) fn of_texts(paths: &[String], shown: &str) -> String {
-    let source = format!("format = \"text\"\nurl = {}\n", urls(paths));
-    job(&source, shown)
-}
-
-/// A job file with this section `source`, and the settings of `find` in other sections that are often changed.
+/// A job file with this section `source`, and the defaults of other sections that are often changed.
 fn job(source: &str, shown: &str) -> String {
-    let Shingle { normalize, .. } = Shingle::default();
-    let (size, threshold) = (Shingle::SIZE_CHARS, Score::default().threshold);
+    let Shingle { normalize, unit, .. } = Shingle::default();
+    let (size, threshold) = (Shingle::size_of(unit), Score::default().threshold);
+    let Clusters { method, .. } = Clusters::default();
     let name = shown.rsplit(['/', '\\']).next().unwrap_or(shown);
     let name = name.strip_suffix(".toml").unwrap_or(name);
     let mut text = String::new();
@@ -91,8 +97,8 @@ fn job(source: &str, shown: &str) -> String {
          [shingle]\n\
          # What a text goes through first.\n\
          normalize = {normalize}\n\
-         # A document is the set of its shingles: so many characters in a row, or words with unit = \"word\" (usually 5).\n\
-         unit = \"char\"\n\
+         # A document is the set of its shingles: so many words in a row, or characters with unit = \"char\" (usually 9).\n\
+         unit = {unit}\n\
          size = {size}\n\
          \n\
          [score]\n\
@@ -100,6 +106,8 @@ fn job(source: &str, shown: &str) -> String {
          threshold = {threshold}\n\
          \n\
          [clusters]\n\
+         # Every removed document is similar to the one that stays; \"components\" also follows chains of pairs.\n\
+         method = {method}\n\
          # Which of similar documents stays: the longest, of equally long ones the first.\n\
          keep = {keep}\n\
          \n\
@@ -107,6 +115,8 @@ fn job(source: &str, shown: &str) -> String {
          # The folder or URL of the tables of pairs, clusters, documents and rejects.\n\
          url = {output}\n",
         normalize = strings(&normalize),
+        unit = word(unit),
+        method = word(method),
         keep = strings(&Preference::LONGEST_FIRST.map(str::to_owned)),
         output = quoted(&format!("out/{name}/")),
     );
@@ -122,6 +132,11 @@ fn urls(urls: &[String]) -> String {
 
 fn strings(strings: &[String]) -> String {
     format!("[{}]", strings.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// The word for a setting in a job file.
+fn word(setting: impl Serialize) -> String {
+    Value::try_from(setting).map(|value| value.to_string()).unwrap_or_default()
 }
 
 /// A string as TOML has it.
@@ -161,14 +176,15 @@ mod tests {
             (vec!["a\nb".to_owned()], Id::Columns(vec!["path".to_owned()]))
         );
         assert_eq!(job.output.url, "out/my/");
-        let least = "source = { url = 'a.txt' }\noutput.url = 'o'\nshingle.unit = 'char'";
+        let least = "source = { url = 'a.txt' }\noutput.url = 'o'";
         let least = job::file::read(least, "a", &[]).unwrap();
-        assert_eq!((job.shingle, job.score), {
+        assert_eq!((job.shingle, job.score, job.clusters), {
             let least = job::resolve(least).unwrap();
-            (least.shingle, least.score)
+            (least.shingle, least.score, least.clusters)
         });
-        let text = of_texts(&["essays/".to_owned()], "essays.toml");
+        let text = of_texts(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding));
         let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
-        assert_eq!((job.source.format, job.source.id), (Format::Text, Id::Path));
+        let read = (job.source.format, job.source.id, job.source.encoding);
+        assert_eq!(read, (Format::Text, Id::Path, dataset.encoding));
     }
 }

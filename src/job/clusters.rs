@@ -43,17 +43,17 @@ impl Clusters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterMethod {
-    /// Pairs connect them, so that two documents of a cluster need not be similar.
-    #[default]
-    Components,
     /// Each is paired with the one that represents them.
+    #[default]
     Representative,
+    /// Pairs connect them, so that two documents of a cluster need not be similar.
+    Components,
 }
 
 impl ClusterMethod {
-    /// All of them, with their words in a job file.
+    /// All of them, with their words in a job file; the default is the first.
     pub(crate) const WORDS: [(&'static str, ClusterMethod); 2] =
-        [("components", ClusterMethod::Components), ("representative", ClusterMethod::Representative)];
+        [("representative", ClusterMethod::Representative), ("components", ClusterMethod::Components)];
 
     /// Whether every document of a component is in one cluster, for chains of pairs of any length.
     pub(crate) fn keeps_chains(self) -> bool {

@@ -82,15 +82,28 @@ pub enum Unit {
     Char,
 }
 
+impl Unit {
+    /// All of them, with their words in a job file; the default is the first.
+    pub(crate) const WORDS: [(&'static str, Unit); 2] = [("word", Unit::Word), ("char", Unit::Char)];
+
+    /// The noun for several of them.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Unit::Word => "words",
+            Unit::Char => "characters",
+        }
+    }
+}
+
 /// What a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Words {
+    /// As [`Words::Unicode`], and an emoji or another pictograph is a word too. Runs of Chinese, Japanese, Thai, Lao, Khmer and
+    /// Burmese are divided by dictionaries, since they are written without spaces between words.
+    Auto,
     /// A text with a letter or a number between Unicode word boundaries (UAX #29): "can't" is one word.
     Unicode,
-    /// As [`Words::Unicode`], but runs of Chinese, Japanese, Thai, Lao, Khmer and Burmese are divided by dictionaries, since
-    /// they are written without spaces between words.
-    Dictionary,
     /// A run of letters, numbers and underscores, as Python finds the regular expression `\b\w+\b`: "can't" is two words, and
     /// vowel signs divide Hindi words.
     WordCharacters,

@@ -17,7 +17,7 @@ use crate::kernel::text::shingles::{MAX_MIN_WORDS, Scratch, shingles};
 pub(crate) enum Shingles {}
 
 /// The units by their names.
-pub(super) const UNITS: Names<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
+pub(super) const UNITS: Names<Unit> = &Unit::WORDS;
 
 /// The hashes.
 pub(super) const HASHES: Names<ShingleHash> =
@@ -26,7 +26,7 @@ pub(super) const HASHES: Names<ShingleHash> =
 /// What a word is.
 pub(super) const WORDS: Names<Words> = &[
     ("unicode", Words::Unicode),
-    ("dictionary", Words::Dictionary),
+    ("auto", Words::Auto),
     ("word-characters", Words::WordCharacters),
     ("spaces", Words::Spaces),
 ];
@@ -108,8 +108,8 @@ impl RowFunction for Shingles {
         .with_argument(
             "words",
             "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
-             boundaries, UAX #29; the default), `'dictionary'` (so too, and Chinese, Japanese, Thai, Lao, Khmer and Burmese \
-             by dictionaries), `'word-characters'` (as Python finds `\\b\\w+\\b`) or \
+             boundaries, UAX #29; the default), `'auto'` (so too, with emoji, and Chinese, Japanese, Thai, Lao, Khmer and \
+             Burmese by dictionaries), `'word-characters'` (as Python finds `\\b\\w+\\b`) or \
              `'spaces'` (runs of characters without white space).",
         )
         .with_argument("separator", "The separator of the words of a shingle that is hashed; a space by default.")

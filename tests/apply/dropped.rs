@@ -136,10 +136,11 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
     let (mut heirs, mut unpaired) = (0, 0);
     for seed in seeds(9) {
         let (more, contained, chains) = [
-            ("", None, true),
-            ("[clusters]\nmethod = \"representative\"\n", None, false),
-            ("[clusters]\ncontained = 0.6\n", Some(0.6), false),
-        ][seed as usize % 3];
+            (CONNECTED.to_owned(), None, true),
+            (String::new(), None, false),
+            (format!("{CONNECTED}contained = 0.6\n"), Some(0.6), false),
+        ][seed as usize % 3]
+            .clone();
         let applied = Applied::new();
         let documents = pages(&mut Random(seed));
         write_parquet(&applied.path("in/pages.parquet"), &documents, 16);

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::datatypes::DataType;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use datafusion::common::cast::{as_boolean_array, as_int64_array};
 use datafusion::functions::math::expr_fn::isnan;
 use datafusion::functions_aggregate::expr_fn::sum;
@@ -20,14 +19,14 @@ use crate::cli::support::{arguments, own_file, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::frames::given_pairs;
-use crate::job::{self, ClusterMethod};
+use crate::job::{self, ClusterMethod, Score};
 use crate::output::partial_file;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
 Examples:
   resemblance cluster pairs.parquet --to clusters.parquet --threshold 0.9
-  resemblance cluster out/a/pairs/ --to a.parquet --score jaccard --method representative";
+  resemblance cluster out/a/pairs/ --to a.parquet --score jaccard --method components";
 
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
 ///
@@ -44,10 +43,10 @@ pub(in crate::cli) struct Cluster {
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
     /// The least score of a pair
-    #[arg(long, value_name = "SCORE", default_value = "0.8", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SCORE", default_value_t = Score::default().threshold, allow_negative_numbers = true)]
     threshold: f64,
-    /// components: pairs connect documents; representative: each is paired with the one that represents it
-    #[arg(long, value_name = "METHOD", default_value = "components", value_parser = method())]
+    /// representative: each document is paired with the one that represents it; components: pairs connect documents
+    #[arg(long, value_name = "METHOD", default_value = ClusterMethod::WORDS[0].0, value_parser = arguments::one_of(&ClusterMethod::WORDS))]
     method: ClusterMethod,
     /// The column of the first id
     #[arg(long, value_name = "COLUMN", default_value = "id_a")]
@@ -64,14 +63,6 @@ pub(in crate::cli) struct Cluster {
     /// Print the counts as one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// The word of a cluster method, as in a job file.
-fn method() -> impl TypedValueParser<Value = ClusterMethod> {
-    PossibleValuesParser::new(ClusterMethod::WORDS.map(|(word, _)| word)).map(|word| {
-        let method = ClusterMethod::WORDS.into_iter().find(|(own, _)| *own == word);
-        method.map_or_else(ClusterMethod::default, |(_, method)| method)
-    })
 }
 
 /// What was written.

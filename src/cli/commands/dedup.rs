@@ -13,7 +13,7 @@ use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
 use crate::cli::support::{applied, left_out, print, side_by_side, temporary};
 use crate::engine::{Engine, Local, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{self, ClusterMethod};
+use crate::job;
 use crate::lookup::show::Texts;
 use crate::lookup::{self, Finished, Id, rows};
 use crate::output::manifest::Run;
@@ -82,11 +82,7 @@ impl Dedup {
             Some(output) => output.clone(),
             None => folder.path().join("out").to_string_lossy().into_owned(),
         };
-        let Job { job, .. } = self.data.job(screen, "dedup", &output, &folder, |file| {
-            // No chain of pairs removes a document.
-            file.clusters.method = ClusterMethod::Representative;
-            self.keep.set(file);
-        })?;
+        let Job { job, .. } = self.data.job(screen, "dedup", &output, &folder, |file| self.keep.set(file))?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
             on_session(MANIFEST_MEMORY, async |session, _| {
@@ -115,7 +111,7 @@ impl Dedup {
             ended.counts.removed,
             &left_out::shingle(&job.shingle),
         ));
-        if let Some((n, words)) = left_out::of_one_shingle(&run.manifest.counts, "document") {
+        if let Some((n, words)) = left_out::short(&run.manifest.counts, &job.shingle) {
             text.push_str(&format!("{:>12} {words}\n", print::count(n)));
         }
         for (n, words) in left_out::numbers(&run.manifest.counts) {

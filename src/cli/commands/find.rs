@@ -80,7 +80,7 @@ impl Find {
         let cells = rows::cells(&pairs)?;
         let Counts { pairs: found, documents, .. } = outcome.manifest.counts;
         let counts = &outcome.manifest.counts;
-        let notes: String = left_out::of_one_shingle(counts, noun.word())
+        let notes: String = left_out::short(counts, &job.shingle)
             .into_iter()
             .chain(left_out::numbers(counts))
             .map(|(n, words)| format!("; {} {words}", print::count(n)))

@@ -18,8 +18,8 @@ Examples:
 
 /// Write a job file with comments for data
 ///
-/// The file has the columns of the data with a value of each, and proposes one for the text and one for the id. `resemblance
-/// check` and `resemblance run` take it as it is.
+/// The file has the columns of the data with a value of each, and the settings of `resemblance dedup`. `resemblance check` and
+/// `resemblance run` take it as it is.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Init {
@@ -55,10 +55,10 @@ impl Init {
         let text = match look(screen, "init", &self.paths, self.encoding)? {
             Found { dataset: None, urls, .. } => {
                 refuse_columns(&[("--text", &self.text), ("--id", &self.id)])?;
-                inspect::of_texts(&urls, &shown)
+                inspect::of_texts(&urls, &shown, self.encoding)
             }
             Found { dataset: Some(dataset), .. } => {
-                let id = dataset.proposed_id(self.id.as_deref());
+                let id = dataset.id_column(self.id.as_deref());
                 let (text, is_guess) = dataset.guessed_text(self.text.as_deref(), id.as_deref())?;
                 screen.say(&dataset.sentence(&text, id.as_deref()));
                 inspect::of_dataset(&dataset, &shown, (&text, is_guess), id.as_deref())

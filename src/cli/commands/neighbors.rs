@@ -11,7 +11,7 @@ use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
-use crate::job::{Job, Unit};
+use crate::job::Job;
 use crate::lookup::neighbors::{self, By, Neighbor, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
@@ -245,10 +245,7 @@ fn named(path: &str) -> &str {
 }
 
 fn too_short(path: &str, job: &Job) -> Error {
-    let unit = match job.shingle.unit {
-        Unit::Word => "words",
-        Unit::Char => "characters",
-    };
+    let unit = job.shingle.unit.plural();
     let at_least = match job.shingle.min_words {
         0 => String::new(),
         words => format!(", and texts of fewer than {words} words are not compared"),

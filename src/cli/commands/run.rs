@@ -197,7 +197,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let sets = print::plural(counts.shingle_sets, "shingle set");
     let shingle = left_out::shingle(&job.shingle);
     line(counts.shingle_sets, &format!("different {sets}, which are compared; a shingle is {shingle}"));
-    if let Some((n, words)) = left_out::of_one_shingle(counts, "document") {
+    if let Some((n, words)) = left_out::short(counts, &job.shingle) {
         line(n, &words);
     }
     if let Some(n) = counts.candidates {

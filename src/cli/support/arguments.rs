@@ -2,6 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use crate::error::{Error, Result};
 use crate::job;
 use crate::pipeline::OnExisting;
@@ -20,6 +22,16 @@ pub(in crate::cli) const MAX_TOP: usize = 1_000_000;
 pub(in crate::cli) const MAX_SAMPLE: usize = 1_000_000_000;
 /// The most repetitions of a measurement.
 pub(in crate::cli) const MAX_REPEAT: usize = 1_000_000;
+
+/// One of these values, by its word.
+pub(in crate::cli) fn one_of<T: Copy + Send + Sync + 'static>(
+    named: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(named.iter().map(|(word, _)| *word)).try_map(move |given| {
+        let value = named.iter().find(|(word, _)| *word == given).map(|(_, value)| *value);
+        value.ok_or_else(|| format!("there is no {given}"))
+    })
+}
 
 /// A whole number from 1 to `most`.
 pub(in crate::cli) fn one_to(

@@ -9,7 +9,7 @@ use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Dataset, Found};
 use crate::job::file::{File, Limit, Shingle};
-use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method};
+use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method, Score, Unit};
 
 /// Bytes for the session that looks at data.
 pub(in crate::cli) const LOOK_MEMORY: u64 = 256 << 20;
@@ -38,13 +38,13 @@ pub(in crate::cli) struct FromData {
     #[arg(long, value_name = "N")]
     limit: Option<String>,
     /// The lowest similarity of a pair, over 0 and at most 1
-    #[arg(short, long, default_value = "0.8", value_parser = arguments::similarity)]
+    #[arg(short, long, default_value_t = Score::default().threshold, value_parser = arguments::similarity)]
     threshold: f64,
-    /// Number of characters (or words) in a shingle [default: 9 characters, or 5 words]
+    /// Number of words (or characters) in a shingle [default: 5 words, or 9 characters]
     #[arg(short = 'k', long, value_name = "N", value_parser = shingle_size)]
     size: Option<NonZeroUsize>,
     /// What shingles are made of
-    #[arg(short, long, value_enum, default_value_t = Unit::Char)]
+    #[arg(short, long, default_value = Unit::WORDS[0].0, value_parser = arguments::one_of(&Unit::WORDS))]
     unit: Unit,
     /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: for data what their
     /// bytes say, for text files utf-8]
@@ -53,12 +53,6 @@ pub(in crate::cli) struct FromData {
     /// Compare every document with every other one: exact, but slow for many documents
     #[arg(long)]
     all: bool,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Unit {
-    Char,
-    Word,
 }
 
 fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
@@ -115,14 +109,8 @@ impl FromData {
             }
             Found { dataset: Some(dataset), .. } => (self.rows(screen, &dataset, output)?, Noun::Document),
         };
-        file.shingle = Some(Shingle {
-            unit: match self.unit {
-                Unit::Char => job::Unit::Char,
-                Unit::Word => job::Unit::Word,
-            },
-            size: self.size.map(NonZeroUsize::get),
-            ..Shingle::default()
-        });
+        file.shingle =
+            Some(Shingle { unit: self.unit, size: self.size.map(NonZeroUsize::get), ..Shingle::default() });
         file.source.condition = self.condition.clone();
         file.source.limit = self.limit.clone().map(Limit::Text);
         file.candidates.method = if self.all { Method::All } else { Method::Lsh };

@@ -32,8 +32,11 @@ pub(in crate::cli) fn shingle(shingle: &Shingle) -> String {
     }
 }
 
-/// The number of documents with one shingle, with the words after it; `None` if it is 0. `noun` is what a document is called.
-pub(in crate::cli) fn of_one_shingle(counts: &Counts, noun: &str) -> Option<(u64, String)> {
+/// The number of texts that are no longer than a shingle, with the words after it; `None` if it is 0.
+pub(in crate::cli) fn short(counts: &Counts, shingle: &Shingle) -> Option<(u64, String)> {
     let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
-    Some((n, format!("{} of one shingle, compared as a whole", print::plural(n, noun))))
+    let has = if n == 1 { "has" } else { "have" };
+    let (size, units) = (shingle.size, shingle.unit.plural());
+    let rule = "texts of fewer match only equal ones";
+    Some((n, format!("{} {has} {size} {units} or fewer: {rule}", print::plural(n, "text"))))
 }

@@ -274,7 +274,7 @@ pub struct Shingle {
     pub normalize: Vec<String>,
     /// `word` or `char`.
     pub unit: Unit,
-    /// What a word is, for shingles and for the steps that take words out: `unicode`, `word-characters` or `spaces`.
+    /// What a word is, for shingles and for the steps that take words out: `auto`, `unicode`, `word-characters` or `spaces`.
     pub words: Words,
     /// Units in a shingle. Default: [`Shingle::SIZE_WORDS`] for words, [`Shingle::SIZE_CHARS`] for characters.
     pub size: Option<usize>,
@@ -301,14 +301,22 @@ impl Shingle {
     /// The default size for characters: nine suit documents as large as a paper (Leskovec, Rajaraman, Ullman,
     /// *Mining of Massive Datasets*, section 3.2.2).
     pub const SIZE_CHARS: usize = 9;
+
+    /// The default size for a unit.
+    pub(crate) const fn size_of(unit: Unit) -> usize {
+        match unit {
+            Unit::Word => Self::SIZE_WORDS,
+            Unit::Char => Self::SIZE_CHARS,
+        }
+    }
 }
 
 impl Default for Shingle {
     fn default() -> Self {
         Self {
-            normalize: vec!["lowercase".into(), "collapse-whitespace".into()],
-            unit: Unit::Word,
-            words: Words::Unicode,
+            normalize: ["nfkc", "lowercase", "collapse-whitespace"].map(String::from).to_vec(),
+            unit: Unit::WORDS[0].1,
+            words: Words::Auto,
             size: None,
             separator: " ".into(),
             hash: ShingleHash::Xxh3,
@@ -462,9 +470,9 @@ pub struct Against {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
-    /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents
-    /// which are not similar. `representative`: each is paired with the document that represents them. Documents are taken in the
-    /// order of `keep`: each joins the first representative that it is paired with, or becomes one.
+    /// What makes documents a cluster. `representative` (default): each is paired with the document that represents them.
+    /// Documents are taken in the order of `keep`: each joins the first representative that it is paired with, or becomes one.
+    /// `components`: pairs connect them, so that a chain of pairs may join documents which are not similar.
     pub method: ClusterMethod,
     /// The order in which documents represent clusters, by the first of these that differs between two documents: `"COLUMN"` or
     /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A

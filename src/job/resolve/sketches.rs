@@ -3,7 +3,7 @@
 use super::super::recipes::coefficients;
 use super::super::{
     Bits, Coefficients, Family, Lsh, Minhash, Modulus, Normalize, Score, ScoreBy, Shingle, ShingleHash,
-    Short, Unit, file, is_prime,
+    Short, file, is_prime,
 };
 use super::wrong::{Checked, wrong};
 use crate::kernel::minhash::MAX_PERMUTATIONS;
@@ -19,10 +19,7 @@ pub(super) fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
             Err(e) => return wrong("shingle.normalize", e.one_line()),
         }
     }
-    let size = shingle.size.unwrap_or(match shingle.unit {
-        Unit::Word => file::Shingle::SIZE_WORDS,
-        Unit::Char => file::Shingle::SIZE_CHARS,
-    });
+    let size = shingle.size.unwrap_or(file::Shingle::size_of(shingle.unit));
     let file::Shingle { unit, words, separator, hash, min_words, short, .. } = shingle;
     let shingle = Shingle { normalize, unit, words, size, separator, hash, min_words, short };
     check_shingle(&shingle)?;

@@ -47,7 +47,7 @@ pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut
 /// The state of a text between its pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// Words so far; counted only if `by` has a minimum.
+    /// Words so far; counted only if `by` cuts words or has a minimum of them.
     words: usize,
     /// Characters so far; counted only if `by` has a minimum.
     characters: usize,
@@ -67,6 +67,7 @@ impl Cutting {
         }
         scratch.words.clear();
         scratch.chars.clear();
+        scratch.wordless.clear();
         Ok(Self::default())
     }
 
@@ -79,7 +80,7 @@ impl Cutting {
         scratch: &mut CutScratch,
         sink: &mut impl Sink,
     ) {
-        let CutScratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
+        let CutScratch { normalizer: Some(normalizer), words, chars, wordless, .. } = scratch else { return };
         let (size, separator) = size_and_separator(by);
         let text = normalizer.piece(piece);
         self.has_text = self.has_text || !is_blank(text);
@@ -93,6 +94,9 @@ impl Cutting {
                     }
                 });
                 words.shingle(size, separator, sink);
+                if self.words == 0 && by.short == Short::Whole {
+                    wordless.push_str(text);
+                }
             }
             Unit::Char => {
                 if by.min_words > 0 {
@@ -112,7 +116,12 @@ impl Cutting {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
             match by.unit {
-                Unit::Word if self.words < size => scratch.words.whole(separator, sink),
+                Unit::Word if self.words < size => {
+                    if self.words == 0 {
+                        scratch.add_wordless(separator);
+                    }
+                    scratch.words.whole(separator, sink);
+                }
                 Unit::Char if self.characters < size => scratch.chars.whole(sink),
                 Unit::Word | Unit::Char => {}
             }
@@ -138,7 +147,7 @@ pub(crate) fn in_pieces(by: &Shingle) -> bool {
     // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, and by
     // Unicode's rules all white space before a mark is one segment with it.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
-    if by_words && takes_letters && matches!(by.words, Words::Unicode | Words::Dictionary) {
+    if by_words && takes_letters && matches!(by.words, Words::Auto | Words::Unicode) {
         return false;
     }
     // The text behind the end of a line is then part of the word before it.
@@ -164,17 +173,27 @@ pub(crate) struct CutScratch {
     unit: Unit,
     words: Held,
     chars: Chars,
+    /// The text so far, if it has no words yet and is to be compared as a whole.
+    wordless: String,
     pub(crate) piece: usize,
 }
 
 impl Default for CutScratch {
     fn default() -> Self {
-        let (words, chars) = Default::default();
-        Self { normalizer: None, unit: Unit::Word, words, chars, piece: PIECE }
+        let (words, chars, wordless) = Default::default();
+        Self { normalizer: None, unit: Unit::Word, words, chars, wordless, piece: PIECE }
     }
 }
 
 impl CutScratch {
+    /// Takes a text without words as one word. Each run of white space in it becomes one space.
+    fn add_wordless(&mut self, separator: Option<&[u8]>) {
+        let text = self.wordless.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !text.is_empty() {
+            self.words.add(text.as_bytes(), separator);
+        }
+    }
+
     /// Makes the normaliser for `by`, unless the last text used it too.
     fn resolve(&mut self, by: &Shingle) -> Result<()> {
         let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;

@@ -1,8 +1,8 @@
 //! From a text to the set of its shingles: normalised, cut into words or characters, and hashed.
 
+mod auto_words;
 pub(crate) mod beginning;
 pub(crate) mod cut;
-mod dictionary_words;
 pub(crate) mod long_text;
 pub mod normalize;
 pub(crate) mod passage;

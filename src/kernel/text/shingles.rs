@@ -35,7 +35,7 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 /// A text of more than `MAX_SHINGLES` gives `MAX_SHINGLES + 1` numbers, which marks it as too long in bounded memory.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it. The size of `out` follows the number of
+/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it, also of a text without words. The size of `out` follows the number of
 /// *distinct* shingles and not the text's length. The other memory is that of a piece of text. Texts in which no space
 /// precedes an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are
 /// removed are normalised whole, into two buffers.
@@ -276,7 +276,9 @@ mod tests {
             assert_eq!(set_of("a b", &whole(Unit::Word, 7)), set_of("a b", &by(Unit::Word, 2, hash)));
             assert_eq!(set_of("aé", &whole(Unit::Char, 7)), set_of("aé", &by(Unit::Char, 2, hash)));
             assert_eq!(set_of("a b c", &whole(Unit::Word, 2)), set_of("a b c", &by(Unit::Word, 2, hash)));
-            for nothing in ["", " ", "\n."] {
+            assert_eq!(set_of(" .\n !", &whole(Unit::Word, 2)), set_of(". !", &whole(Unit::Word, 2)));
+            assert_ne!(set_of("!", &whole(Unit::Word, 2)), set_of("?", &whole(Unit::Word, 2)));
+            for nothing in ["", " ", "\n\u{a0}"] {
                 assert!(set_of(nothing, &whole(Unit::Word, 2)).is_empty(), "{nothing:?}");
             }
             assert!(set_of("  ", &whole(Unit::Char, 7)).is_empty());
@@ -379,9 +381,13 @@ mod tests {
 
     fn set_by_definition(text: &str, by: &Shingle) -> Vec<u64> {
         let text = by_definition(text, &by.normalize, by.words);
-        let words = words_by_definition(&text, by.words);
+        let mut words = words_by_definition(&text, by.words);
         if words.len() < by.min_words {
             return Vec::new();
+        }
+        let collapsed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words.is_empty() && by.short == Short::Whole && !collapsed.is_empty() {
+            words.push(&collapsed);
         }
         let chars: Vec<char> = text.chars().collect();
         let whole = |units: usize| by.short == Short::Whole && units < by.size && !text.trim().is_empty();

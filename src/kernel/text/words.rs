@@ -5,14 +5,14 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::kernel::shingle::Words;
-use crate::kernel::text::dictionary_words::dictionary_words;
+use crate::kernel::text::auto_words::auto_words;
 use crate::kernel::text::python::is_word_character;
 
 /// Calls `found` with the byte range of each word of `text`, in order.
 pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
     match words {
         Words::Unicode => unicode_words::<false>(text, found),
-        Words::Dictionary => unicode_words::<true>(text, found),
+        Words::Auto => unicode_words::<true>(text, found),
         Words::WordCharacters => runs(text, is_word_character, found),
         Words::Spaces => runs(text, |c| !c.is_whitespace(), found),
     }
@@ -38,8 +38,8 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
 
 /// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries
 /// that hold a letter or a number. Stretches of ASCII have a path of their own, also in texts that are not ASCII
-/// throughout. With `DICTIONARIES`, the others are those of [`dictionary_words`].
-fn unicode_words<const DICTIONARIES: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
+/// throughout. With `AUTO`, the others are those of [`auto_words`].
+fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -51,8 +51,8 @@ fn unicode_words<const DICTIONARIES: bool>(text: &str, mut found: impl FnMut(Ran
         }
         let end = next_cut(bytes, foreign);
         let stretch = &text[plain..end];
-        if DICTIONARIES {
-            dictionary_words(stretch, |word| found(plain + word.start..plain + word.end));
+        if AUTO {
+            auto_words(stretch, |word| found(plain + word.start..plain + word.end));
         } else {
             for (start, word) in stretch.unicode_word_indices() {
                 found(plain + start..plain + start + word.len());
@@ -267,16 +267,16 @@ mod tests {
         }
 
         #[test]
-        fn dictionaries_leave_other_scripts_alone(text in "([ab1 ._'\t\n]|[éΣσא\u{301}\u{93e}\u{200d}\u{1f600}\"]){0,40}") {
-            prop_assert_eq!(words_by(Words::Dictionary, &text), words(&text));
+        fn dictionaries_leave_other_scripts_alone(text in "([ab1 ._'\t\n]|[éΣσא\u{301}\u{93e}\u{200d}\"]){0,40}") {
+            prop_assert_eq!(words_by(Words::Auto, &text), words(&text));
         }
 
         /// Stretches of ASCII take a path of their own, also between the words of dictionaries.
         #[test]
-        fn mixed_text_has_the_words_of_its_stretches(text in "([ab1 ._'\t\n]|[é人自由すべてカーคนและ\u{301}「、\"]){0,40}") {
+        fn mixed_text_has_the_words_of_its_stretches(text in "([ab1 ._'\t\n]|[é人自由すべてカーคนและ\u{301}\u{1f600}「、\"]){0,40}") {
             let mut expected = Vec::new();
-            dictionary_words(&text, |word| expected.push(&text[word]));
-            prop_assert_eq!(words_by(Words::Dictionary, &text), expected);
+            auto_words(&text, |word| expected.push(&text[word]));
+            prop_assert_eq!(words_by(Words::Auto, &text), expected);
         }
 
         #[test]

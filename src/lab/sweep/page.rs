@@ -1,7 +1,7 @@
 //! The page of `resemblance sweep`.
 
 use super::{Found, Run, Sweep};
-use crate::job::{Method, Unit};
+use crate::job::Method;
 use crate::page::settings::{self, seconds};
 use crate::page::text::count;
 use crate::page::{Axis, Chart, Page, Scale, Section, Series, Table};
@@ -151,10 +151,7 @@ pub(crate) fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
 
 /// The whole page; the `added` lines as in [`charts`].
 pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
-    let unit = match sweep.job.shingle.unit {
-        Unit::Word => "words",
-        Unit::Char => "characters",
-    };
+    let unit = sweep.job.shingle.unit.plural();
     let mut intro = vec![
         format!(
             "The same corpus with several shingle sizes (in {unit}), thresholds and sample sizes. A sample has the \

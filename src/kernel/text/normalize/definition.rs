@@ -15,7 +15,7 @@ pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> Str
         let is_word = |part: &str| words_by_definition(part, rule) == [part];
         let parts: Vec<&str> = match rule {
             Words::Unicode => text.split_word_bounds().collect(),
-            Words::Dictionary => panic!("dictionaries have tests of their own"),
+            Words::Auto => panic!("dictionaries have tests of their own"),
             Words::WordCharacters => text.split_inclusive_runs(is_word_character),
             Words::Spaces => text.split_inclusive_runs(|c| !c.is_whitespace()),
         };
@@ -70,7 +70,7 @@ pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> Str
 pub(crate) fn words_by_definition(text: &str, rule: Words) -> Vec<&str> {
     match rule {
         Words::Unicode => text.unicode_words().collect(),
-        Words::Dictionary => panic!("dictionaries have tests of their own"),
+        Words::Auto => panic!("dictionaries have tests of their own"),
         Words::WordCharacters => {
             text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).collect()
         }

@@ -1,10 +1,10 @@
-//! The words of scripts that put no spaces between them, found by dictionaries.
+//! Words by Unicode's rules, with pictographs among them, and with dictionaries for scripts that put no spaces between words.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use icu_properties::CodePointMapData;
-use icu_properties::props::Script;
+use icu_properties::props::{EmojiPresentation, ExtendedPictographic, Script};
+use icu_properties::{CodePointMapData, CodePointSetData};
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -12,13 +12,15 @@ static SEGMENTER: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(Default::default()));
 
 /// Calls `found` with the byte range of each word of `text`, in order: by Unicode's rules (UAX #29, section 4), and in
-/// each run of [`is_inside`] by ICU's dictionaries.
-pub(crate) fn dictionary_words(text: &str, mut found: impl FnMut(Range<usize>)) {
+/// each run of [`is_inside`] by ICU's dictionaries. An emoji or another pictograph is a word.
+pub(crate) fn auto_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     let mut rest = 0;
     while rest < text.len() {
         let start = text[rest..].find(begins).map_or(text.len(), |at| rest + at);
-        for (at, word) in text[rest..start].unicode_word_indices() {
-            found(rest + at..rest + at + word.len());
+        for (at, part) in text[rest..start].split_word_bound_indices() {
+            if part.contains(char::is_alphanumeric) || part.contains(is_pictograph) {
+                found(rest + at..rest + at + part.len());
+            }
         }
         let run = &text[start..];
         let run = &run[..run.find(|c| !is_inside(c)).unwrap_or(run.len())];
@@ -31,6 +33,14 @@ pub(crate) fn dictionary_words(text: &str, mut found: impl FnMut(Range<usize>)) 
         }
         rest = start + run.len();
     }
+}
+
+/// Whether a character is a picture, such as an emoji or a part of a flag.
+fn is_pictograph(c: char) -> bool {
+    // Digits, `#` and `*` are parts of emoji, and have neither property.
+    !c.is_ascii()
+        && (CodePointSetData::new::<ExtendedPictographic>().contains(c)
+            || CodePointSetData::new::<EmojiPresentation>().contains(c))
 }
 
 /// Whether a character belongs to a script that is divided by a dictionary.
@@ -65,7 +75,7 @@ mod tests {
 
     fn words(text: &str) -> Vec<&str> {
         let mut words = Vec::new();
-        dictionary_words(text, |word| words.push(&text[word]));
+        auto_words(text, |word| words.push(&text[word]));
         words
     }
 
@@ -123,13 +133,27 @@ mod tests {
         assert!(words("").is_empty() && words("。、 ー!").iter().all(|word| *word == "ー"));
     }
 
+    #[test]
+    fn pictographs_are_words() {
+        for (text, expected) in [
+            ("Love it 😍", "Love|it|😍"),
+            ("Love it😡😡!", "Love|it|😡|😡"),
+            // One word each: a family joined by ZWJ, a tone of skin, a flag, a keycap, a heart that is shown as an emoji.
+            ("👨‍👩‍👧👍🏽🇩🇪🇫🇷1️⃣❤️", "👨‍👩‍👧|👍🏽|🇩🇪|🇫🇷|1️⃣|❤️"),
+            ("☂ 5 © — … ' \" # * • ‚", "☂|5|©"),
+            ("自由😍", "自由|😍"),
+        ] {
+            assert_eq!(words(text).join("|"), expected);
+        }
+    }
+
     proptest! {
         /// Words of any text are apart, in order, and not empty.
         #[test]
         fn words_are_apart(text in "([ab1 .']|[é人自由のカーคนและ\u{301}「、]|\\PC){0,30}") {
             let mut end = 0;
             let mut letters = 0;
-            dictionary_words(&text, |word| {
+            auto_words(&text, |word| {
                 assert!(end <= word.start && word.start < word.end, "{word:?}");
                 letters += text[word.clone()].chars().filter(|c| c.is_alphanumeric()).count();
                 end = word.end;
