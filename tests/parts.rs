@@ -185,36 +185,6 @@ fn row_groups_of_one_file_are_parts() {
     }
 }
 
-/// The first reading of a job that leaves frequent shingles out, which it knows by a sample.
-#[test]
-fn a_killed_run_reads_only_the_other_parts_again_where_frequent_shingles_do_not_count() {
-    let folder = tempdir().unwrap();
-    let job = text_files(folder.path());
-    let header = (0..20).map(|word| format!("header{word}")).collect::<Vec<_>>().join(" ");
-    for (number, entry) in std::fs::read_dir(folder.path().join("in")).unwrap().enumerate() {
-        let path = entry.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        if number % 3 > 0 && text != "short" {
-            std::fs::write(&path, format!("{header} {text}")).unwrap();
-        }
-    }
-    let sets = ["shingle.max_frequency=0.3"];
-    let undisturbed = folder.path().join("undisturbed");
-    let stage = "first_sketches";
-    let all = log(command(&job, &undisturbed, 2, &sets), WRITTEN).len();
-    let counts = manifest(&undisturbed).counts;
-    assert!(counts.frequent_shingles >= Some(18) && counts.pairs > 100, "{counts:?}");
-    assert!(manifest(&undisturbed).stages.iter().all(|stage| stage.name != "suspects"));
-
-    let output = folder.path().join("out");
-    let parts = killed(command(&job, &output, 1, &sets), &output, stage, 2);
-    assert!((2..all - 1).contains(&parts), "{parts} of {all}");
-    let written = log(command(&job, &output, 3, &sets), WRITTEN);
-    let of_stage = written.iter().filter(|line| line["fields"]["stage"] == stage).count();
-    assert_eq!(of_stage, 11 - parts);
-    assert_eq!(tables(&output), tables(&undisturbed));
-}
-
 #[cfg(unix)]
 #[test]
 fn a_run_that_is_interrupted_keeps_its_parts() {

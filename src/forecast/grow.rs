@@ -38,13 +38,11 @@ const CLUSTER_STAGE: f64 = 0.3;
 const END: &str = "check and publish";
 
 /// Stages whose cost grows with the documents. That of others grows with candidates or pairs.
-const OF_DOCUMENTS: [&str; 25] = [
+const OF_DOCUMENTS: [&str; 23] = [
     "left_out",
     "duplicates",
-    "shingle_sample",
-    "shingle_counts",
-    "suspects",
-    "first_sketches",
+    "group_sizes",
+    "frequent",
     "cuts",
     "dictionary",
     "sketches",

@@ -27,7 +27,6 @@ pub(crate) mod shingles;
 pub(crate) mod signatures;
 pub mod sketches;
 pub(crate) mod spans;
-pub(crate) mod supposed;
 pub(crate) mod word_runs;
 
 use std::sync::Arc;

@@ -4,8 +4,7 @@
 //! - [`dense_pairs`]: the same for shingles that too many documents share to compare all of them. Both read rows through
 //!   `bucket_reader`.
 //! - `token_counts`, `prefixes`: the counters of a prefix filter, and the prefixes.
-//! - `shingle_counts`, `suspects`, `tally`, `without_frequent`: the shingles that too many documents have, and sets without them.
-//!   `tally` counts with `counters`.
+//! - `without_frequent`: sets without the shingles that too many documents have.
 //! - `first_of_each`: the first row of each key, and its values in all rows of the key.
 //! - `lists`: the values of each key as a list.
 //! - `may_repeat`: the rows whose key another row may have.
@@ -22,7 +21,6 @@ mod all_pairs;
 pub(crate) mod bucket_pairs;
 mod bucket_reader;
 pub mod by_bucket;
-mod counters;
 pub mod dense_pairs;
 pub(crate) mod first_of_each;
 #[cfg(test)]
@@ -39,10 +37,7 @@ pub(crate) mod score;
 mod score_home;
 mod score_segment;
 mod scorer;
-pub(crate) mod shingle_counts;
 mod sketches;
-pub(crate) mod suspects;
-pub(crate) mod tally;
 pub(crate) mod token_counts;
 pub(crate) mod without_frequent;
 

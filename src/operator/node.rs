@@ -27,9 +27,6 @@ use super::may_repeat::MayRepeat;
 use super::prefixes::Prefixes;
 use super::represent::Represent;
 use super::score::Scoring;
-use super::shingle_counts::CountShingles;
-use super::suspects::Suspects;
-use super::tally::Tally;
 use super::token_counts::TokenCounts;
 use super::without_frequent::WithoutFrequent;
 use crate::plan::OperatorExec;
@@ -101,18 +98,6 @@ operators! {
     Losses(CountLosses) => |_| super::losses::schema(),
     /// Inputs: sketches and probes. See [`super::score`].
     Score(Scoring) => |_| super::score::schema(),
-    /// Input: (group_key, .., shingles). See [`super::shingle_counts`].
-    CountShingles(CountShingles) => |_| super::shingle_counts::schema(),
-    /// Inputs: counters and documents. See [`super::suspects`].
-    Suspects(Suspects) => |inputs| match inputs.last() {
-        Some(documents) => super::suspects::schema(documents.schema().as_arrow()),
-        None => Arc::new(Schema::empty()),
-    },
-    /// Inputs: supposed shingles and documents, whose columns stay. See [`super::tally`].
-    Tally(Tally) => |inputs| match inputs.last() {
-        Some(documents) => super::tally::schema(documents.schema().as_arrow()),
-        None => Arc::new(Schema::empty()),
-    },
     /// Input: (key: UInt64, value). See [`super::lists`].
     Lists(Lists) => |inputs| match inputs.last() {
         Some(rows) => super::lists::schema(rows.schema().as_arrow()),

@@ -72,11 +72,6 @@ impl<'a> RunTables<'a> {
         self.runner.is_taken(&stage.name())
     }
 
-    /// Drops a stage that this run has finished: its tables lose the rows that it wrote.
-    pub(super) fn drop_stage(&self, stage: &dyn Writes) {
-        self.runner.drop_stage(&stage.name());
-    }
-
     /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
     pub(super) async fn is_done(&self, stage: &dyn Writes) -> Result<bool> {
         self.runner.is_done(&stage.name()).await

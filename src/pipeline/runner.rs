@@ -132,12 +132,6 @@ impl<'a> Runner<'a> {
         self.reached.lock().done.values().any(|done| done.stage == name)
     }
 
-    /// Drops a stage that this run has finished. Its files are in no table then, and are removed at the end of the run; a run that
-    /// resumes finds the stage and drops it too.
-    pub(super) fn drop_stage(&self, name: &str) {
-        self.reached.lock().done.retain(|_, done| done.stage != name);
-    }
-
     /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
     pub(super) async fn is_done(&self, name: &str) -> Result<bool> {
         Ok(self.find(name).await?.is_some())

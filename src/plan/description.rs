@@ -132,14 +132,6 @@ impl Requirement {
     }
 }
 
-/// How many rows come out, for those of the last input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cardinality {
-    Unknown,
-    Equal,
-    GreaterEqual,
-}
-
 /// The output of an operator, and the requirements for its inputs.
 #[derive(Debug)]
 pub struct Shape {
@@ -147,15 +139,15 @@ pub struct Shape {
     pub(super) requirements: Vec<Requirement>,
     pub(super) co_partitioned: bool,
     pub(super) partitions_matter: bool,
-    pub(super) cardinality: Cardinality,
+    /// Whether each input row gives one output row.
+    pub(super) is_row_by_row: bool,
 }
 
 impl Shape {
     /// An output with `properties`, from inputs that fulfil `requirements`.
     pub(crate) fn new(properties: Arc<PlanProperties>, requirements: Vec<Requirement>) -> Self {
         let (co_partitioned, partitions_matter) = (false, false);
-        let cardinality = Cardinality::Unknown;
-        Self { properties, requirements, co_partitioned, partitions_matter, cardinality }
+        Self { properties, requirements, co_partitioned, partitions_matter, is_row_by_row: false }
     }
 
     /// The columns of `schema` in `count` partitions, emitted as the rows of `input` are.
@@ -211,12 +203,7 @@ impl Shape {
 
     /// Promises one output row for each input row, in the same order.
     pub(crate) fn row_by_row(self) -> Self {
-        Self { cardinality: Cardinality::Equal, ..self }
-    }
-
-    /// Promises one output row for each input row of the same partition, and further rows that come from these rows.
-    pub(crate) fn adds_rows(self) -> Self {
-        Self { cardinality: Cardinality::GreaterEqual, ..self }
+        Self { is_row_by_row: true, ..self }
     }
 }
 

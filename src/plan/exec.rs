@@ -16,7 +16,7 @@ use datafusion::physical_plan::{
 };
 use futures::TryStreamExt;
 
-use super::description::{Cardinality, Description, Shape, Task};
+use super::description::{Description, Shape, Task};
 
 /// An operator as a node of a plan.
 pub struct OperatorExec<D: Description> {
@@ -100,7 +100,7 @@ impl<D: Description> ExecutionPlan for OperatorExec<D> {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.shape.cardinality == Cardinality::Equal; self.inputs.len()]
+        vec![self.shape.is_row_by_row; self.inputs.len()]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -110,11 +110,7 @@ impl<D: Description> ExecutionPlan for OperatorExec<D> {
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {
-        match self.shape.cardinality {
-            Cardinality::Unknown => CardinalityEffect::Unknown,
-            Cardinality::Equal => CardinalityEffect::Equal,
-            Cardinality::GreaterEqual => CardinalityEffect::GreaterEqual,
-        }
+        if self.shape.is_row_by_row { CardinalityEffect::Equal } else { CardinalityEffect::Unknown }
     }
 
     fn apply_expressions(

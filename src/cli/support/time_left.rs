@@ -11,14 +11,12 @@ use crate::forecast::Forecast;
 /// The costs of stages in typical runs, where [`FIRST`] costs 100. Most were measured on generated documents and on news, with
 /// thresholds of 0.5 and 0.8, bands and prefixes, lines and runs of words; those that read texts or reference documents once more
 /// are estimates. A run over data of another kind corrects them while it runs.
-const TYPICAL: [(&str, f64); 28] = [
+const TYPICAL: [(&str, f64); 26] = [
     (FIRST, 100.0),
     ("left_out", 20.0),
     ("duplicates", 20.0),
-    ("shingle_sample", 10.0),
-    ("shingle_counts", 60.0),
-    ("suspects", 60.0),
-    ("first_sketches", 100.0),
+    ("group_sizes", 20.0),
+    ("frequent", 10.0),
     ("cuts", 70.0),
     ("frequencies", 35.0),
     ("units", 75.0),

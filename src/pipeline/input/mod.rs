@@ -11,9 +11,9 @@ use datafusion::prelude::{DataFrame, SessionContext};
 pub(crate) use self::read::Read;
 use self::read::as_input;
 use self::reused::Reused;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frames;
-use crate::job::{self, InputFile, Job, Limit, LimitSize, Source, fingerprint};
+use crate::job::{self, InputFile, Job, Limit, Source, fingerprint};
 use crate::output::manifest::{Origin, Run as Manifest};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
@@ -141,7 +141,7 @@ impl Input {
         }
     }
 
-    /// A random sample of the documents of the files that are read, each with the probability `share`; `None` if no file is read.
+    /// The documents of the files that are read, as `limit` draws them.
     ///
     /// # Errors
     /// As [`source::read`].
@@ -149,13 +149,12 @@ impl Input {
         &self,
         session: &SessionContext,
         job: &Job,
-        share: f64,
-    ) -> Result<Option<DataFrame>> {
-        let Input::Read(listed) = self else { return Ok(None) };
-        let limit = Some(Limit { size: LimitSize::Share(share), seed: 0 });
-        let source = Source { limit, ..job.source.clone() };
+        limit: Limit,
+    ) -> Result<DataFrame> {
+        let Input::Read(listed) = self else { return Err(Error::bug("there is no source to read texts from")) };
+        let source = Source { limit: Some(limit), ..job.source.clone() };
         let read = source::read(session, &source, listed, Request::all().cut(&job.shingle)).await?;
-        frames::documents::documents(read.frame).map(Some)
+        frames::documents::documents(read.frame)
     }
 
     /// The files from which texts are read; `None` if no text is read.

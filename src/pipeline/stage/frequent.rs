@@ -1,114 +1,79 @@
-//! shingle_counts, suspects, frequent: the shingles that too many documents have.
+//! group_sizes, frequent: the shingles that too many documents have.
 
-use arrow::datatypes::{DataType, Field};
-use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::prelude::{DataFrame, col};
+use arrow::datatypes::Field;
+use datafusion::prelude::DataFrame;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+    AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
 };
-use super::supposed::{self, counts_shingles, is_sampled, is_supposed, share};
-use crate::operator::shingle_counts;
-use crate::pipeline::numbers::one_number;
-use crate::pipeline::tables::{columns_of, numbers};
+use crate::frames::frequent::{SAMPLE, sampled, with_group};
+use crate::job::{Limit, LimitSize, Reference};
+use crate::pipeline::tables::numbers;
 use crate::schema::carried;
 
-/// Counts shingles, never too few.
-pub(crate) struct ShingleCounts;
+/// Counts the documents of each group, to draw a sample of them.
+pub(crate) struct GroupSizes;
 
-/// Counts those exactly that may be frequent.
-pub(crate) struct Suspects;
-
-/// Finds those that are.
+/// Counts shingles in a sample of the documents.
 pub(crate) struct Frequent;
 
 impl WorkTable {
-    /// How often shingles occur, at most.
-    pub(crate) const SHINGLE_COUNTS: Self =
-        Self::new("shingle_counts", |_| columns_of(&shingle_counts::schema()));
-    /// How many documents have the shingles that may be frequent.
-    pub(crate) const SUSPECTS: Self = Self::new("suspects", suspects);
+    /// The number of documents of each group.
+    pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", |_| numbers(["group_key", "documents"]));
     /// The frequent shingles.
     pub(crate) const FREQUENT: Self = Self::new("frequent", frequent);
 }
 
-/// Bytes of a row of suspects in memory.
-const BYTES_OF_SUSPECT: u64 = 64;
-
-fn group_column() -> Field {
-    Field::new("group", DataType::Utf8, true)
-}
-
-fn suspects(_source: &SourceTypes) -> Vec<Field> {
-    let mut columns = numbers(["group_key"]);
-    columns.extend([group_column(), Field::new("shingle", DataType::UInt64, true)]);
-    columns.extend(numbers(["documents", "doc"]));
-    columns
-}
-
 fn frequent(_source: &SourceTypes) -> Vec<Field> {
-    let mut columns = numbers(["shingle", "documents", "of_documents"]);
-    columns.extend([group_column(), Field::new("doc", DataType::UInt64, false)]);
-    columns
+    numbers(["shingle", "documents", "of_documents", "doc"])
 }
 
-/// The sets of the documents, with all of their shingles.
-fn sets(cx: &StageContext<'_>) -> Result<DataFrame> {
-    let documents = first_of_each_id(cx, cx.documents.clone())?;
-    let group = cx.job.source.group.as_ref();
-    let at = group.and_then(|group| cx.types.columns.iter().position(|column| column.name == *group));
-    frames::frequent::sets(documents, &cx.job.shingle, at.map(carried).as_deref())
+/// Whether the shingles of the job's documents are counted. With reference outputs, the frequent ones are known.
+pub(super) fn counts_shingles(job: &Job) -> bool {
+    job.max_frequency.is_some()
+        && job.reads_texts()
+        && !matches!(job.reference(), Some(Reference::Outputs { .. }))
 }
 
-impl OneTable for ShingleCounts {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::SHINGLE_COUNTS);
-    const WHAT: &'static str = "read the texts and count their shingles, with counters that many share";
+/// The limit by which the reader draws the sample; `None` if groups have samples of their own, or the source is a share of its rows.
+fn limit(job: &Job) -> Option<Limit> {
+    match (&job.source.group, job.source.limit) {
+        (Some(_), _) | (None, Some(Limit { size: LimitSize::Share(_), .. })) => None,
+        (None, None) => Some(Limit { size: LimitSize::Documents(SAMPLE), seed: 0 }),
+        // The sample of fewer documents by the same seed is a part of the sample of more.
+        (None, Some(Limit { size: LimitSize::Documents(most), seed })) => {
+            Some(Limit { size: LimitSize::Documents(most.min(SAMPLE)), seed })
+        }
+    }
 }
 
-impl Stage for ShingleCounts {
+/// The documents with their groups.
+fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
+    with_group(first_of_each_id(cx, documents)?, cx.group_column().as_deref())
+}
+
+impl OneTable for GroupSizes {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::GROUP_SIZES);
+    const WHAT: &'static str = "count the documents of each group";
+}
+
+impl Stage for GroupSizes {
     fn is_in(&self, job: &Job) -> bool {
-        counts_shingles(job) && !is_sampled(job)
+        counts_shingles(job) && limit(job).is_none()
     }
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let counts = frames::frequent::counts(sets(cx)?, frames::frequent::bits(share(cx.job)?))?;
-            cx.run(self, 0, vec![counts]).await
-        })
-    }
-}
-
-impl OneTable for Suspects {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::SUSPECTS);
-    const WHAT: &'static str = "read the texts again and count the shingles that may be frequent";
-}
-
-impl Stage for Suspects {
-    fn is_in(&self, job: &Job) -> bool {
-        ShingleCounts.is_in(job)
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let (counts, share) = (cx.table(WorkTable::SHINGLE_COUNTS)?, share(cx.job)?);
-            let documents =
-                counts.clone().aggregate(vec![], vec![sum(col("documents")).alias("documents")])?;
-            let over = match &cx.job.source.group {
-                None => frames::frequent::limit(share, one_number(documents).await?),
-                // A group may have few documents.
-                Some(_) => frames::frequent::MIN_DOCUMENTS,
-            };
-            let bits = frames::frequent::bits(share);
-            let suspects = frames::frequent::suspects(sets(cx)?, counts, bits, over)?;
-            cx.run(self, cx.bytes_of_files(), vec![suspects]).await
+            let sizes = frames::frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
+            cx.run(self, 0, vec![sizes]).await
         })
     }
 }
 
 impl OneTable for Frequent {
     const TABLE: AnyTable = AnyTable::Work(WorkTable::FREQUENT);
-    const WHAT: &'static str = "find the shingles that too many documents have";
+    const WHAT: &'static str = "find the shingles that too many documents of a sample have";
 }
 
 impl Stage for Frequent {
@@ -118,14 +83,22 @@ impl Stage for Frequent {
 
     fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let (frequent, rows) = match is_supposed(cx) {
-                true => (supposed::frequent(cx).await?, cx.rows(WorkTable::TALLIES)),
-                false => {
-                    let suspects = cx.table(WorkTable::SUSPECTS)?;
-                    (frames::frequent::frequent(suspects, share(cx.job)?)?, cx.rows(WorkTable::SUSPECTS))
-                }
+            let job = cx.job;
+            let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
+            let sample = match limit(job) {
+                Some(limit) => grouped(cx, cx.input.sample(cx.session(), job, limit).await?)?,
+                None => sampled(grouped(cx, cx.documents.clone())?, cx.table(WorkTable::GROUP_SIZES)?)?,
             };
-            cx.run(self, rows * BYTES_OF_SUSPECT, vec![frequent]).await
+            let frequent = frames::frequent::frequent(sample, &job.shingle, share)?;
+            cx.run(self, cx.bytes_of_files(), vec![frequent]).await
         })
+    }
+}
+
+impl StageContext<'_> {
+    /// The carried column with the groups of documents, if they have any.
+    pub(super) fn group_column(&self) -> Option<String> {
+        let group = self.job.source.group.as_ref()?;
+        self.types.columns.iter().position(|column| column.name == *group).map(carried)
     }
 }

@@ -2,10 +2,10 @@
 
 use datafusion::prelude::col;
 
+use super::frequent::counts_shingles;
 use super::interface::{
     AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, Table, WorkTable, frames,
 };
-use super::supposed::counts_shingles;
 use crate::pipeline::tables::position_columns;
 
 /// Finds the texts that show the frequent shingles.
@@ -59,7 +59,8 @@ impl Stage for FrequentShingles {
                 return cx.run(self, 0, vec![kept]).await;
             }
             let texts = cx.own_texts_at(WorkTable::FREQUENT_POSITIONS).await?;
-            let texts = texts.select(vec![col("doc"), col("text")])?;
+            let group = frames::by_group::group(cx.group_column().as_deref());
+            let texts = texts.select(vec![col("doc"), col("text"), group])?;
             let frame =
                 frames::frequent::with_samples(cx.table(WorkTable::FREQUENT)?, texts, &cx.job.shingle)?;
             cx.run(self, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]).await

@@ -19,7 +19,6 @@ mod cuts;
 pub(super) mod dense_candidates;
 mod dictionary;
 pub mod duplicates;
-mod first_sketches;
 mod frequencies;
 mod frequent;
 mod frequent_shingles;
@@ -43,12 +42,10 @@ pub(crate) mod removals;
 pub mod represented;
 mod sample;
 pub(crate) mod scores;
-mod shingle_sample;
 mod sketches;
 mod spans;
 pub(crate) mod spared;
 pub mod stars;
-mod supposed;
 mod texts;
 mod totals;
 mod uncompared;
@@ -63,10 +60,7 @@ use crate::job::Job;
 static SEARCH: &[&dyn Stage] = &[
     &left_out::LeftOutRows,
     &duplicates::Duplicates,
-    &shingle_sample::ShingleSample,
-    &first_sketches::FirstSketches,
-    &frequent::ShingleCounts,
-    &frequent::Suspects,
+    &frequent::GroupSizes,
     &frequent::Frequent,
     &cuts::Cuts,
     &dictionary::Dictionary,

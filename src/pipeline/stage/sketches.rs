@@ -7,10 +7,9 @@ use datafusion::prelude::{DataFrame, lit};
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
+    BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
     frames, not_null, null,
 };
-use super::supposed::is_supposed;
 use crate::job::{Input, Method, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::tables::{list_column, numbers, sketch_columns};
@@ -81,9 +80,6 @@ impl Stage for Sketches {
             if !job.reads_texts() {
                 return cx.run(self, 0, vec![documents]).await;
             }
-            if is_supposed(cx) {
-                return of_doubtful(self, cx).await;
-            }
             let (shingles, dictionary) = match job.shingle.hash {
                 ShingleHash::Dictionary => {
                     let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
@@ -103,7 +99,7 @@ impl Stage for Sketches {
 }
 
 /// The same rows with signatures and buckets; `dictionary` is the number of entries of the dictionary, if there is one.
-pub(super) fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
+fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
     // A run that reads texts has one source.
     let signatures = signatures.with_column("origin_number", lit(0_u64))?;
@@ -111,17 +107,4 @@ pub(super) fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u6
         Method::None => frames::bands::no_bands(signatures),
         Method::Lsh | Method::All | Method::Prefix => frames::bands::bands(signatures, &job.lsh),
     }
-}
-
-/// Reads the documents that the first sketches left.
-async fn of_doubtful(stage: &Sketches, cx: &StageContext<'_>) -> Result<()> {
-    let texts = cx.own_at(WorkTable::DOUBTFUL, Some(&cx.job.shingle)).await?;
-    let mut sketches = Vec::with_capacity(texts.len());
-    for texts in texts {
-        let shingles = frames::shingles::that_count(texts, &cx.job.shingle, cx.frequent()?)?;
-        sketches.push(with_buckets(shingles, cx.job, None));
-    }
-    let sketches =
-        frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))?;
-    cx.run(stage, 0, vec![sketches]).await
 }
