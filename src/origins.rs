@@ -54,12 +54,8 @@ impl Stored {
             if !places.is_empty() {
                 return format!("{why}, and the source is not where --source says: correct --source");
             }
-            let place = match job.source.has_relative_path() {
-                true => "run the command in the folder where the job was run, whose paths are relative",
-                false => "bring it back",
-            };
             format!(
-                "{why}, and its source cannot be read again: {place}, or run the job again with --overwrite{or}"
+                "{why}, and its source cannot be read again: bring it back, or run the job again with --overwrite{or}"
             )
         })?;
         let changed = |how: &str| {

@@ -34,7 +34,6 @@ pub struct Manifest {
     /// Whether every document stayed, and got columns that say what would be done with it.
     pub annotate: bool,
     /// What the folders of the result are besides Parquet files.
-    #[serde(default)]
     pub tables: Tables,
     /// Documents.
     pub counts: Counts,
@@ -43,19 +42,14 @@ pub struct Manifest {
     /// The table of removed documents.
     pub removed: Vec<File>,
     /// The table of spans that were cut out of documents.
-    #[serde(default)]
     pub removed_spans: Vec<File>,
     /// What was done with the occurrences of passages that do not stay.
-    #[serde(default)]
     pub passages: Passages,
     /// The numbers of spans that were cut or marked.
-    #[serde(default)]
     pub passage_counts: PassageCounts,
     /// The columns that the documents which stay got.
-    #[serde(default)]
     pub columns: Columns,
     /// The numbers of the documents that got them; `None` if there are no such columns.
-    #[serde(default)]
     pub sizes: Option<SizeCounts>,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,

@@ -47,11 +47,6 @@ impl Source {
             self.urls.clone_from(&made.urls);
         }
     }
-
-    /// Whether a URL of the source is a path that depends on the working directory, as manifests of earlier versions have them.
-    pub(crate) fn has_relative_path(&self) -> bool {
-        self.urls.iter().any(|url| absolute_address(url).is_ok_and(|absolute| absolute != *url))
-    }
 }
 
 fn make_absolute(addresses: &mut [String]) -> Result<()> {

@@ -107,13 +107,11 @@ pub struct Job {
     /// The threshold of pairs, and their measure.
     pub score: Score,
     /// The cluster method, and the document that represents a cluster.
-    #[serde(default)]
     pub clusters: Clusters,
     /// The passages that are found inside documents; `None` if none are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passages: Option<Passages>,
     /// Bounds that a person should check before duplicates are removed.
-    #[serde(default)]
     pub alarms: Alarms,
     /// The place and the columns of the tables.
     pub output: Output,

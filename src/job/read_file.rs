@@ -34,7 +34,7 @@ pub struct ReadFile {
     pub path: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// When it was last written, in nanoseconds since 1970; none if it is an output, and in older manifests.
+    /// When it was last written, in nanoseconds since 1970; none if it is an output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<i64>,
     /// See [`InputFile::e_tag`].

@@ -12,7 +12,6 @@ pub struct Source {
     /// The format of the files.
     pub format: Format,
     /// The encoding of the files; Parquet's is always UTF-8.
-    #[serde(default)]
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
@@ -27,7 +26,6 @@ pub struct Source {
     /// The columns that hold the text, joined by a newline; at least one.
     pub text: Vec<String>,
     /// The columns that go into the table `documents` as they are.
-    #[serde(default)]
     pub columns: Vec<String>,
     /// The one of these that holds a document's group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,14 +39,12 @@ pub struct Source {
     /// What happens when an id is repeated.
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
-    #[serde(default)]
     pub on_error: OnError,
     /// The most bytes of a JSON line or of a CSV record.
     pub max_text: u64,
     /// The syntax of CSV files; other formats ignore it.
     pub csv: Csv,
     /// What happens to the character references of Reuters stories; other formats have none.
-    #[serde(default)]
     pub references: References,
 }
 

@@ -21,7 +21,6 @@ pub struct Shingle {
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
     /// What happens to a document of fewer units than `size`.
-    #[serde(default)]
     pub short: Short,
 }
 

@@ -90,7 +90,7 @@ pub struct FinishedStage {
     /// Wall-clock seconds that it took.
     pub seconds: f64,
     /// See [`StageTime::join`].
-    #[serde(default, alias = "road", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
     /// What it read of the source, with checksums.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,8 +123,7 @@ pub struct Run {
     pub job: serde_json::Value,
     /// The files that were read.
     pub inputs: Vec<ReadFile>,
-    /// The types of ids and carried columns; text ids and no columns in older outputs.
-    #[serde(default)]
+    /// The types of ids and carried columns.
     pub source: SourceTypes,
     /// The run that read the texts, if this one reused the sketches of a finished output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +132,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
     /// The reference outputs of the run, in their order.
-    #[serde(default, alias = "known", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
     /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those
     /// that it is merged from.
@@ -152,11 +151,9 @@ pub struct Run {
     pub warnings: Vec<String>,
     /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, no power cut
     /// can have damaged its files.
-    #[serde(default)]
     pub boot: Option<String>,
     /// The attempts that wrote to this output, whose ids are in the names of their files: a file with one of these ids that is
     /// not in the tables can be removed. The last attempt wrote this manifest.
-    #[serde(default)]
     pub attempts: Vec<String>,
 }
 
@@ -233,11 +230,11 @@ pub struct Origin {
     pub job: serde_json::Value,
     /// Its fingerprint, which shows whether its source has changed.
     pub fingerprint: String,
-    /// The files of its source; none in older manifests.
+    /// The files of its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<ReadFile>,
     /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
-    #[serde(default, alias = "known", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
 }
 
@@ -306,11 +303,10 @@ pub struct StageTime {
     /// Rows that it wrote to public tables, or to tables between stages if it has no public one.
     pub rows: u64,
     /// Bytes of all files that it wrote; 0 in older manifests.
-    #[serde(default)]
     pub bytes: u64,
     /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `homes`, `blocks`, or `all` if every pair
     /// was compared. It was called `road` in older manifests.
-    #[serde(default, alias = "road", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
 }
 

@@ -95,8 +95,6 @@ pub async fn run(
     loop {
         let earlier = finished_earlier(&output, existing).await;
         let job = match earlier.as_ref().and_then(|earlier| earlier.job().ok()) {
-            // An earlier version recorded paths as they were written, and its result is compared with the same job.
-            Some(made) if made.source.has_relative_path() => job.clone(),
             Some(made) => absolute.with_places_of(&made),
             None => absolute.clone(),
         };

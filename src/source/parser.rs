@@ -21,7 +21,6 @@ pub(crate) struct Parser {
     /// Where the values are in each document.
     pub wanted: WantedValues,
     /// The partition columns, whose values the files have with them.
-    #[serde(default)]
     pub partition_columns: Vec<String>,
     /// How long texts are cut into shingles while they are read; `None` if every text is wanted whole.
     pub cut: Option<Shingle>,
@@ -63,7 +62,6 @@ pub(crate) struct FileToParse {
     /// The documents that are read, by their numbers in the file; `None` for all.
     pub wanted: Option<RowSet>,
     /// The values of the partition columns of a plan.
-    #[serde(default)]
     pub partitions: Vec<Option<String>>,
 }
 

@@ -37,7 +37,6 @@ pub(crate) struct Chunk {
     /// The file as it was listed.
     pub pin: Pin,
     /// The values of the partition columns.
-    #[serde(default)]
     pub partitions: Vec<Option<String>>,
 }
 
