@@ -2,7 +2,7 @@
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::runner::{Place, Runner, Work};
+use super::runner::{Place, Planned, Runner, Work};
 use super::tables::{AnyTable, target};
 use super::writes::Writes;
 use crate::engine::Engine;
@@ -109,38 +109,12 @@ impl<'a> RunTables<'a> {
         self.runner.run(Work { bytes, ..self.work(stage, &name) }, frames).await
     }
 
-    /// As [`Self::run`], with `rows` rows in a batch.
-    pub(super) async fn run_in_batches(
-        &self,
-        stage: &dyn Writes,
-        bytes: u64,
-        rows: usize,
-        frame: DataFrame,
-    ) -> Result<()> {
+    /// As [`Self::run`], as `planned`.
+    pub(super) async fn run_planned(&self, stage: &dyn Writes, planned: Planned) -> Result<()> {
+        let Planned { frames, bytes, batch_rows, parts, place } = planned;
         let name = stage.name();
-        let work = Work { bytes, batch_rows: Some(rows), ..self.work(stage, &name) };
-        self.runner.run(work, |_| Ok(vec![frame.clone()])).await
-    }
-
-    /// As [`Self::run`] of one frame, whose source is read in about so many `parts`: each is published when it is written, and a
-    /// run that resumes reads only the others.
-    pub(super) async fn run_in_parts(
-        &self,
-        stage: &dyn Writes,
-        bytes: u64,
-        parts: usize,
-        frame: DataFrame,
-    ) -> Result<()> {
-        let name = stage.name();
-        let work = Work { bytes, parts, ..self.work(stage, &name) };
-        self.runner.run(work, |_| Ok(vec![frame.clone()])).await
-    }
-
-    /// As [`Self::run`] in this process, for rows in its memory.
-    pub(super) async fn run_here(&self, stage: &dyn Writes, frame: DataFrame) -> Result<()> {
-        let name = stage.name();
-        let work = Work { place: Place::Here, ..self.work(stage, &name) };
-        self.runner.run(work, |_| Ok(vec![frame.clone()])).await
+        let work = Work { bytes, batch_rows, parts, place, ..self.work(stage, &name) };
+        self.runner.run(work, |_| Ok(frames.clone())).await
     }
 
     fn work<'w>(&self, stage: &dyn Writes, name: &'w str) -> Work<'w> {

@@ -60,6 +60,22 @@ pub(crate) struct Work<'w> {
     pub(crate) place: Place,
 }
 
+/// The rows that a stage writes into its tables, and how they are made: see [`Work`].
+pub(crate) struct Planned {
+    pub(crate) frames: Vec<DataFrame>,
+    pub(crate) bytes: u64,
+    pub(crate) batch_rows: Option<usize>,
+    pub(crate) parts: usize,
+    pub(crate) place: Place,
+}
+
+impl Planned {
+    /// The rows of `frames`, which shuffle about `bytes`.
+    pub(crate) fn new(bytes: u64, frames: Vec<DataFrame>) -> Self {
+        Self { frames, bytes, batch_rows: None, parts: 0, place: Place::Engine }
+    }
+}
+
 /// The place where the plans of a stage run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {

@@ -7,10 +7,10 @@ use datafusion::scalar::ScalarValue;
 use super::by_group;
 use super::context::StageContext;
 use super::reference::ReferenceDocuments;
+use super::runner::Planned;
 use super::stage::Stage;
 use super::stage::spared::Spared;
 use super::tables::WorkTable;
-use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::repeats::Rows;
@@ -90,17 +90,12 @@ impl StageContext<'_> {
     }
 
     /// Finds the positions of the texts of the documents `needed` (needed), which may be any that passages are searched in.
-    pub(super) async fn find_searched_texts(
-        &self,
-        stage: &dyn Writes,
-        needed: DataFrame,
-        bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn find_searched_texts(&self, needed: DataFrame, bytes: u64) -> Result<Planned> {
         let uncompared = Some(Ok(self.table(WorkTable::UNCOMPARED)?));
         let places = self.reference_places()?.map(Ok).into_iter().chain(uncompared);
         let columns = ["source", "position", "doc", "origin"].map(col).to_vec();
         let places = places.map(|places: Result<DataFrame>| Ok(places?.select(columns.clone())?));
-        self.find_among(frames::union(places)?, stage, needed, bytes).await
+        self.find_among(frames::union(places)?, needed, bytes)
     }
 
     /// Reads the texts of the run's own documents at the positions of `table`: (source, position, doc, text, ..).

@@ -12,8 +12,8 @@ use super::all_sketches::AllSketches;
 use super::candidate_pairs::CandidatePairs;
 use super::context::StageContext;
 use super::numbers::one_number;
+use super::runner::Planned;
 use super::tables::WorkTable;
-use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::prefix::Join;
@@ -179,29 +179,24 @@ impl StageContext<'_> {
     }
 
     /// Finds the positions of the texts of documents whose shingles are not stored.
-    pub(super) async fn find(&self, stage: &dyn Writes, wanted: &TextsToCut) -> Result<()> {
+    pub(super) fn find(&self, wanted: &TextsToCut) -> Result<Planned> {
         let known =
             self.reference_documents()?.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-        self.find_among(known, stage, wanted.needed.clone(), wanted.bytes).await
+        self.find_among(known, wanted.needed.clone(), wanted.bytes)
     }
 
     /// Finds the positions of the texts of the documents `needed` (needed).
-    pub(super) async fn find_texts(&self, stage: &dyn Writes, needed: DataFrame) -> Result<()> {
+    pub(super) fn find_texts(&self, needed: DataFrame) -> Result<Planned> {
         let bytes = self.rows(WorkTable::MEMBERS) * BYTES_OF_POSITION;
-        self.find_among(self.reference_documents()?, stage, needed, bytes).await
+        self.find_among(self.reference_documents()?, needed, bytes)
     }
 
     /// Finds where the texts of the documents `needed` (needed) are, which may be any that clusters have, as far as their
     /// shingles are not there.
-    pub(super) async fn find_removals(
-        &self,
-        stage: &dyn Writes,
-        needed: DataFrame,
-        bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn find_removals(&self, needed: DataFrame, bytes: u64) -> Result<Planned> {
         let known = self.clustered_reference()?;
         let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-        self.find_among(known, stage, needed, bytes).await
+        self.find_among(known, needed, bytes)
     }
 
     /// The shingles (doc, shingles) of the documents `needed` (needed), once it was found where their texts are.
@@ -233,15 +228,14 @@ impl StageContext<'_> {
         }
     }
 
-    /// Finds in `stage` the positions of the texts of the documents `needed`: of the job's own, and of reference
+    /// Finds the positions of the texts of the documents `needed`: of the job's own, and of reference
     /// documents.
-    pub(super) async fn find_among(
+    pub(super) fn find_among(
         &self,
         known: Option<DataFrame>,
-        stage: &dyn Writes,
         needed: DataFrame,
         bytes: u64,
-    ) -> Result<()> {
+    ) -> Result<Planned> {
         let no_origin = lit(ScalarValue::UInt64(None)).alias("origin");
         let at = |origin| vec![col("source"), col("position"), col("doc"), origin];
         let mut documents = self.table(Table::Documents)?.select(at(no_origin))?;
@@ -250,7 +244,7 @@ impl StageContext<'_> {
         }
         let rows = self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE);
         let positions = frames::sketches::positions(documents, needed)?;
-        self.run(stage, bytes + rows * BYTES_OF_POSITION, vec![positions]).await
+        Ok(Planned::new(bytes + rows * BYTES_OF_POSITION, vec![positions]))
     }
 
     /// Reads those texts again by their positions, and takes the sketches that are stored.

@@ -23,28 +23,6 @@ pub(crate) trait Writes: Send + Sync {
 /// The tables of a stage, and which of its rows go into each.
 pub(crate) type Tables = Vec<(AnyTable, Rows)>;
 
-/// A stage that writes all of its rows into one table, whose name it has, and does the same for every job.
-pub(crate) trait OneTable: Send + Sync {
-    /// The table.
-    const TABLE: AnyTable;
-    /// What the stage does, in one line.
-    const WHAT: &'static str;
-}
-
-impl<T: OneTable> Writes for T {
-    fn name(&self) -> Cow<'static, str> {
-        Self::TABLE.name()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        Self::WHAT.into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        vec![(Self::TABLE, Rows::All)]
-    }
-}
-
 /// The stage that writes this table: one that only the data show to be needed.
 impl Writes for WorkTable {
     fn name(&self) -> Cow<'static, str> {

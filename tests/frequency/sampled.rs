@@ -65,7 +65,8 @@ fn more_documents_than_a_sample_has_are_counted_by_a_sample() {
     run_with("limited", &[&key, "source.limit=99.9%"]);
     run_with("share", &["source.limit=99.9%"]);
     let there: BTreeSet<String> = strings(&table(&path("share"), "documents"), "id").into_iter().collect();
-    let is_drawn = |id: &str| (xxh3_64(id.as_bytes()) as f64) * (there.len() as f64) < 100_000.0 * 2_f64.powi(64);
+    let is_drawn =
+        |id: &str| (xxh3_64(id.as_bytes()) as f64) * (there.len() as f64) < 100_000.0 * 2_f64.powi(64);
     let sample = documents.iter().filter(|(id, _)| there.contains(id) && is_drawn(id));
     assert_eq!(listed(&path("limited")), counted(sample.map(|(_, text)| text.as_str())));
 }

@@ -151,7 +151,9 @@ impl Input {
         job: &Job,
         limit: Limit,
     ) -> Result<DataFrame> {
-        let Input::Read(listed) = self else { return Err(Error::bug("there is no source to read texts from")) };
+        let Input::Read(listed) = self else {
+            return Err(Error::bug("there is no source to read texts from"));
+        };
         let source = Source { limit: Some(limit), ..job.source.clone() };
         let read = source::read(session, &source, listed, Request::all().cut(&job.shingle)).await?;
         frames::documents::documents(read.frame)

@@ -6,9 +6,9 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::agreeing::Agreeing;
 use super::all_candidates::AllCandidates;
-use super::frequencies::Frequencies;
-use super::hot_positions::HotPositions;
-use super::hot_sketches::HotSketches;
+use super::frequencies::OF_HOT;
+use super::hot_positions::HOT_POSITIONS;
+use super::hot_sketches::HOT_SKETCHES;
 use super::interface::{
     BoxFuture, Job, Result, Stage, StageContext, Tables, WorkTable, Writes, frames, not_null, null,
 };
@@ -141,10 +141,10 @@ impl Stage for Candidates {
         Box::pin(async move {
             if cx.job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
                 let mut further: Vec<&'static dyn Stage> = match AllSketches::of(cx.job) {
-                    AllSketches::Nowhere => vec![&HotPositions, &HotSketches],
+                    AllSketches::Nowhere => vec![&HOT_POSITIONS, &HOT_SKETCHES],
                     _ => Vec::new(),
                 };
-                further.extend([&Frequencies::Hot as &dyn Stage, &AllCandidates]);
+                further.extend([&OF_HOT as &dyn Stage, &AllCandidates]);
                 return Ok(further);
             }
             Ok(if signatures_first(cx).await? { vec![&Agreeing] } else { Vec::new() })

@@ -9,8 +9,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::clusters::{cluster_ids, clusters};
 use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, BoxFuture, Job, OneTable, Result, Stage,
-    StageContext, Table, WorkTable,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Planned, Result, Table, TableStage, WorkTable,
 };
 use super::ranks;
 use super::represented::{copies_are_pairs, edges, found, scores_of_components};
@@ -81,19 +80,11 @@ fn similarity(measure: Measure) -> Expr {
 }
 
 /// Writes the clusters of each threshold.
-pub(crate) struct ClusterLevels;
-
-impl OneTable for ClusterLevels {
-    const TABLE: AnyTable = AnyTable::Public(Table::ClusterLevels);
-    const WHAT: &'static str = "write the clusters of more similar pairs, for each of clusters.thresholds";
-}
-
-impl Stage for ClusterLevels {
-    fn is_in(&self, job: &Job) -> bool {
-        !job.clusters.thresholds.is_empty()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+pub(super) static CLUSTER_LEVELS: TableStage = TableStage {
+    table: AnyTable::Public(Table::ClusterLevels),
+    what: "write the clusters of more similar pairs, for each of clusters.thresholds",
+    is_in: |job| !job.clusters.thresholds.is_empty(),
+    plan: |cx| {
         Box::pin(async move {
             let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
             let Clusters { method, thresholds, .. } = &job.clusters;
@@ -103,7 +94,7 @@ impl Stage for ClusterLevels {
             };
             let frames = thresholds.iter().map(of).collect::<Result<Vec<_>>>()?;
             let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
-            cx.run(self, bytes, frames).await
+            Ok(Planned::new(bytes, frames))
         })
-    }
-}
+    },
+};

@@ -3,13 +3,10 @@
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{AnyTable, BoxFuture, OneTable, Result, Stage, StageContext, WorkTable};
+use super::interface::{AnyTable, Place, Planned, Result, StageContext, TableStage, WorkTable};
 use super::stars;
 use super::union_find::union_find;
 use crate::pipeline::tables::numbers;
-
-/// Finds which documents are connected by scores.
-pub(crate) struct Components;
 
 impl WorkTable {
     /// A document and the least document of its component.
@@ -24,25 +21,27 @@ async fn edges(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-impl OneTable for Components {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::COMPONENTS);
-    const WHAT: &'static str = "find which documents are connected by scores";
-}
-
-impl Stage for Components {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds which documents are connected by scores.
+pub(super) static COMPONENTS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::COMPONENTS),
+    what: "find which documents are connected by scores",
+    is_in: |_| true,
+    plan: |cx| {
         Box::pin(async move {
             let edges = edges(cx).await?;
             match union_find(cx, edges.clone()).await? {
                 Some(found) => {
                     let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
-                    cx.run_here(self, found.rows(cx.session(), schema)?).await
+                    Ok(Planned {
+                        place: Place::Here,
+                        ..Planned::new(0, vec![found.rows(cx.session(), schema)?])
+                    })
                 }
                 None => {
                     let (edges, bytes) = stars::rounds(cx, edges).await?;
-                    cx.run(self, bytes, vec![stars::components(edges)?]).await
+                    Ok(Planned::new(bytes, vec![stars::components(edges)?]))
                 }
             }
         })
-    }
-}
+    },
+};

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field};
 use super::dictionary;
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Tables, WorkTable, Writes, all, frames,
+    BoxFuture, Job, Planned, Result, SourceTypes, Stage, StageContext, Tables, WorkTable, Writes, all, frames,
 };
 use crate::pipeline::tables::{id_column, list_column};
 use crate::schema::{self};
@@ -62,7 +62,8 @@ impl Stage for Cuts {
         Box::pin(async move {
             let documents = first_of_each_id(cx, cx.documents.clone())?;
             let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
-            cx.run_in_parts(self, 0, cx.parts_of_source(), cuts).await
+            let parts = cx.parts_of_source();
+            cx.run_planned(self, Planned { parts, ..Planned::new(0, vec![cuts]) }).await
         })
     }
 }

@@ -3,23 +3,17 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::DataFrame;
 
-use super::interface::{
-    AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
-};
+use super::interface::{AnyTable, Error, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable};
 use crate::frames::duplicates::{both, duplicates, of_reference, reject};
 use crate::job::{DuplicateIds, SameId};
 
 /// The documents without those whose id an earlier or a reference document has, if the job rejects those.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
-    match cx.is_taken(&Duplicates) {
+    match cx.is_taken(&DUPLICATES) {
         false => Ok(documents),
         true => reject(documents, cx.table(WorkTable::DUPLICATES)?),
     }
 }
-
-/// Finds documents whose id an earlier one has, in a first reading that keeps only ids and the texts of repeated ones;
-/// and documents whose id a reference document has, if these are skipped.
-pub(crate) struct Duplicates;
 
 impl WorkTable {
     /// Documents whose key an earlier one has.
@@ -34,18 +28,16 @@ pub(super) fn columns(_source: &SourceTypes) -> Vec<Field> {
     ]
 }
 
-impl OneTable for Duplicates {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::DUPLICATES);
-    const WHAT: &'static str = "find documents that have the id of an earlier one";
-}
-
-impl Stage for Duplicates {
-    fn is_in(&self, job: &Job) -> bool {
+/// Finds documents whose id an earlier one has, in a first reading that keeps only ids and the texts of repeated ones;
+/// and documents whose id a reference document has, if these are skipped.
+pub(super) static DUPLICATES: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::DUPLICATES),
+    what: "find documents that have the id of an earlier one",
+    is_in: |job| {
         job.reads_texts()
             && (job.source.duplicate_ids == DuplicateIds::Reject || job.same_id() == Some(SameId::Skip))
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+    },
+    plan: |cx| {
         Box::pin(async move {
             let (job, documents) = (cx.job, cx.documents.clone());
             let reference = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
@@ -62,7 +54,7 @@ impl Stage for Duplicates {
                 (Some(frame), None) | (None, Some(frame)) => frame,
                 (None, None) => return Err(Error::bug("there is nothing to look for in ids")),
             };
-            cx.run(self, 0, vec![frame]).await
+            Ok(Planned::new(0, vec![frame]))
         })
-    }
-}
+    },
+};

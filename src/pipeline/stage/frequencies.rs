@@ -1,46 +1,39 @@
 //! frequencies: how often each shingle occurs among the documents of a prefix join.
 
-use super::interface::{AnyTable, BoxFuture, Job, OneTable, Result, Stage, StageContext, WorkTable, frames};
+use super::interface::{
+    AnyTable, BoxFuture, Job, Planned, Result, StageContext, TableStage, WorkTable, frames,
+};
 use crate::job::Method;
 use crate::operator::token_counts;
 use crate::pipeline::tables::columns_of;
 
-/// Counts shingles. The documents determine when it can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Frequencies {
-    /// Of new documents, before the reference documents are read.
-    New,
-    /// Of all documents.
-    All,
-    /// Of documents in hot buckets.
-    Hot,
-}
+/// Counts the shingles of new documents, before the reference documents are read.
+pub(super) static OF_NEW: TableStage = counting(|job| is_joined(job) && job.against.is_some());
+
+/// Counts the shingles of all documents.
+pub(super) static OF_ALL: TableStage = counting(|job| is_joined(job) && job.against.is_none());
+
+/// Counts the shingles of documents in hot buckets.
+pub(super) static OF_HOT: TableStage = counting(|_| false);
 
 impl WorkTable {
     /// How often shingles occur.
     pub(crate) const FREQUENCIES: Self = Self::new("frequencies", |_| columns_of(&token_counts::schema()));
 }
 
-impl OneTable for Frequencies {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::FREQUENCIES);
-    const WHAT: &'static str = "count how often each shingle occurs";
+const fn counting(is_in: fn(&Job) -> bool) -> TableStage {
+    let (table, what) = (AnyTable::Work(WorkTable::FREQUENCIES), "count how often each shingle occurs");
+    TableStage { table, what, is_in, plan }
 }
 
-impl Stage for Frequencies {
-    fn is_in(&self, job: &Job) -> bool {
-        let is_joined = job.compares() && job.candidates.method == Method::Prefix;
-        match self {
-            Frequencies::New => is_joined && job.against.is_some(),
-            Frequencies::All => is_joined && job.against.is_none(),
-            Frequencies::Hot => false,
-        }
-    }
+fn is_joined(job: &Job) -> bool {
+    job.compares() && job.candidates.method == Method::Prefix
+}
 
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let documents = cx.new_documents_to_join()?;
-            let frame = frames::prefix::frequencies(documents, cx.join().await?)?;
-            cx.run(self, 0, vec![frame]).await
-        })
-    }
+fn plan<'a>(cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Planned>> {
+    Box::pin(async move {
+        let documents = cx.new_documents_to_join()?;
+        let frame = frames::prefix::frequencies(documents, cx.join().await?)?;
+        Ok(Planned::new(0, vec![frame]))
+    })
 }

@@ -5,18 +5,12 @@ use datafusion::prelude::DataFrame;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+    AnyTable, Error, Job, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable, frames,
 };
 use crate::frames::frequent::{SAMPLE, sampled, with_group};
 use crate::job::{Limit, LimitSize, Reference};
 use crate::pipeline::tables::numbers;
 use crate::schema::carried;
-
-/// Counts the documents of each group, to draw a sample of them.
-pub(crate) struct GroupSizes;
-
-/// Counts shingles in a sample of the documents.
-pub(crate) struct Frequent;
 
 impl WorkTable {
     /// The number of documents of each group.
@@ -53,35 +47,25 @@ fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     with_group(first_of_each_id(cx, documents)?, cx.group_column().as_deref())
 }
 
-impl OneTable for GroupSizes {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::GROUP_SIZES);
-    const WHAT: &'static str = "count the documents of each group";
-}
-
-impl Stage for GroupSizes {
-    fn is_in(&self, job: &Job) -> bool {
-        counts_shingles(job) && limit(job).is_none()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Counts the documents of each group, to draw a sample of them.
+pub(super) static GROUP_SIZES: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::GROUP_SIZES),
+    what: "count the documents of each group",
+    is_in: |job| counts_shingles(job) && limit(job).is_none(),
+    plan: |cx| {
         Box::pin(async move {
             let sizes = frames::frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
-            cx.run(self, 0, vec![sizes]).await
+            Ok(Planned::new(0, vec![sizes]))
         })
-    }
-}
+    },
+};
 
-impl OneTable for Frequent {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::FREQUENT);
-    const WHAT: &'static str = "find the shingles that too many documents of a sample have";
-}
-
-impl Stage for Frequent {
-    fn is_in(&self, job: &Job) -> bool {
-        counts_shingles(job)
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Counts shingles in a sample of the documents.
+pub(super) static FREQUENT: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::FREQUENT),
+    what: "find the shingles that too many documents of a sample have",
+    is_in: |job| counts_shingles(job),
+    plan: |cx| {
         Box::pin(async move {
             let job = cx.job;
             let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
@@ -90,10 +74,10 @@ impl Stage for Frequent {
                 None => sampled(grouped(cx, cx.documents.clone())?, cx.table(WorkTable::GROUP_SIZES)?)?,
             };
             let frequent = frames::frequent::frequent(sample, &job.shingle, share)?;
-            cx.run(self, cx.bytes_of_files(), vec![frequent]).await
+            Ok(Planned::new(cx.bytes_of_files(), vec![frequent]))
         })
-    }
-}
+    },
+};
 
 impl StageContext<'_> {
     /// The carried column with the groups of documents, if they have any.

@@ -3,16 +3,8 @@
 use datafusion::prelude::col;
 
 use super::frequent::counts_shingles;
-use super::interface::{
-    AnyTable, BoxFuture, Error, Job, OneTable, Result, Stage, StageContext, Table, WorkTable, frames,
-};
+use super::interface::{AnyTable, Error, Planned, Table, TableStage, WorkTable, frames};
 use crate::pipeline::tables::position_columns;
-
-/// Finds the texts that show the frequent shingles.
-pub(crate) struct FrequentPositions;
-
-/// Reads the words of the frequent shingles.
-pub(crate) struct FrequentShingles;
 
 impl WorkTable {
     /// The positions of the texts that show the frequent shingles.
@@ -22,48 +14,38 @@ impl WorkTable {
 /// Bytes of a row of a frequent shingle in memory, with its words.
 const BYTES_OF_SHINGLE: u64 = 256;
 
-impl OneTable for FrequentPositions {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::FREQUENT_POSITIONS);
-    const WHAT: &'static str = "find a text with each frequent shingle";
-}
-
-impl Stage for FrequentPositions {
-    fn is_in(&self, job: &Job) -> bool {
-        counts_shingles(job)
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the texts that show the frequent shingles.
+pub(super) static FREQUENT_POSITIONS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::FREQUENT_POSITIONS),
+    what: "find a text with each frequent shingle",
+    is_in: |job| counts_shingles(job),
+    plan: |cx| {
         Box::pin(async move {
             let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
             let frequent = cx.table(WorkTable::FREQUENT)?;
             let positions = frames::frequent::positions(frequent, documents, rejects)?;
-            cx.run(self, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]).await
+            Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]))
         })
-    }
-}
+    },
+};
 
-impl OneTable for FrequentShingles {
-    const TABLE: AnyTable = AnyTable::Public(Table::FrequentShingles);
-    const WHAT: &'static str = "write the frequent shingles with their words";
-}
-
-impl Stage for FrequentShingles {
-    fn is_in(&self, job: &Job) -> bool {
-        job.max_frequency.is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Reads the words of the frequent shingles.
+pub(super) static FREQUENT_SHINGLES: TableStage = TableStage {
+    table: AnyTable::Public(Table::FrequentShingles),
+    what: "write the frequent shingles with their words",
+    is_in: |job| job.max_frequency.is_some(),
+    plan: |cx| {
         Box::pin(async move {
             if !counts_shingles(cx.job) {
                 let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
-                return cx.run(self, 0, vec![kept]).await;
+                return Ok(Planned::new(0, vec![kept]));
             }
             let texts = cx.own_texts_at(WorkTable::FREQUENT_POSITIONS).await?;
             let group = frames::by_group::group(cx.group_column().as_deref());
             let texts = texts.select(vec![col("doc"), col("text"), group])?;
             let frame =
                 frames::frequent::with_samples(cx.table(WorkTable::FREQUENT)?, texts, &cx.job.shingle)?;
-            cx.run(self, cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]).await
+            Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]))
         })
-    }
-}
+    },
+};

@@ -1,5 +1,7 @@
 //! The interface of a stage, and the names that most stages are written with.
 
+use std::borrow::Cow;
+
 pub(super) use futures::future::BoxFuture;
 
 pub(super) use crate::error::{Error, Result};
@@ -7,8 +9,9 @@ pub(super) use crate::frames;
 pub(super) use crate::job::Job;
 use crate::output::write::Rows;
 pub(super) use crate::pipeline::context::StageContext;
+pub(super) use crate::pipeline::runner::{Place, Planned};
 pub(super) use crate::pipeline::tables::{AnyTable, WorkTable};
-pub(super) use crate::pipeline::writes::{OneTable, Tables, Writes};
+pub(super) use crate::pipeline::writes::{Tables, Writes};
 pub(super) use crate::schema::{SourceTypes, Table};
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
@@ -39,6 +42,39 @@ pub(crate) trait Stage: Writes {
     /// As [`Self::run`].
     fn follow_ups<'a>(&'a self, _cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
         Box::pin(async move { Ok(Vec::new()) })
+    }
+}
+
+/// A stage that writes all of its rows into one table, whose name it has.
+pub(crate) struct TableStage {
+    pub(super) table: AnyTable,
+    /// The description of the stage, in one line.
+    pub(super) what: &'static str,
+    pub(super) is_in: fn(&Job) -> bool,
+    pub(super) plan: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned>>,
+}
+
+impl Writes for TableStage {
+    fn name(&self) -> Cow<'static, str> {
+        self.table.name()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        self.what.into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(self.table)
+    }
+}
+
+impl Stage for TableStage {
+    fn is_in(&self, job: &Job) -> bool {
+        (self.is_in)(job)
+    }
+
+    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { cx.run_planned(self, (self.plan)(cx).await?).await })
     }
 }
 

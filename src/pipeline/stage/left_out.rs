@@ -5,16 +5,13 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{col, lit};
 
 use super::interface::{
-    AnyTable, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+    AnyTable, Error, Job, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable, frames,
 };
 use crate::job::Source;
 use crate::output::counts::Counts;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::numbers;
 use crate::source;
-
-/// Counts the rows and files that are left out.
-pub(crate) struct LeftOutRows;
 
 impl WorkTable {
     /// The numbers of rows and files that are left out of each source.
@@ -32,17 +29,12 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl OneTable for LeftOutRows {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::LEFT_OUT);
-    const WHAT: &'static str = "count the rows that source.where and source.limit leave out";
-}
-
-impl Stage for LeftOutRows {
-    fn is_in(&self, job: &Job) -> bool {
-        own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out)
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Counts the rows and files that are left out.
+pub(super) static LEFT_OUT_ROWS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::LEFT_OUT),
+    what: "count the rows that source.where and source.limit leave out",
+    is_in: |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
+    plan: |cx| {
         Box::pin(async move {
             let mut sources = Vec::new();
             if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
@@ -60,10 +52,10 @@ impl Stage for LeftOutRows {
                 counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
             }
             let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
-            cx.run(self, 0, vec![counted]).await
+            Ok(Planned::new(0, vec![counted]))
         })
-    }
-}
+    },
+};
 
 /// The source that the job reads, if it leaves rows out.
 fn own_source(job: &Job) -> Option<&Source> {

@@ -6,9 +6,7 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::interface::{
-    AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
-};
+use super::interface::{AnyTable, Job, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable};
 use super::removals::{is_spared, loses_alone, roles};
 use crate::operator::losses::CountLosses;
 use crate::operator::{self, Operator};
@@ -64,9 +62,6 @@ impl Basis {
     }
 }
 
-/// Counts what removals lose.
-pub(crate) struct Losses;
-
 impl WorkTable {
     /// What is lost with each shingle set whose representative has another one.
     pub(crate) const LOSSES: Self = Self::new("losses", columns);
@@ -76,17 +71,12 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns_of(&operator::losses::schema())
 }
 
-impl OneTable for Losses {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::LOSSES);
-    const WHAT: &'static str = "count the shingles that removals lose";
-}
-
-impl Stage for Losses {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Counts what removals lose.
+pub(super) static LOSSES: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::LOSSES),
+    what: "count the shingles that removals lose",
+    is_in: |_| true,
+    plan: |cx| {
         Box::pin(async move {
             let removals = cx.table(WorkTable::REMOVALS)?;
             let basis = Basis::of(cx.job);
@@ -99,10 +89,10 @@ impl Stage for Losses {
                 frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
                 bytes = 2 * cx.rows(WorkTable::REMOVALS) * cx.bytes_of_one().await?;
             }
-            cx.run(self, bytes, frames).await
+            Ok(Planned::new(bytes, frames))
         })
-    }
-}
+    },
+};
 
 /// A removal that loses more than one in this many shingles is lossy: more than 2 %.
 const LOSSY: u64 = 50;

@@ -6,8 +6,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext,
-    Table, WorkTable, frames,
+    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, Planned, Result, SourceTypes, Table, TableStage, WorkTable,
+    frames,
 };
 use crate::frames::copies::{Rules, in_pairs};
 use crate::frames::scores::needed;
@@ -48,9 +48,6 @@ pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame
     Ok(grouped.union(single)?)
 }
 
-/// Finds the documents of pairs, copies included.
-pub(crate) struct Members;
-
 impl WorkTable {
     /// Documents of pairs.
     pub(crate) const MEMBERS: Self = Self::new("members", columns);
@@ -64,13 +61,12 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl OneTable for Members {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::MEMBERS);
-    const WHAT: &'static str = "expand scores to the copies of each document";
-}
-
-impl Stage for Members {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the documents of pairs, copies included.
+pub(super) static MEMBERS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::MEMBERS),
+    what: "expand scores to the copies of each document",
+    is_in: |_| true,
+    plan: |cx| {
         Box::pin(async move {
             let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
             let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
@@ -79,7 +75,7 @@ impl Stage for Members {
             let bytes = count * BYTES_OF_MEMBER
                 + cx.bytes(WorkTable::COPIES)
                 + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
-            cx.run(self, bytes, vec![members(documents, copies, scores)?]).await
+            Ok(Planned::new(bytes, vec![members(documents, copies, scores)?]))
         })
-    }
-}
+    },
+};

@@ -58,61 +58,61 @@ use crate::job::Job;
 
 /// The stages that find and score pairs, in their order, and the one that sorts the buckets by which they are found.
 static SEARCH: &[&dyn Stage] = &[
-    &left_out::LeftOutRows,
-    &duplicates::Duplicates,
-    &frequent::GroupSizes,
-    &frequent::Frequent,
+    &left_out::LEFT_OUT_ROWS,
+    &duplicates::DUPLICATES,
+    &frequent::GROUP_SIZES,
+    &frequent::FREQUENT,
     &cuts::Cuts,
     &dictionary::Dictionary,
     &sketches::Sketches,
-    &frequencies::Frequencies::New,
-    &reference_duplicates::ReferenceDuplicates,
+    &frequencies::OF_NEW,
+    &reference_duplicates::REFERENCE_DUPLICATES,
     &reference::Reference,
-    &uncompared::Uncompared,
+    &uncompared::UNCOMPARED,
     &units::Units,
-    &reference_passages::ReferenceUnits,
-    &word_runs::Fingerprints,
-    &reference_passages::ReferenceFingerprints,
-    &word_runs::FingerprintHits,
-    &word_runs::HitPositions,
-    &word_runs::Windows,
+    &reference_passages::REFERENCE_UNITS,
+    &word_runs::FINGERPRINTS,
+    &reference_passages::REFERENCE_FINGERPRINTS,
+    &word_runs::FINGERPRINT_HITS,
+    &word_runs::HIT_POSITIONS,
+    &word_runs::WINDOWS,
     &copies::Copies,
-    &frequencies::Frequencies::All,
+    &frequencies::OF_ALL,
     &candidates::Candidates,
-    &positions::Positions,
+    &positions::POSITIONS,
     &scores::Scores,
-    &members::Members,
-    &texts::TextPositions,
-    &texts::Texts,
-    &buckets::Buckets,
+    &members::MEMBERS,
+    &texts::TEXT_POSITIONS,
+    &texts::TEXTS,
+    &buckets::BUCKETS,
 ];
 
 /// The stages that write pairs.
-static PAIRS: &[&dyn Stage] = &[&pairs::Pairs, &group_pairs::GroupPairs];
+static PAIRS: &[&dyn Stage] = &[&pairs::Pairs, &group_pairs::GROUP_PAIRS];
 
 /// The stages that make clusters from scores, and those that choose the passages that stay: they prefer documents that no other one
 /// represents. None of them reads a table of the stages that write pairs.
 static CLUSTERS: &[&dyn Stage] = &[
-    &components::Components,
-    &ranks::Ranks,
+    &components::COMPONENTS,
+    &ranks::RANKS,
     &represented::Represented,
-    &removals::Removals,
-    &removals::RemovalPositions,
-    &losses::Losses,
+    &removals::REMOVALS,
+    &removals::REMOVAL_POSITIONS,
+    &losses::LOSSES,
     &clusters::Clusters,
-    &cluster_levels::ClusterLevels,
+    &cluster_levels::CLUSTER_LEVELS,
     &spared::Spared,
-    &cluster_id_changes::ClusterIdChanges,
-    &word_runs::RepeatedWindows,
-    &spans::Spans,
-    &passages::PassagePositions,
-    &passages::Passages,
-    &frequent_shingles::FrequentPositions,
-    &frequent_shingles::FrequentShingles,
+    &cluster_id_changes::CLUSTER_ID_CHANGES,
+    &word_runs::REPEATED_WINDOWS,
+    &spans::SPANS,
+    &passages::PASSAGE_POSITIONS,
+    &passages::PASSAGES,
+    &frequent_shingles::FREQUENT_POSITIONS,
+    &frequent_shingles::FREQUENT_SHINGLES,
 ];
 
 /// The stages that read all tables.
-static ENDS: &[&dyn Stage] = &[&totals::CountTotals];
+static ENDS: &[&dyn Stage] = &[&totals::COUNT_TOTALS];
 
 /// The stages of a job.
 pub(crate) struct Stages {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::interface::{
-    BYTES_OF_MEMBER, BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
-    frames,
+    BYTES_OF_MEMBER, BoxFuture, Job, Planned, Result, Stage, StageContext, Table, Tables, WorkTable, Writes,
+    all, frames,
 };
 use crate::frames::copies::Rules;
 use crate::frames::pairs::pairs;
@@ -55,7 +55,7 @@ impl Stage for Pairs {
             let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
             let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
             let rows = rows.min(cx.engine().config().batch_size());
-            cx.run_in_batches(self, bytes, rows, frame).await
+            cx.run_planned(self, Planned { batch_rows: Some(rows), ..Planned::new(bytes, vec![frame]) }).await
         })
     }
 }

@@ -9,8 +9,8 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, BoxFuture, OneTable, Result, SourceTypes, Stage, StageContext, Table,
-    WorkTable, frames,
+    AnyTable, BYTES_OF_MEMBER, Planned, Result, SourceTypes, StageContext, Table, TableStage, WorkTable,
+    frames,
 };
 use crate::frames::keep::BEFORE;
 use crate::frames::{keep, merged};
@@ -162,9 +162,6 @@ fn kept_first(members: DataFrame, chain: &Chain) -> Result<DataFrame> {
     frames::reference::placed(members, chain.removed()?, 1)
 }
 
-/// Orders the documents of each component.
-pub(crate) struct Ranks;
-
 impl WorkTable {
     /// Documents of pairs by components, in their order.
     pub(crate) const RANKS: Self = Self::new("ranks", table_columns);
@@ -177,13 +174,12 @@ fn table_columns(source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl OneTable for Ranks {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::RANKS);
-    const WHAT: &'static str = "order each cluster";
-}
-
-impl Stage for Ranks {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Orders the documents of each component.
+pub(super) static RANKS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::RANKS),
+    what: "order each cluster",
+    is_in: |_| true,
+    plan: |cx| {
         Box::pin(async move {
             let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
             let frame = match (cx.reference, cx.input.merged()) {
@@ -198,7 +194,7 @@ impl Stage for Ranks {
             };
             let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
             let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
-            cx.run(self, bytes, vec![frame]).await
+            Ok(Planned::new(bytes, vec![frame]))
         })
-    }
-}
+    },
+};

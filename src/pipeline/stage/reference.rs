@@ -10,7 +10,7 @@ use super::interface::{
     BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
     frames, not_null, null,
 };
-use super::reference_duplicates::ReferenceDuplicates;
+use super::reference_duplicates::REFERENCE_DUPLICATES;
 use crate::job::{self, Method};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
@@ -108,7 +108,7 @@ async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &Referenc
 /// The one pass over the texts of the second source.
 async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSource) -> Result<()> {
     let mut documents = source.documents();
-    if cx.is_taken(&ReferenceDuplicates) {
+    if cx.is_taken(&REFERENCE_DUPLICATES) {
         documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
     }
     let shingles = frames::shingles::that_count(

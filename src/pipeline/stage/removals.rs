@@ -8,8 +8,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BoxFuture, Job, OneTable, Result, SourceTypes, Stage,
-    StageContext, WorkTable,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, Job, Planned, Result, SourceTypes, TableStage, WorkTable,
 };
 use super::represented::scores_of_components;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE, STAYS};
@@ -146,12 +145,6 @@ pub(super) fn containment() -> Expr {
 /// Bytes of a shingle set: four joins, one above the other, hold its row at the same time.
 const BYTES_OF_SET: u64 = 160;
 
-/// Finds the shingle sets that removals take from the dataset.
-pub(crate) struct Removals;
-
-/// Finds the texts of those that have to be looked at.
-pub(crate) struct RemovalPositions;
-
 impl WorkTable {
     /// Shingle sets whose representative has another one.
     pub(crate) const REMOVALS: Self = Self::new("removals", columns);
@@ -167,17 +160,12 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl OneTable for Removals {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::REMOVALS);
-    const WHAT: &'static str = "find what removals may lose";
-}
-
-impl Stage for Removals {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the shingle sets that removals take from the dataset.
+pub(super) static REMOVALS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::REMOVALS),
+    what: "find what removals may lose",
+    is_in: |_| true,
+    plan: |cx| {
         Box::pin(async move {
             let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
             let (scores, count) = scores_of_components(cx).await?;
@@ -186,26 +174,21 @@ impl Stage for Removals {
                 frame = frame.distinct()?;
             }
             let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
-            cx.run(self, bytes, vec![with_lossy(frame, cx.job)?]).await
+            Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
         })
-    }
-}
+    },
+};
 
-impl OneTable for RemovalPositions {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::REMOVAL_POSITIONS);
-    const WHAT: &'static str = "find the texts of those";
-}
-
-impl Stage for RemovalPositions {
-    fn is_in(&self, job: &Job) -> bool {
-        job.compares() && AllSketches::of(job) == AllSketches::Nowhere
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the texts of those that have to be looked at.
+pub(super) static REMOVAL_POSITIONS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::REMOVAL_POSITIONS),
+    what: "find the texts of those",
+    is_in: |job| job.compares() && AllSketches::of(job) == AllSketches::Nowhere,
+    plan: |cx| {
         Box::pin(async move {
             let needed =
                 roles(cx.table(WorkTable::REMOVALS)?, cx.job)?.select(vec![col("doc").alias("needed")])?;
-            cx.find_removals(self, needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY).await
+            cx.find_removals(needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY)
         })
-    }
-}
+    },
+};

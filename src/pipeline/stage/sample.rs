@@ -14,7 +14,7 @@ pub(crate) async fn compare(cx: &StageContext<'_>, needed: DataFrame) -> Result<
         None => {
             let wanted = TextsToCut { table: WorkTable::SAMPLE_POSITIONS, needed, bytes: 0 };
             cx.runner.expect(1);
-            cx.find(&WorkTable::SAMPLE_POSITIONS, &wanted).await?;
+            cx.run_planned(&WorkTable::SAMPLE_POSITIONS, cx.find(&wanted)?).await?;
             cx.cut(wanted).await?
         }
     };

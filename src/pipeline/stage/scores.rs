@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use arrow::array::RecordBatch;
 
 use super::interface::{
-    BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all, frames,
+    BoxFuture, Job, Place, Planned, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
+    frames,
 };
 use super::pair_limit;
 use crate::frames::copies::without_copies;
@@ -92,7 +93,9 @@ impl Stage for Scores {
                 Method::All => of_all(cx).await?,
                 Method::None => {
                     let none = RecordBatch::new_empty(score::schema());
-                    return cx.run_here(self, cx.session().read_batch(none)?).await;
+                    let frames = vec![cx.session().read_batch(none)?];
+                    let planned = Planned { place: Place::Here, ..Planned::new(0, frames) };
+                    return cx.run_planned(self, planned).await;
                 }
                 Method::Lsh | Method::Prefix => {
                     let documents = cx.of_candidates(cx.wanted_of_candidates()?).await?;

@@ -7,7 +7,7 @@ use datafusion::prelude::{DataFrame, lit};
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
+    BoxFuture, Job, Planned, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
     frames, not_null, null,
 };
 use crate::job::{Input, Method, Reuse, ShingleHash};
@@ -93,7 +93,8 @@ impl Stage for Sketches {
             };
             let bands = with_buckets(shingles, job, dictionary)?;
             let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
-            cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
+            let parts = cx.parts_of_source();
+            cx.run_planned(self, Planned { parts, ..Planned::new(bytes, vec![bands]) }).await
         })
     }
 }

@@ -3,16 +3,8 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::col;
 
-use super::interface::{
-    AnyTable, BoxFuture, Job, OneTable, Result, SourceTypes, Stage, StageContext, WorkTable,
-};
+use super::interface::{AnyTable, Planned, SourceTypes, TableStage, WorkTable};
 use crate::pipeline::tables::position_columns;
-
-/// Finds the texts of documents in pairs.
-pub(crate) struct TextPositions;
-
-/// Reads them.
-pub(crate) struct Texts;
 
 impl WorkTable {
     /// The positions of the texts of documents in pairs.
@@ -29,35 +21,23 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     ]
 }
 
-impl OneTable for TextPositions {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::TEXT_POSITIONS);
-    const WHAT: &'static str = "find the texts of pairs";
-}
-
-impl Stage for TextPositions {
-    fn is_in(&self, job: &Job) -> bool {
-        job.output.pair_passages
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the texts of documents in pairs.
+pub(super) static TEXT_POSITIONS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::TEXT_POSITIONS),
+    what: "find the texts of pairs",
+    is_in: |job| job.output.pair_passages,
+    plan: |cx| {
         Box::pin(async move {
             let needed = cx.table(WorkTable::MEMBERS)?.select(vec![col("doc").alias("needed")])?;
-            cx.find_texts(self, needed).await
+            cx.find_texts(needed)
         })
-    }
-}
+    },
+};
 
-impl OneTable for Texts {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::TEXTS);
-    const WHAT: &'static str = "read them again";
-}
-
-impl Stage for Texts {
-    fn is_in(&self, job: &Job) -> bool {
-        TextPositions.is_in(job)
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move { cx.run(self, 0, cx.texts().await?).await })
-    }
-}
+/// Reads them.
+pub(super) static TEXTS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::TEXTS),
+    what: "read them again",
+    is_in: |job| (TEXT_POSITIONS.is_in)(job),
+    plan: |cx| Box::pin(async move { Ok(Planned::new(0, cx.texts().await?)) }),
+};

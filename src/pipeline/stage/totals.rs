@@ -9,7 +9,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, BoxFuture, Error, OneTable, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+    AnyTable, Error, Place, Planned, Result, SourceTypes, StageContext, Table, TableStage, WorkTable, frames,
 };
 use super::losses;
 use crate::frames::copies::Rules;
@@ -18,9 +18,6 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::list_column;
 use crate::pipeline::totals::{DEPTH, Total};
 use crate::schema;
-
-/// Counts what the manifest says of the tables.
-pub(crate) struct CountTotals;
 
 impl WorkTable {
     /// The numbers of each total.
@@ -34,11 +31,6 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
         Field::new("key", DataType::Utf8, true),
         list_column("numbers", DataType::UInt64, false),
     ]
-}
-
-impl OneTable for CountTotals {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::TOTALS);
-    const WHAT: &'static str = "check the tables against their contracts, and count";
 }
 
 /// Tables of at most this many rows in all are read in this process, which takes less time than to submit a plan.
@@ -135,19 +127,19 @@ fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
 }
 
-impl Stage for CountTotals {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Counts what the manifest says of the tables.
+pub(super) static COUNT_TOTALS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::TOTALS),
+    what: "check the tables against their contracts, and count",
+    is_in: |_| true,
+    plan: |cx| {
         Box::pin(async move {
-            let tables = Table::of(cx.job);
-            let frame = totals(cx)?;
-            let keys = cx.rows(WorkTable::KEYS);
-            match tables.iter().map(|&table| cx.rows(table)).sum::<u64>() <= ROWS_OF_DRIVER {
-                true => cx.run_here(self, frame).await,
-                false => cx.run(self, keys * BYTES_OF_SET, vec![frame]).await,
-            }
+            let rows: u64 = Table::of(cx.job).iter().map(|&table| cx.rows(table)).sum();
+            let place = if rows <= ROWS_OF_DRIVER { Place::Here } else { Place::Engine };
+            Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_SET, vec![totals(cx)?]) })
         })
-    }
-}
+    },
+};
 
 /// Bytes of a row (the two halves of a set's hash, the number of its documents).
 const BYTES_OF_SET: u64 = 24;

@@ -5,16 +5,12 @@ use datafusion::prelude::{Expr, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, BoxFuture, Error, Job, OneTable, Result, SourceTypes, Stage, StageContext,
-    Table, WorkTable, frames,
+    AnyTable, BYTES_OF_MEMBER, Error, Planned, SourceTypes, Table, TableStage, WorkTable, frames,
 };
 use crate::frames::reference::second_source_key;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::{numbers, position_columns};
 use crate::udf::expr_fn::document_key;
-
-/// Finds the rejected documents in which passages are searched.
-pub(crate) struct Uncompared;
 
 impl WorkTable {
     /// Rejected documents in which passages are searched: their keys and places.
@@ -25,17 +21,12 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
     [numbers(["doc"]), position_columns(source)].concat()
 }
 
-impl OneTable for Uncompared {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::UNCOMPARED);
-    const WHAT: &'static str = "find the documents that are not compared and may have passages";
-}
-
-impl Stage for Uncompared {
-    fn is_in(&self, job: &Job) -> bool {
-        job.passages.is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the rejected documents in which passages are searched.
+pub(super) static UNCOMPARED: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::UNCOMPARED),
+    what: "find the documents that are not compared and may have passages",
+    is_in: |job| job.passages.is_some(),
+    plan: |cx| {
         Box::pin(async move {
             let key = || document_key(col("id"));
             let at = |doc: Expr, origin: Expr| {
@@ -63,7 +54,7 @@ impl Stage for Uncompared {
             let (rejects, compared) = (frames::union(rejects)?, frames::union(compared)?);
             let both = rejects.zip(compared).ok_or_else(|| Error::bug("the run has no table of rejects"))?;
             let frame = frames::spans::uncompared(both.0, both.1)?;
-            cx.run(self, cx.rows(WorkTable::KEYS) * BYTES_OF_MEMBER, vec![frame]).await
+            Ok(Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_MEMBER, vec![frame]))
         })
-    }
-}
+    },
+};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use arrow::datatypes::Field;
 use futures::future::BoxFuture;
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{Planned, Stage, Tables, Writes, all};
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::job::{Job, Passages, TextUnit};
@@ -61,7 +61,8 @@ impl Stage for Units {
         Box::pin(async move {
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
             let units = frames::spans::units(cx.searched_texts().await?, by, &cx.job.shingle)?;
-            cx.run_in_parts(self, 0, cx.parts_of_source(), units).await
+            let parts = cx.parts_of_source();
+            cx.run_planned(self, Planned { parts, ..Planned::new(0, vec![units]) }).await
         })
     }
 }

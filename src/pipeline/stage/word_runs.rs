@@ -3,9 +3,8 @@
 
 use arrow::datatypes::Field;
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::future::BoxFuture;
 
-use super::interface::{OneTable, Stage};
+use super::interface::{Planned, TableStage};
 use super::units::BYTES_OF_UNIT;
 use crate::error::{Error, Result};
 use crate::frames;
@@ -14,21 +13,6 @@ use crate::job::{Job, Passages};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
 use crate::schema::SourceTypes;
-
-/// Cuts all texts, and keeps few of the hashes of their runs of words.
-pub(crate) struct Fingerprints;
-
-/// Finds the fingerprints that occur more than once.
-pub(crate) struct FingerprintHits;
-
-/// Finds the texts that have them.
-pub(crate) struct HitPositions;
-
-/// Hashes the windows around them.
-pub(crate) struct Windows;
-
-/// Finds the windows that occur more than once.
-pub(crate) struct RepeatedWindows;
 
 impl WorkTable {
     /// The fingerprints of all documents.
@@ -78,75 +62,55 @@ pub(super) async fn spans(cx: &StageContext<'_>, length: usize, gap: usize) -> R
     frames::word_runs::spans(texts, repeated, documents, (length, gap), &cx.job.shingle)
 }
 
-impl OneTable for Fingerprints {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::FINGERPRINTS);
-    const WHAT: &'static str = "read the texts again and choose hashes of runs of words";
-}
-
-impl Stage for Fingerprints {
-    fn is_in(&self, job: &Job) -> bool {
-        length(job).is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Cuts all texts, and keeps few of the hashes of their runs of words.
+pub(super) static FINGERPRINTS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::FINGERPRINTS),
+    what: "read the texts again and choose hashes of runs of words",
+    is_in: |job| length(job).is_some(),
+    plan: |cx| {
         Box::pin(async move {
             let fingerprints =
                 frames::word_runs::fingerprints(cx.searched_texts().await?, length_of(cx)?, &cx.job.shingle)?;
-            cx.run_in_parts(self, 0, cx.parts_of_source(), fingerprints).await
+            Ok(Planned { parts: cx.parts_of_source(), ..Planned::new(0, vec![fingerprints]) })
         })
-    }
-}
+    },
+};
 
-impl OneTable for FingerprintHits {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::FINGERPRINT_HITS);
-    const WHAT: &'static str = "find those hashes that occur more than once";
-}
-
-impl Stage for FingerprintHits {
-    fn is_in(&self, job: &Job) -> bool {
-        length(job).is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the fingerprints that occur more than once.
+pub(super) static FINGERPRINT_HITS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::FINGERPRINT_HITS),
+    what: "find those hashes that occur more than once",
+    is_in: |job| length(job).is_some(),
+    plan: |cx| {
         Box::pin(async move {
             let new = cx.table(WorkTable::FINGERPRINTS)?;
             let hits = frames::word_runs::hits(cx.searched(new, WorkTable::REFERENCE_FINGERPRINTS)?)?;
             let rows = cx.rows(WorkTable::FINGERPRINTS) + cx.rows(WorkTable::REFERENCE_FINGERPRINTS);
-            cx.run(self, 2 * rows * BYTES_OF_FINGERPRINT, vec![hits]).await
+            Ok(Planned::new(2 * rows * BYTES_OF_FINGERPRINT, vec![hits]))
         })
-    }
-}
+    },
+};
 
-impl OneTable for HitPositions {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::HIT_POSITIONS);
-    const WHAT: &'static str = "find the texts that have them";
-}
-
-impl Stage for HitPositions {
-    fn is_in(&self, job: &Job) -> bool {
-        length(job).is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the texts that have them.
+pub(super) static HIT_POSITIONS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::HIT_POSITIONS),
+    what: "find the texts that have them",
+    is_in: |job| length(job).is_some(),
+    plan: |cx| {
         Box::pin(async move {
             let needed = cx.table(WorkTable::FINGERPRINT_HITS)?.select(vec![col("doc").alias("needed")])?;
             let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT;
-            cx.find_searched_texts(self, needed.distinct()?, bytes).await
+            cx.find_searched_texts(needed.distinct()?, bytes)
         })
-    }
-}
+    },
+};
 
-impl OneTable for Windows {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::WINDOWS);
-    const WHAT: &'static str = "read these texts again and hash the windows of words around the hashes";
-}
-
-impl Stage for Windows {
-    fn is_in(&self, job: &Job) -> bool {
-        length(job).is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Hashes the windows around them.
+pub(super) static WINDOWS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::WINDOWS),
+    what: "read these texts again and hash the windows of words around the hashes",
+    is_in: |job| length(job).is_some(),
+    plan: |cx| {
         Box::pin(async move {
             let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
             let windows = |texts, of_reference| {
@@ -157,22 +121,17 @@ impl Stage for Windows {
                 windows_of_all = windows_of_all.union(windows(texts, true)?)?;
             }
             let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.bytes_of_files();
-            cx.run(self, bytes, vec![windows_of_all]).await
+            Ok(Planned::new(bytes, vec![windows_of_all]))
         })
-    }
-}
+    },
+};
 
-impl OneTable for RepeatedWindows {
-    const TABLE: AnyTable = AnyTable::Work(WorkTable::REPEATED_WINDOWS);
-    const WHAT: &'static str = "find the windows that occur more than once";
-}
-
-impl Stage for RepeatedWindows {
-    fn is_in(&self, job: &Job) -> bool {
-        length(job).is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the windows that occur more than once.
+pub(super) static REPEATED_WINDOWS: TableStage = TableStage {
+    table: AnyTable::Work(WorkTable::REPEATED_WINDOWS),
+    what: "find the windows that occur more than once",
+    is_in: |job| length(job).is_some(),
+    plan: |cx| {
         Box::pin(async move {
             let order = cx.job.clusters.order();
             let windows = cx.table(WorkTable::WINDOWS)?;
@@ -186,7 +145,7 @@ impl Stage for RepeatedWindows {
             };
             let ranked =
                 frames::word_runs::ranked(rows, cx.in_turn_of(WorkTable::FINGERPRINT_HITS).await?, &order)?;
-            cx.run(self, cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]).await
+            Ok(Planned::new(cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]))
         })
-    }
-}
+    },
+};
