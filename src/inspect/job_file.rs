@@ -178,9 +178,9 @@ mod tests {
         assert_eq!(job.output.url, "out/my/");
         let least = "source = { url = 'a.txt' }\noutput.url = 'o'";
         let least = job::file::read(least, "a", &[]).unwrap();
-        assert_eq!((job.shingle, job.score, job.clusters), {
+        assert_eq!((job.shingle, job.score, job.clusters.method), {
             let least = job::resolve(least).unwrap();
-            (least.shingle, least.score, least.clusters)
+            (least.shingle, least.score, least.clusters.method)
         });
         let text = of_texts(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding));
         let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
