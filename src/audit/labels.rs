@@ -275,7 +275,7 @@ mod tests {
         assert!(refused("").contains("lacks the column label"));
         let latin = of("l.csv", b"id_a,id_b,label\n\xe9,b,y\n").unwrap_err().to_string();
         assert!(latin.contains("row 1 is not UTF-8"), "{latin}");
-        assert!(read("labels.xlsx").unwrap_err().to_string().contains(".csv or .parquet"));
+        assert!(of("labels.xlsx", b"PK").unwrap_err().to_string().contains(".csv or .parquet"));
         assert!(of("l.parquet", b"PAR1 no").unwrap_err().to_string().contains("cannot be read"));
     }
 }

@@ -179,7 +179,7 @@ fn outputs_with_other_lists_are_refused() {
             days.path(from),
             days.path("one"),
             days.path(&format!("over {from}")),
-            ""
+            CONNECTED
         );
         std::fs::write(days.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(days.path("job.toml")).output().unwrap()
