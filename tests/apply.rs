@@ -53,11 +53,12 @@ impl Applied {
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// Runs the job over the source, with these lines in `[source]`.
+    /// Runs the job over the source, with these lines in `[source]`, and further sections behind them.
     fn run(&self, format: &str, lines: &str) {
         let mut text = format!("[source]\nformat = {format:?}\nurl = {:?}\n{lines}\n", self.path("in"));
         write!(text, "[shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n").unwrap();
-        write!(text, "{CONNECTED}[output]\nurl = {:?}\n", self.path("out")).unwrap();
+        let clusters = if lines.contains("[clusters]") { "" } else { CONNECTED };
+        write!(text, "{clusters}[output]\nurl = {:?}\n", self.path("out")).unwrap();
         std::fs::write(self.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(self.path("job.toml")).assert().success();
         assert!(manifest(&self.path("out")).counts.clusters > 1, "nothing is similar");

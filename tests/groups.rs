@@ -224,7 +224,7 @@ fn sketches_serve_other_groups() {
     whole.unwrap();
     let text = format!(
         "source = {{ format = \"output\", url = {:?}, group = \"shop\" }}\ncandidates = {{ method = \"prefix\", compare = \"across\" }}\n\
-         score.threshold = 0.5\noutput.url = {:?}\n",
+         score.threshold = 0.5\noutput.url = {:?}\n{CONNECTED}",
         grouped.path("plain").display().to_string(),
         grouped.path("across").display().to_string()
     );

@@ -286,12 +286,12 @@ fn files_of_two_folders_stay_apart() {
     let (x, y) = (applied.path("in/x"), applied.path("in/y"));
     let job = format!(
         "[source]\nformat = \"csv\"\nurl = [{x:?}, {y:?}]\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\nshort = \"reject\"\n\
-         [score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
+         [score]\nthreshold = 0.5\n{CONNECTED}[output]\nurl = {:?}\n",
         applied.path("first")
     );
     std::fs::write(applied.path("first.toml"), job).unwrap();
     let job = format!(
-        "source = {{ format = \"output\", url = {:?} }}\noutput.url = {:?}\nscore.threshold = 0.5\n",
+        "source = {{ format = \"output\", url = {:?} }}\noutput.url = {:?}\nscore.threshold = 0.5\n{CONNECTED}",
         applied.path("first"),
         applied.path("second")
     );

@@ -485,8 +485,8 @@ fn times_of_96_bits_are_carried_as_they_are_meant() {
         expected.insert(id.clone(), days * 86_400_000_000 + micros);
     }
     write(&applied.path("in/a.parquet"), &schema, &rows, 25, WriterProperties::new());
-    let keys = "id = \"id\"\ntext = \"text\"\ncolumns = [\"at\"]\n[clusters]\nkeep = [\"at desc\"]";
-    applied.run("parquet", keys);
+    let keys = "id = \"id\"\ntext = \"text\"\ncolumns = [\"at\"]";
+    applied.run("parquet", &format!("{keys}\n{CONNECTED}keep = [\"at desc\"]"));
     let carried = table(&applied.path("out"), "documents");
     let times = carried.column_by_name("at").unwrap();
     let times: Vec<i64> =

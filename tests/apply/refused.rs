@@ -51,7 +51,7 @@ fn a_source_or_output_that_is_not_what_it_was_is_refused() {
     std::fs::rename(applied.path("out/manifest.json"), applied.path("manifest.json")).unwrap();
     assert!(applied.refused("to", &[], 3).contains("no finished output"));
     std::fs::rename(applied.path("manifest.json"), applied.path("out/manifest.json")).unwrap();
-    write_parquet(&applied.path("in/b.parquet"), &corpus(17, 5, 15), 30);
+    write_parquet(&applied.path("in/a.parquet"), &corpus(17, 5, 15), 30);
     let refused = applied.refused("to", &[], 3);
     assert!(refused.contains("has changed since it was made"), "{refused}");
     assert!(!applied.path("to").exists());

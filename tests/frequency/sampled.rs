@@ -9,7 +9,7 @@ use super::*;
 const SAMPLE: usize = 100_000;
 const SHARE: f64 = 0.01;
 
-/// Documents of three words and one of 90 headers, of which some are near the share.
+/// Documents of five words. The second word is one of 90 headers, and the share of some headers is near the limit.
 fn documents() -> Vec<Document> {
     let mut random = Random(17);
     let text = |number: usize| {
