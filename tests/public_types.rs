@@ -490,17 +490,15 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 11, 13] {
+    for format in [1, 12, 14] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
-        // What an older program did not write.
-        told.as_object_mut().unwrap().remove("source");
         std::fs::write(&path, told.to_string()).unwrap();
         for arguments in reading {
             resemblance().args(arguments).assert().code(3).stderr(
                 predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 12"))
+                    .and(predicate::str::contains("format 13"))
                     .and(predicate::str::contains("--overwrite")),
             );
         }

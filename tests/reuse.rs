@@ -45,7 +45,8 @@ impl First {
         let (from, to) = (self.path(from), self.path(output));
         let file = self.path(&format!("{output}.toml"));
         let text = format!(
-            "source = {{ format = \"output\", url = {from:?} }}\noutput.url = {to:?}\nscore.threshold = 0.5\n{lines}\n"
+            "source = {{ format = \"output\", url = {from:?} }}\noutput.url = {to:?}\nscore.threshold = 0.5\n\
+             clusters.method = \"components\"\n{lines}\n"
         );
         std::fs::write(&file, text).unwrap();
         file

@@ -84,7 +84,7 @@ fn changed(s3: &S3, changes: &[(&str, &str)]) -> Vec<(String, String)> {
 fn job_file(folder: &FsPath, source: &str) -> PathBuf {
     let path = folder.join("job.toml");
     let text = format!(
-        "[source]\n{source}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n"
+        "[source]\n{source}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n{CONNECTED}[output]\nurl = \"set by the test\"\n"
     );
     std::fs::write(&path, text).unwrap();
     path

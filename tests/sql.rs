@@ -94,7 +94,7 @@ fn queries_from_a_pipe_end_at_the_first_that_fails() {
         .stdout("{\"first\":1}\n")
         .stderr(predicate::str::contains("nonsense"));
     // One that fails when it is run.
-    sql(&out).write_stdin("SELECT 1 / (count(*) - 30) FROM documents;\n").assert().code(3);
+    sql(&out).write_stdin("SELECT 1 / (count(*) - 30) FROM documents;\n").assert().code(2);
     // The last needs no semicolon, and `\q` leaves before what follows.
     sql(&out)
         .arg("--json")
