@@ -111,7 +111,8 @@ pub(crate) fn is_label_of(message: &str, cause: &str) -> bool {
         || message.starts_with("SQL error: ")
 }
 
-/// A message in one line, without the labels of DataFusion, its request to report a bug, and its advice to set an option.
+/// A message without the labels of DataFusion, its request to report a bug, and its advice to set an option. A message that had some
+/// of these is in one line.
 pub(crate) fn without_labels(message: &str) -> String {
     const LABELS: [&str; 6] = [
         "Error during planning: ",
@@ -123,7 +124,12 @@ pub(crate) fn without_labels(message: &str) -> String {
          issue tracker: https://github.com/apache/datafusion/issues",
     ];
     let plain = LABELS.iter().fold(message.to_owned(), |text, label| text.replace(label, ""));
-    plain.replace("Utf8View", "text").replace('\n', " ").replace('\t', "")
+    // A message of this program may hold values of the data, which stay as they are.
+    if plain == message {
+        plain
+    } else {
+        plain.replace("Utf8View", "text").replace('\n', " ").replace('\t', "")
+    }
 }
 
 /// The function and the types of its arguments in DataFusion's refusal of these: `... argument types 'avg(text)'`.
