@@ -506,7 +506,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                13 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 13"))),
+                14 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 14"))),
                 _ => drop(asked.success()),
             }
         }

@@ -209,7 +209,7 @@ fn what_cannot_be_reused_is_refused_before_anything_is_written() {
         assert!(refused.contains(said), "{lines}: {refused}");
     }
     // The key is named where it stands.
-    assert!(first.refused("shingle.size = 3", 2).contains("refused.toml:4"));
+    assert!(first.refused("shingle.size = 3", 2).contains("refused.toml:5"));
 
     let manifest = std::fs::read(first.path("first/manifest.json")).unwrap();
     std::fs::remove_file(first.path("first/manifest.json")).unwrap();
