@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Alarms, Choice, Engine, Input, InputFile, Job, Output, Reference, Reuse, Tables};
+use super::{Alarms, Choice, Engine, Input, InputFile, Job, Reference, Reuse, Tables};
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 13;
@@ -23,7 +23,7 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
 /// differently. A test compares it with the version that is compiled in.
 const ICU: &str = "ICU4X 2.4.0";
 
-/// The settings as they are debugged, and a line for each input. Debug formatting quotes and escapes strings, so no value looks like
+/// The settings in their `Debug` format, and a line for each input. Debug formatting quotes and escapes strings, so no value looks like
 /// another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let mut lines = format!("version {FORMAT_VERSION}\n{ICU}\n{:?}\n", deciding(job.clone()));
@@ -46,31 +46,24 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
 
 /// The job with one value for every setting that changes no row, and for the places of inputs, whose fingerprints are among the
 /// inputs.
-fn deciding(job: Job) -> Job {
-    let against = job.against.map(|mut against| {
-        match &mut against.reference {
-            Reference::Outputs { urls, .. } => urls.clear(),
-            Reference::Source(source) => **source = job.source.clone(),
-        }
-        against
-    });
-    let input = match job.input {
-        Input::Read => Input::Read,
-        Input::Reuse(_) => Input::Reuse(Reuse { output: String::new(), keeps_shingles: false }),
-        Input::Merge(_) => Input::Merge(Vec::new()),
-    };
-    let mut job = Job {
-        name: String::new(),
-        input,
-        against,
-        alarms: Alarms::default(),
-        // A run that `max_pairs` ended resumes under a higher one. A finished output gets Delta logs without a new run.
-        output: Output { url: String::new(), max_pairs: 0, tables: Tables::default(), ..job.output },
-        engine: Engine::local(0),
-        ..job
-    };
+fn deciding(mut job: Job) -> Job {
+    job.name.clear();
     job.source.table_versions.clear();
+    match &mut job.input {
+        Input::Read => {}
+        Input::Reuse(reuse) => *reuse = Reuse { output: String::new(), keeps_shingles: false },
+        Input::Merge(outputs) => outputs.clear(),
+    }
+    match job.against.as_mut().map(|against| &mut against.reference) {
+        Some(Reference::Outputs { urls, .. }) => urls.clear(),
+        Some(Reference::Source(second)) => **second = job.source.clone(),
+        None => {}
+    }
     job.lsh.choice = Choice::Given;
+    job.alarms = Alarms::default();
+    // A run that `max_pairs` ended resumes under a higher one. A finished output gets Delta logs without a new run.
+    (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, Tables::default());
+    job.engine = Engine::local(0);
     job
 }
 
@@ -79,7 +72,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::job::{Against, Condition, NewPairs, Normalize, SameId, file, resolve};
+    use crate::job::{Against, Condition, NewPairs, Normalize, SameId, Source, file, resolve};
 
     #[test]
     fn the_dictionaries_are_those_that_are_compiled_in() {
@@ -148,6 +141,14 @@ mod tests {
         let mut inputs = inputs();
         inputs.reverse();
         assert_eq!(fingerprint(&job, &inputs), first);
+        // The job in a manifest has the versions of Delta tables.
+        let second =
+            Against { reference: Reference::Source(Box::new(job.source.clone())), ..against("one/") };
+        let [made, recorded] = [vec![], vec![3]].map(|table_versions| {
+            let source = Source { table_versions, ..job.source.clone() };
+            Job { source, against: Some(second.clone()), ..job.clone() }
+        });
+        assert_eq!(fingerprint(&made, &inputs), fingerprint(&recorded, &inputs));
         // The reference outputs are among the inputs.
         let [one, other] = ["one/", "other/"].map(|url| Job { against: Some(against(url)), ..job.clone() });
         assert_eq!(fingerprint(&one, &inputs), fingerprint(&other, &inputs));
