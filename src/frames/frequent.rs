@@ -25,11 +25,7 @@ const MIN_DOCUMENTS: u64 = 10;
 
 /// (doc, reason, ..) -> the same rows with `group_key: UInt64`. `group` is the column with the group, if documents have one.
 pub(crate) fn with_group(documents: DataFrame, group: Option<&str>) -> Result<DataFrame> {
-    let key = match group {
-        Some(_) => by_group::key(by_group::group(group).unalias()),
-        None => lit(0_u64),
-    };
-    Ok(documents.with_column("group_key", key)?)
+    Ok(documents.with_column("group_key", by_group::key(by_group::group(group).unalias()).unalias())?)
 }
 
 /// [`with_group`] -> (group_key, documents: UInt64): the number of documents of each group that are not rejected.

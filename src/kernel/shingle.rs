@@ -85,7 +85,15 @@ impl Unit {
     /// All of them, with their words in a job file; the default is the first.
     pub(crate) const WORDS: [(&'static str, Unit); 2] = [("word", Unit::Word), ("char", Unit::Char)];
 
-    /// The noun for several of them.
+    /// The noun for one of them in messages.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Unit::Word => "word",
+            Unit::Char => "character",
+        }
+    }
+
+    /// The plural of [`Self::noun`].
     pub(crate) fn plural(self) -> &'static str {
         match self {
             Unit::Word => "words",

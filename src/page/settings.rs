@@ -2,7 +2,7 @@
 
 use super::text::{count, decimal};
 use super::{Section, Table};
-use crate::job::{Family, Job, Method, Modulus, ScoreBy, Unit};
+use crate::job::{Family, Job, Method, Modulus, ScoreBy};
 
 /// The settings that determine times and pairs.
 pub(crate) fn section(job: &Job) -> Section {
@@ -61,11 +61,7 @@ fn plain(setting: &impl serde::Serialize) -> String {
 
 /// `5-word shingles`.
 pub(crate) fn shingles(job: &Job, size: usize) -> String {
-    let unit = match job.shingle.unit {
-        Unit::Word => "word",
-        Unit::Char => "character",
-    };
-    format!("{size}-{unit} shingles")
+    format!("{size}-{} shingles", job.shingle.unit.noun())
 }
 
 /// Seconds, to the millisecond.

@@ -1,7 +1,7 @@
 //! The rows and files that `source.where` and `source.limit` leave out, and the short texts, in words.
 
 use crate::cli::support::print;
-use crate::job::{Shingle, Unit};
+use crate::job::Shingle;
 use crate::output::counts::Counts;
 
 /// The numbers of rows and files that a run leaves out, each with the words after it; none that is 0.
@@ -22,13 +22,9 @@ pub(in crate::cli) fn numbers(counts: &Counts) -> Vec<(u64, String)> {
 
 /// A shingle in words, as `5 words in a row`.
 pub(in crate::cli) fn shingle(shingle: &Shingle) -> String {
-    let noun = match shingle.unit {
-        Unit::Char => "character",
-        Unit::Word => "word",
-    };
     match shingle.size {
-        1 => format!("one {noun}"),
-        size => format!("{} {noun}s in a row", print::count(size as u64)),
+        1 => format!("one {}", shingle.unit.noun()),
+        size => format!("{} {} in a row", print::count(size as u64), shingle.unit.plural()),
     }
 }
 
