@@ -1,12 +1,12 @@
 //! The places of a passage in reference documents. No table has them, so the texts are read again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::common::ScalarValue;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, Expr, col, lit};
 use futures::TryStreamExt;
 
@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::frames::{self, utf8};
 use crate::job::{Job, Passages, TextUnit};
 use crate::kernel::text::units::units;
-use crate::kernel::text::without_spans::without_spans;
 use crate::kernel::text::written_words::WrittenWords;
 use crate::output::applied::AppliedOutput;
 use crate::schema::{IdType, Table};
@@ -69,8 +68,8 @@ impl Search {
 }
 
 /// The first `most` places of a passage in the reference documents that the run compared, by id, and the number of all. `kept`
-/// has those where it stays, by id and first character. Reads all reference documents; holds a batch, the places, and what results of
-/// `apply` cut out of texts. Places are those in the texts that `apply` wrote.
+/// has those where it stays, by id and first character. Reads all reference documents; holds a batch and the places. Where a result
+/// of `apply` was the reference, they are places in the texts that it wrote.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if their sources are gone or have changed.
@@ -83,20 +82,13 @@ pub(super) async fn reference_places(
     let mut search = Search::new(finished.job(), id, words as usize)?;
     let kind = finished.manifest().source.id;
     let (mut first, mut all) = (BTreeMap::new(), 0);
-    for (texts, cuts) in reference_texts(finished).await? {
-        let key = document_key(col("id")).alias("doc");
-        let columns = vec![id::column(kind), utf8("source"), utf8("text"), key];
+    for texts in reference_texts(finished).await? {
+        let columns = vec![id::column(kind), utf8("source"), utf8("text")];
         let mut rows = texts.filter(col("id").is_not_null())?.select(columns)?.execute_stream().await?;
         while let Some(batch) = rows.try_next().await? {
             let (sources, texts) = (as_string_array(batch.column(1))?, as_string_array(batch.column(2))?);
-            let keys = as_uint64_array(batch.column(3))?.values();
-            let ids = id::ids(batch.column(0))?.into_iter().zip(keys);
-            for (((id, key), source), text) in ids.zip(sources).zip(texts) {
-                let cut = cuts.get(key).map(Vec::as_slice).unwrap_or_default();
-                let text = without_spans(text.unwrap_or_default(), cut).ok_or_else(|| {
-                    Error::input(format!("the document {id} is not the one from which apply cut passages"))
-                })?;
-                for place in search.places(&text) {
+            for ((id, source), text) in id::ids(batch.column(0))?.into_iter().zip(sources).zip(texts) {
+                for place in text.map(|text| search.places(text)).unwrap_or_default() {
                     all += 1;
                     let source = source.unwrap_or_default().to_owned();
                     first.insert((id.clone(), place.start as u64), (source, place.end as u64));
@@ -138,14 +130,11 @@ fn rows_of(places: Vec<(Id, String, u64, u64, bool)>, kind: IdType) -> Result<Re
     Ok(RecordBatch::try_from_iter(columns)?)
 }
 
-/// The bytes that a result of `apply` lacks of the texts of its source, by the keys of documents.
-type Cuts = Arc<HashMap<u64, Vec<Range<usize>>>>;
-
-/// The texts (id, source, text, ..) of the reference documents in which the run searched passages, in several frames, each with what
-/// `apply` cut out of them.
-async fn reference_texts(finished: &Finished) -> Result<Vec<(DataFrame, Cuts)>> {
+/// The texts (id, source, text, ..) of the reference documents in which the run searched passages, in several frames, without the
+/// passages that `apply` cut out of them.
+async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
-        return Ok(vec![(reread::second_source(finished).await?, Cuts::default())]);
+        return Ok(vec![reread::second_source(finished).await?]);
     }
     let keys =
         |of: &Finished| -> Result<DataFrame> { Ok(of.table(Table::Documents)?.select(vec![col("doc")])?) };
@@ -175,12 +164,16 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<(DataFrame, Cuts)>> 
         let others = uncompared.clone().filter(col("origin").between(lit(*first), last))?;
         let others = others.select(place(col("origin") - lit(*first)))?;
         let places = live.select(place(col("origin_number")))?.union(others)?;
-        let cuts = match applied {
-            Some(applied) => cuts_of(applied).await?,
-            None => Cuts::default(),
-        };
-        let again = Reread::open(of, Need::Texts).await?.documents(places, None).await?;
-        texts.extend(again.into_iter().map(|texts| (texts, Arc::clone(&cuts))));
+        let cuts = applied.as_ref().map(AppliedOutput::cuts).transpose()?.flatten();
+        for read in Reread::open(of, Need::Texts).await?.documents(places, None).await? {
+            texts.push(match &cuts {
+                Some(cuts) => {
+                    let read = read.with_column("doc", document_key(col("id")))?;
+                    frames::spans::without_cuts(read, cuts.clone())?
+                }
+                None => read,
+            });
+        }
         later = later.union(keys(of)?)?;
     }
     Ok(texts)
@@ -191,18 +184,4 @@ fn rejects_of(of: &Finished, origin: Expr) -> Result<DataFrame> {
     let mut columns = ["source", "position", "reason"].map(col).to_vec();
     columns.extend([document_key(col("id")).alias("doc"), origin.alias("origin")]);
     Ok(of.table(Table::Rejects)?.filter(col("id").is_not_null())?.select(columns)?)
-}
-
-async fn cuts_of(applied: &AppliedOutput) -> Result<Cuts> {
-    let Some(rows) = applied.cuts()? else { return Ok(Cuts::default()) };
-    let order = ["doc", "byte_start"].map(|name| col(name).sort(true, false));
-    let mut rows = rows.sort(order.to_vec())?.execute_stream().await?;
-    let mut cuts: HashMap<u64, Vec<Range<usize>>> = HashMap::new();
-    while let Some(batch) = rows.try_next().await? {
-        let numbers = |at| as_uint64_array(batch.column(at)).map(|column| column.values());
-        for ((doc, start), end) in numbers(0)?.iter().zip(numbers(1)?).zip(numbers(2)?) {
-            cuts.entry(*doc).or_default().push(*start as usize..*end as usize);
-        }
-    }
-    Ok(Arc::new(cuts))
 }
