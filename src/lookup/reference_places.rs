@@ -130,8 +130,8 @@ fn rows_of(places: Vec<(Id, String, u64, u64, bool)>, kind: IdType) -> Result<Re
     Ok(RecordBatch::try_from_iter(columns)?)
 }
 
-/// The texts (id, source, text, ..) of the reference documents in which the run searched passages, in several frames, without the
-/// passages that `apply` cut out of them.
+/// The texts (id, source, text, ..) of the reference documents in which the run searched passages, in several frames. Passages that
+/// `apply` cut out of them are left out.
 async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     if finished.job().second_source().is_some() {
         return Ok(vec![reread::second_source(finished).await?]);

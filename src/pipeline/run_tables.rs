@@ -109,7 +109,7 @@ impl<'a> RunTables<'a> {
         self.runner.run(Work { bytes, ..self.work(stage, &name) }, frames).await
     }
 
-    /// As [`Self::run`], as `planned`.
+    /// Writes the rows of `planned` into the tables of `stage`.
     pub(super) async fn run_planned(&self, stage: &dyn Writes, planned: Planned) -> Result<()> {
         let Planned { frames, bytes, batch_rows, parts, place } = planned;
         let name = stage.name();

@@ -115,7 +115,7 @@ impl Page<'_> {
         length(*pairs, bins.map(|bin| bin.pairs))
     }
 
-    /// The same for the documents in clusters of some sizes.
+    /// The length of the bar for the documents in clusters of some sizes.
     fn bar_of_documents(&self, documents: &u64) -> String {
         length(*documents, self.report.cluster_sizes.iter().map(|size| size.documents))
     }

@@ -26,7 +26,7 @@ pub struct Report {
     pub numbers: Numbers,
     /// The answer in a sentence.
     pub sentence: String,
-    /// What a shingle is, in a sentence.
+    /// A sentence that explains shingles.
     pub shingle: String,
     /// Bounds of the job that are exceeded, and warnings of the run.
     pub alarms: Alarms,

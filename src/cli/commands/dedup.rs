@@ -23,8 +23,10 @@ use crate::pipeline::OnExisting;
 /// Documents that --dry-run shows.
 const SHOWN: usize = 20;
 
-/// Those of them whose texts it shows, and the characters of a text.
+/// The removed documents whose texts it shows.
 const EXAMPLES_SHOWN: usize = 3;
+
+/// The characters that it shows of a text.
 const BEGINNING: usize = 300;
 
 /// Examples of the command.

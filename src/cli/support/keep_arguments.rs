@@ -33,7 +33,7 @@ fn rules(text: &str) -> Vec<&str> {
 }
 
 impl KeepArguments {
-    /// The rules, and at last one by which any two documents differ.
+    /// Returns the rules. The last one tells any two documents apart.
     pub(in crate::cli) fn rules(&self) -> Vec<&str> {
         let mut rules = rules(&self.keep);
         if !rules.iter().any(|rule| matches!(*rule, "first" | "last")) {

@@ -179,7 +179,7 @@ pub(super) static REMOVALS: TableStage = TableStage {
     },
 };
 
-/// Finds the texts of those that have to be looked at.
+/// Finds the texts of removals whose shingles are needed.
 pub(super) static REMOVAL_POSITIONS: TableStage = TableStage {
     table: AnyTable::Work(WorkTable::REMOVAL_POSITIONS),
     what: "find the texts of those",
