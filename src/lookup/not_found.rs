@@ -69,7 +69,7 @@ impl<'a> Nearest<'a> {
     }
 
     fn take(&mut self, id: &str) {
-        // The number of a row stands behind the name of its file.
+        // The number of a row follows the name of its file.
         let is_last = id.strip_suffix(self.asked).is_some_and(|head| head.ends_with([':', '/']));
         let holds = self.chars > 0 && is_last || self.chars >= MIN_PART && id.contains(self.asked);
         let edits = near(self.asked, id).or_else(|| holds.then(|| strsim::levenshtein(self.asked, id)));
