@@ -100,7 +100,7 @@ def test_the_asset_has_the_counts_of_the_run_and_bounds_are_tasks(home: Path, tm
     }
     output = resemblance.open(tmp_path / "day=2026-11-20")
     (shown,) = result["events"]
-    assert (shown["pairs"], shown["clusters"]) == (output.pairs.rows, output.counts["clusters"]) == (7, 4)
+    assert (shown["pairs"], shown["clusters"]) == (output.pairs.rows, output.counts["clusters"]) == (7, 5)
     assert shown["removed_share"] == pytest.approx(output.removed_share)
     assert (shown["output"], shown["fingerprint"]) == (output.output, output.manifest["fingerprint"])
 
