@@ -36,7 +36,7 @@ def dedup(
 
     Args:
         data: a list of texts, a data frame of pandas, Polars or Arrow, or a `Dataset` of Hugging Face; the rest is returned as the
-            same type. Or the path or URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
+            same type. Of a `pyarrow.dataset.Dataset`, the rest is a table. Or the path or URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
         to: the folder or URL to write to, which must be empty; for files alone.
         text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.

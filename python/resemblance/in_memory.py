@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 import pyarrow
+import pyarrow.dataset
 import pyarrow.parquet
 
 #: A list or a Series of texts, a data frame, or the path or URL of files.
@@ -35,7 +36,7 @@ def is_in_memory(data: object) -> bool:
     if hasattr(data, "with_format") and not _is_dataset(data):
         raise TypeError("this holds several datasets, or streams one: pass a dataset that is loaded, such as data['train']")
     arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
-    return arrow or isinstance(data, Sequence) or _is_dataset(data)
+    return arrow or isinstance(data, (Sequence, pyarrow.dataset.Dataset)) or _is_dataset(data)
 
 
 def _is_dataset(data: Any) -> bool:
@@ -89,7 +90,7 @@ def named_columns(data: Any, rules: str) -> dict[str, Any]:
 
 
 def kept_rows(data: Any, kept: Sequence[bool]) -> Any:
-    """The kept rows of `data`, as the same type."""
+    """The kept rows of `data`, as the same type. A dataset of Arrow becomes a table."""
     if _is_dataset(data):
         return data.select([number for number, stays in enumerate(kept) if stays])
     if isinstance(data, Sequence):
@@ -120,6 +121,8 @@ def _column(data: Any) -> Optional[list[Any]]:
 def _arrow(data: Any) -> pyarrow.Table:
     if isinstance(data, pyarrow.Table):
         return data
+    if isinstance(data, pyarrow.dataset.Dataset):
+        return data.to_table()
     if _is_dataset(data):
         return data.with_format("arrow")[:]
     if hasattr(data, "loc") and hasattr(data, "columns"):

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 import resemblance
@@ -69,6 +71,16 @@ def test_a_dataset_comes_back_without_near_duplicates() -> None:
     for several in (datasets.DatasetDict(train=data), data.to_iterable_dataset()):
         with pytest.raises(TypeError, match=r"such as data\['train'\]"):
             resemblance.dedup(several, text="body")
+
+
+def test_a_dataset_of_arrow_becomes_a_table(tmp_path: Path) -> None:
+    table = pyarrow.table({"stars": [1, 2, 3, 4, 5], "body": TEXTS})
+    for name, part in (("a", table[:2]), ("b", table[2:])):
+        pyarrow.parquet.write_table(part, tmp_path / f"{name}.parquet")
+    data = pyarrow.dataset.dataset(tmp_path)
+    kept = resemblance.dedup(data, text="body", threshold=0.7, keep="stars", progress=False)
+    assert kept.to_pydict() == {"stars": [1, 2, 4], "body": [TEXTS[0], TEXTS[1], None]}
+    assert len(resemblance.find(data, text="body", threshold=0.7, progress=False)) == 3
 
 
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
