@@ -183,7 +183,10 @@ fn a_header_is_named_as_a_risk_and_so_are_short_documents() {
         .find(|risk| risk["kind"] == "frequent_shingles")
         .unwrap();
     let example = risk["example"].as_str().unwrap();
-    assert_eq!(example.split_whitespace().count(), 5, "a shingle of 5 words: {example}");
+    assert!(
+        forecast["templates"][0]["text"].as_str().unwrap().starts_with(example.trim_end_matches('…')),
+        "{risk}"
+    );
     let share: u64 = risk["text"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!((33..47).contains(&share), "about 40 % of the documents: {risk}");
     assert!(!risk["set"].as_array().unwrap().is_empty());

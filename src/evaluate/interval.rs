@@ -1,9 +1,11 @@
 //! Intervals of estimates from stratified samples.
 
-use serde::Serialize;
+use std::iter::Sum;
+
+use serde::{Deserialize, Serialize};
 
 /// An estimate with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The estimate.
     pub value: f64,
@@ -11,6 +13,17 @@ pub struct Estimate {
     pub low: f64,
     /// The upper end.
     pub high: f64,
+}
+
+/// The ends of the sum are the sums of the ends.
+impl Sum for Estimate {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            value: sum.value + one.value,
+            low: sum.low + one.low,
+            high: sum.high + one.high,
+        })
+    }
 }
 
 /// The quantile of the normal distribution that leaves 2.5 % on either side.

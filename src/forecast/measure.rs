@@ -23,18 +23,19 @@ const TIMES: usize = 3;
 /// or until another run would take the sum over this many seconds.
 const ENOUGH: f64 = 6.0;
 
+/// The name of the end of a run.
+pub(super) const END: &str = "check and publish";
+
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// What a run over a sample took.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
-    /// Seconds that belong to no stage.
-    pub(super) end: f64,
-    /// The stages in order.
+    /// The stages in order, and the end of the run.
     pub(super) stages: Vec<StageTime>,
-    /// Bytes of each table that stays.
-    pub(super) tables: BTreeMap<String, u64>,
+    /// Rows and bytes of each table that stays.
+    pub(super) tables: BTreeMap<String, (u64, u64)>,
     pub(super) counts: Counts,
     /// The most memory of this process, if the system says how much it has.
     pub(super) memory: Option<u64>,
@@ -48,27 +49,13 @@ impl Measured {
         (self.counts.documents + self.counts.rejects) as f64
     }
 
-    /// Leaves out the pairs of new documents, for a job that does not compare two of them.
-    pub(super) fn forget_pairs(&mut self) {
-        let counts = &mut self.counts;
-        (counts.pairs, counts.scores, counts.clustered_documents, counts.pairs_left_out) = (0, 0, 0, 0);
-        (counts.candidates, counts.shingle_sets) = (counts.candidates.map(|_| 0), counts.documents);
-        self.stages.retain(|stage| stage.name != "positions");
-    }
-
     /// The stage `name`.
     pub(super) fn stage(&self, name: &str) -> Option<&StageTime> {
         self.stages.iter().find(|stage| stage.name == name)
     }
 
-    /// The rows that the stage `name` wrote.
-    pub(super) fn rows(&self, name: &str) -> Option<u64> {
-        self.stage(name).map(|stage| stage.rows)
-    }
-
     /// This run, with the seconds of the quicker one of both in each stage.
-    pub(super) fn quicker_of(mut self, other: &Measured) -> Self {
-        self.end = self.end.min(other.end);
+    fn quicker_of(mut self, other: &Measured) -> Self {
         for stage in &mut self.stages {
             if let Some(before) = other.stage(&stage.name) {
                 stage.seconds = stage.seconds.min(before.seconds);
@@ -101,7 +88,7 @@ pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<Measured
 ///
 /// # Errors
 /// As [`pipeline::run`].
-pub(super) async fn run(job: &Job, control: &RunControl) -> Result<Measured> {
+async fn run(job: &Job, control: &RunControl) -> Result<Measured> {
     let session = session::session(&job.engine)?;
     let reserved = Arc::new(AtomicU64::new(0));
     let pool = Arc::clone(&session.runtime_env().memory_pool);
@@ -115,16 +102,21 @@ pub(super) async fn run(job: &Job, control: &RunControl) -> Result<Measured> {
     let outcome = run.with_subscriber(NoSubscriber::default()).await?;
     let seconds = began.elapsed().as_secs_f64();
     drop(watch);
+    let memory = machine::peak_memory();
     let manifest = outcome.manifest;
-    let tables = manifest.tables.iter();
-    let tables = tables.map(|(name, table)| (name.clone(), table.files.iter().map(|file| file.bytes).sum()));
+    let tables = manifest
+        .tables
+        .iter()
+        .map(|(name, table)| (name.clone(), (table.rows, table.files.iter().map(|file| file.bytes).sum())));
     let of_stages: f64 = manifest.stages.iter().map(|stage| stage.seconds).sum();
+    let mut stages = manifest.stages;
+    let seconds = (seconds - of_stages).max(0.0);
+    stages.push(StageTime { name: END.to_owned(), seconds, rows: 0, bytes: 0, join: None });
     Ok(Measured {
-        end: (seconds - of_stages).max(0.0),
-        stages: manifest.stages,
+        stages,
         tables: tables.collect(),
         counts: manifest.counts,
-        memory: machine::peak_memory(),
+        memory,
         reserved: reserved.load(Ordering::Relaxed),
     })
 }

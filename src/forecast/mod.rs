@@ -1,20 +1,14 @@
 //! What a run of a job will take, before it runs: seconds, memory, disk and requests, each with a range, and risks with examples.
 //!
-//! `sample` reads a part of the source, spread over its files. `measure` runs the job over few of these documents, for what every
-//! run costs, and over all of them, for what a document costs. Of a sample of one in ten documents only one in a hundred pairs
-//! has both of its documents: `pairs` estimates from that how many the whole source has, and `complete` adds copies to the sample
-//! until it has as many for each document as the source. `grow` scales the costs of that sample up, `requests` counts what an
-//! object store is asked for, `risks` looks at the texts, `templates` finds passages that many of them have, and `view` is the
-//! result as plain data.
+//! `sample` reads a part of the source, spread over its files, and writes two samples of its documents. `measure` runs the job over
+//! both, and `growth` scales their counts and costs up. `requests` counts what an object store is asked for, `risks` looks at the texts, `templates` finds passages that many of them have, and `view` is
+//! the result as plain data.
 
-mod complete;
-mod grow;
+mod growth;
 mod measure;
-mod pairs;
 mod requests;
 mod risks;
 mod sample;
-mod sample_file;
 mod templates;
 mod view;
 
@@ -23,22 +17,19 @@ use std::time::Instant;
 
 pub use self::sample::Settings;
 pub use self::view::{
-    Amount, Forecast, OnCluster, Requests, Risk, RiskKind, Sampled, Seconds, StageForecast, TableForecast,
-    Template,
+    Amount, Forecast, OnCluster, Requests, Risk, RiskKind, Sampled, StageForecast, TableForecast, Template,
 };
 
-use self::measure::Measured;
-use self::pairs::Expected;
 use crate::engine::{RunControl, session};
 use crate::error::{Error, Kind, Result};
-use crate::job::{self, Job, Lsh, NewPairs, Output};
+use crate::job::{self, Job, Lsh, Output};
 use crate::pipeline::keep_values;
 
-/// The first sample has one in this many documents of the whole one: it shows what a run costs whatever it reads.
-const FEWER: u64 = 20;
+/// The least size of a group of a sample that says how large a group of the source is.
+const LEAST_GROUP: u64 = 17;
 
 /// The steps of a forecast, in messages.
-const STEPS: [&str; 4] = ["read a sample", "run a few documents", "run the sample", "run it with more pairs"];
+const STEPS: [&str; 3] = ["read a sample", "run a part of the sample", "run the sample"];
 
 /// Forecasts what a run of `job` takes, by a sample of its documents. Writes only to `folder`, which must be empty, and leaves
 /// removing it to the caller.
@@ -58,73 +49,36 @@ pub async fn forecast(
     let session = session::session(&engine)?;
     let job = &keep_values::settled(&session, job).await?;
     let sample = steps.step(0, sample::take(&session, job, settings, folder)).await?;
-    // Groups of the sample are smaller than those of the source by its share, and so are the limits on their sizes. Those of
-    // reference documents are as large as in the run.
-    let scaled = |most: u64| match job.reference() {
-        None => {
-            ((most as f64 * sample.share().of_all).round() as u64).max(complete::LARGEST_GROUP + 1).min(most)
-        }
-        Some(_) => most,
-    };
-    let over = |name: &str| Job {
-        source: sample.source(&folder.join(name)),
-        lsh: Lsh { hot_bucket: scaled(job.lsh.hot_bucket), ..job.lsh.clone() },
-        output: Output {
-            url: folder.join(format!("{name}-out")).to_string_lossy().into_owned(),
-            max_pairs: u64::MAX,
-            max_expand: scaled(job.output.max_expand),
-            ..job.output.clone()
-        },
-        engine: engine.clone(),
-        ..job.clone()
-    };
-    complete::few(&folder.join(sample::ALL), &folder.join("few"), FEWER)?;
-    let few = steps.step(1, measure::quickest(&over("few"), control)).await?;
-    let (plain, alone) = steps.step(2, all_documents(&over, control)).await?;
-    let own = alone.as_ref().unwrap_or(&plain);
-    let expected = Expected::of(own, sample.share());
-    let added = complete::missing(&expected, own, job);
-    let expected = match &alone {
-        None => expected,
-        Some(alone) => expected.with_reference(&plain, alone),
-    };
-    let full = match added.is_empty() {
-        true => plain.clone(),
-        false => {
-            complete::add(
-                &folder.join(sample::ALL),
-                &folder.join("full"),
-                &added,
-                &job.shingle,
-                settings.seed,
-            )?;
-            steps.step(3, measure::quickest(&over("full"), control)).await?
+    let over = |is_large: bool| {
+        // Groups of a sample are smaller than those of the source by its share, and so are the limits on their sizes. Groups of
+        // reference documents are as large as in the run.
+        let share = if is_large { sample.share() } else { sample.share() / sample::TIMES as f64 };
+        let scaled = |most: u64| match job.reference() {
+            None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
+            Some(_) => most,
+        };
+        let url = folder.join(if is_large { "large" } else { "small" });
+        Job {
+            source: sample.source(folder, is_large),
+            lsh: Lsh { hot_bucket: scaled(job.lsh.hot_bucket), ..job.lsh.clone() },
+            output: Output {
+                url: url.to_string_lossy().into_owned(),
+                max_pairs: u64::MAX,
+                max_expand: scaled(job.output.max_expand),
+                ..job.output.clone()
+            },
+            engine: engine.clone(),
+            ..job.clone()
         }
     };
-    let mut forecast = grow::forecast(&grow::Runs { job, sample: &sample, few, plain, full, expected });
+    let small = steps.step(1, measure::quickest(&over(false), control)).await?;
+    let large = steps.step(2, measure::quickest(&over(true), control)).await?;
+    let mut forecast = growth::forecast(&growth::Runs { job, sample: &sample, small, large });
     forecast.sample.seed = settings.seed;
-    forecast.cluster = settings.tasks.map(|tasks| grow::on_cluster(&forecast, job, tasks));
+    forecast.cluster = settings.tasks.map(|tasks| growth::on_cluster(&forecast, job, tasks));
     forecast.requests = requests::of(job, &sample, &forecast);
-    (forecast.risks, forecast.templates) = risks::of(job, &sample, &forecast, &folder.join(sample::ALL))?;
+    (forecast.risks, forecast.templates) = risks::of(job, &sample, &forecast)?;
     Ok(forecast)
-}
-
-/// Runs the whole sample. If there are reference documents, runs it without them too, to distinguish the pairs with them, whose
-/// number grows as the documents, from those of two new documents.
-async fn all_documents(
-    over: &impl Fn(&str) -> Job,
-    control: &RunControl,
-) -> Result<(Measured, Option<Measured>)> {
-    let job = over(sample::ALL);
-    let plain = measure::quickest(&job, control).await?;
-    let Some(pairs) = job.new_pairs() else { return Ok((plain, None)) };
-    let url = format!("{}-alone", job.output.url);
-    let output = Output { url, ..job.output.clone() };
-    let mut alone = measure::run(&Job { against: None, output, ..job }, control).await?;
-    if pairs == NewPairs::WithReference {
-        alone.forget_pairs();
-    }
-    Ok((plain, Some(alone)))
 }
 
 /// Refuses a job that a sample of its source says nothing about.

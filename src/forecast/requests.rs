@@ -49,6 +49,6 @@ pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast) -> Option<Requ
         reads += OF_RUN;
         writes += OF_RUN;
     }
-    let about = |number: u64| Amount::ranged(number as f64, FEWER * number as f64, MORE * number as f64);
+    let about = |number: u64| Amount::ranged([1.0, FEWER, MORE].map(|factor| factor * number as f64));
     Some(Requests { reads: about(reads), writes: about(writes) })
 }

@@ -1,12 +1,11 @@
 //! What may cost more than it should, or give another result than was meant, with an example of the texts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sample::Sample;
-use super::sample_file::{each_text, read};
-use super::templates::{self, Counts, FEWEST};
+use super::templates::{self, Counts, FEWEST, beginning};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
 use crate::job::{Job, Method, Shingle, ShingleHash, Short};
@@ -14,9 +13,6 @@ use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingle_texts;
 use crate::machine;
 
-/// Documents whose shingles are counted, and the most bytes of one.
-const COUNTED: u64 = 5_000;
-const COUNTED_BYTES: usize = 200_000;
 /// The share of documents with one shingle above which it is frequent.
 const FREQUENT: f64 = 0.05;
 /// The part of the share of the rarest listed passage that `shingle.max_frequency` is set to, and the least value that is
@@ -37,51 +33,40 @@ const EXAMPLE: usize = 100;
 /// The texts of a sample.
 #[derive(Default)]
 struct Texts {
-    counted: u64,
     /// For each shingle its documents, by a hash of it.
     documents: Counts,
     short: u64,
     short_example: Option<String>,
-    largest: (usize, String),
 }
 
 /// The risks of a job, and the passages that many documents of its sample have.
 ///
 /// # Errors
 /// When the sample cannot be read.
-pub(super) fn of(
-    job: &Job,
-    sample: &Sample,
-    forecast: &Forecast,
-    folder: &Path,
-) -> Result<(Vec<Risk>, Vec<Template>)> {
+pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast) -> Result<(Vec<Risk>, Vec<Template>)> {
     let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
-    let mut texts = Texts::read(folder, &shingle)?;
+    let mut texts = Texts::count(&sample.texts, &shingle)?;
     if let Some(share) = job.max_frequency {
         // More frequent shingles do not count.
-        let most = share * texts.counted as f64;
+        let most = share * sample.texts.len() as f64;
         texts.documents.retain(|_, documents| *documents as f64 <= most);
     }
-    let templates = templates::of(folder, &shingle, &texts.documents, texts.counted, COUNTED_BYTES)?;
-    let mut risks = Vec::new();
-    risks.extend(texts.frequent(folder, &shingle, &templates)?);
-    risks.extend(texts.short(&shingle));
-    risks.extend(large(job, sample, &texts));
-    risks.extend(many_candidates(job, forecast));
-    risks.extend(low_recall(job));
-    risks.extend(too_many_pairs(job, forecast));
-    risks.extend(little_disk(job, forecast));
-    risks.extend(little_memory(forecast));
-    Ok((risks, templates))
+    let templates = templates::of(&sample.texts, &shingle, &texts.documents)?;
+    let risks = [
+        texts.frequent(sample.texts.len(), &templates),
+        texts.short(sample.texts.len(), &shingle),
+        large(job, sample),
+        many_candidates(job, forecast),
+        low_recall(job),
+        too_many_pairs(job, forecast),
+        little_disk(job, forecast),
+        little_memory(forecast),
+    ];
+    Ok((risks.into_iter().flatten().collect(), templates))
 }
 
 fn risk(kind: RiskKind, text: String, example: Option<String>, set: &[String]) -> Risk {
     Risk { kind, text, example, set: set.to_vec() }
-}
-
-/// The beginning of a text, without ends of lines.
-fn beginning(text: &str) -> String {
-    templates::beginning(text, EXAMPLE)
 }
 
 /// The next number below that is 1, 2 or 5 times a power of ten; of numbers under 1.
@@ -90,61 +75,32 @@ fn round_down(share: f64) -> f64 {
     steps.into_iter().find(|step| *step <= share).unwrap_or(LEAST)
 }
 
-fn percent(part: u64, of: u64) -> f64 {
-    100.0 * part as f64 / of.max(1) as f64
-}
-
 impl Texts {
-    fn read(folder: &Path, shingle: &Shingle) -> Result<Self> {
-        let (mut texts, mut scratch) = (Self::default(), CutScratch::default());
-        let mut seen = 0;
-        let (_, rows, _) = read(folder)?;
-        // Spread over the sample.
-        let every = (rows / COUNTED).max(1);
-        each_text(folder, |text| {
-            if text.len() > texts.largest.0 {
-                texts.largest = (text.len(), beginning(text));
-            }
-            seen += 1;
-            if !(seen - 1_u64).is_multiple_of(every) || text.len() > COUNTED_BYTES {
-                return Ok(true);
-            }
-            texts.counted += 1;
+    fn count(texts: &[String], shingle: &Shingle) -> Result<Self> {
+        let (mut counted, mut scratch) = (Self::default(), CutScratch::default());
+        for text in texts {
             let set = shingle_texts(text, shingle, &mut scratch)?;
             if set.len() < SHORT {
-                texts.short += 1;
-                texts.short_example.get_or_insert_with(|| beginning(text));
+                counted.short += 1;
+                counted.short_example.get_or_insert_with(|| beginning(text, EXAMPLE));
             }
             for one in &set {
-                *texts.documents.entry(xxh3_64(one.as_bytes())).or_default() += 1;
+                *counted.documents.entry(xxh3_64(one.as_bytes())).or_default() += 1;
             }
-            Ok(true)
-        })?;
-        Ok(texts)
+        }
+        Ok(counted)
     }
 
-    /// The shingles that many documents have, with the passage of a document that they are.
-    fn frequent(&self, folder: &Path, shingle: &Shingle, templates: &[Template]) -> Result<Option<Risk>> {
-        let least = FEWEST.max((FREQUENT * self.counted as f64).ceil() as u64);
-        let Some(most) = self.documents.values().copied().max().filter(|most| *most >= least) else {
-            return Ok(None);
-        };
+    /// The shingles that many documents have, with the most frequent passage.
+    fn frequent(&self, counted: usize, templates: &[Template]) -> Option<Risk> {
+        let counted = counted as f64;
+        let least = FEWEST.max((FREQUENT * counted).ceil() as u64);
+        let most = self.documents.values().copied().max().filter(|most| *most >= least)?;
         let frequent = self.documents.values().filter(|documents| **documents >= least).count();
-        let mut example: Option<String> = None;
-        let mut scratch = CutScratch::default();
-        each_text(folder, |text| {
-            if text.len() > COUNTED_BYTES {
-                return Ok(true);
-            }
-            let set = shingle_texts(text, shingle, &mut scratch)?;
-            let is_most = |one: &&String| self.documents.get(&xxh3_64(one.as_bytes())) == Some(&most);
-            example = set.iter().find(is_most).map(|one| beginning(one));
-            Ok(example.is_none())
-        })?;
         let text = format!(
             "{:.0} % of the documents have a shingle in common, and {frequent} shingles are in {:.0} % or more of them: a header, a \
              licence or a menu, which makes documents similar that are not",
-            percent(most, self.counted),
+            100.0 * most as f64 / counted,
             100.0 * FREQUENT,
         );
         let rarest = templates.iter().map(|template| template.share).filter(|share| *share >= FREQUENT);
@@ -154,11 +110,12 @@ impl Texts {
             "passages.unit=line".to_owned(),
             "clusters.contained=0.98".to_owned(),
         ];
-        Ok(Some(risk(RiskKind::FrequentShingles, text, example, &set)))
+        let example = templates.first().map(|template| beginning(&template.text, EXAMPLE));
+        Some(risk(RiskKind::FrequentShingles, text, example, &set))
     }
 
-    fn short(&self, shingle: &Shingle) -> Option<Risk> {
-        let share = self.short as f64 / self.counted.max(1) as f64;
+    fn short(&self, counted: usize, shingle: &Shingle) -> Option<Risk> {
+        let share = self.short as f64 / counted.max(1) as f64;
         (share >= MANY_SHORT).then(|| {
             let unit = shingle.unit.plural();
             let text = format!(
@@ -174,11 +131,8 @@ impl Texts {
     }
 }
 
-fn large(job: &Job, sample: &Sample, texts: &Texts) -> Option<Risk> {
-    let (bytes, example) = match &sample.largest_file {
-        Some((path, bytes)) => (*bytes, path.clone()),
-        None => (texts.largest.0 as u64, texts.largest.1.clone()),
-    };
+fn large(job: &Job, sample: &Sample) -> Option<Risk> {
+    let (bytes, example) = sample.largest.clone();
     (bytes as f64 > LARGE * job.engine.memory as f64).then(|| {
         let text = format!(
             "a document has {} MiB, and the memory of the run is {} MiB: its text and its shingles are held whole",

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
-use std::path::Path;
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use super::sample_file::each_text;
 use super::view::Template;
 use crate::error::Result;
 use crate::job::Shingle;
@@ -25,18 +23,12 @@ const TEXT: usize = 400;
 /// The documents of shingles, by the hashes of their texts.
 pub(super) type Counts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
-/// The passages made of the most frequent shingles of `counts`, which are those of `counted` documents, in the sample in
-/// `folder`; the most frequent first.
+/// The passages made of the most frequent shingles of `texts`, whose `counts` are given; the most frequent first.
 ///
 /// # Errors
-/// When the sample cannot be read.
-pub(super) fn of(
-    folder: &Path,
-    shingle: &Shingle,
-    counts: &Counts,
-    counted: u64,
-    most_bytes: usize,
-) -> Result<Vec<Template>> {
+/// When a text cannot be cut into shingles.
+pub(super) fn of(texts: &[String], shingle: &Shingle, counts: &Counts) -> Result<Vec<Template>> {
+    let counted = texts.len() as u64;
     let least = FEWEST.max((LEAST * counted as f64).ceil() as u64);
     let mut frequent: Vec<u64> = counts.values().copied().filter(|documents| *documents >= least).collect();
     frequent.sort_unstable_by(|a, b| b.cmp(a));
@@ -48,13 +40,13 @@ pub(super) fn of(
         left.retain(|hash| counts.get(hash).is_some_and(|documents| *documents > last));
     }
     let (mut found, mut scratch) = (Vec::new(), CutScratch::default());
-    each_text(folder, |text| {
-        if text.len() <= most_bytes {
-            let shingles = shingles_in_order(text, shingle, &mut scratch)?;
-            passages(&shingles, counts, counted, &mut left, &mut found);
+    for text in texts {
+        if left.is_empty() {
+            break;
         }
-        Ok(!left.is_empty())
-    })?;
+        let shingles = shingles_in_order(text, shingle, &mut scratch)?;
+        passages(&shingles, counts, counted, &mut left, &mut found);
+    }
     // By text where they are as frequent, so that the list is the same each time.
     found.sort_by(|a: &Template, b| b.documents.cmp(&a.documents).then_with(|| a.text.cmp(&b.text)));
     Ok(found)

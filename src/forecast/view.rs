@@ -1,6 +1,10 @@
 //! A forecast, as plain data.
 
+use std::iter::Sum;
+
 use serde::{Deserialize, Serialize};
+
+use crate::evaluate::Estimate;
 
 /// What a run of a job will take, by a sample of its documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,7 +22,7 @@ pub struct Forecast {
     /// Pairs in the result.
     pub pairs: Amount,
     /// Seconds in this process.
-    pub seconds: Seconds,
+    pub seconds: Estimate,
     /// Seconds on a cluster; `None` if no number of tasks is given.
     pub cluster: Option<OnCluster>,
     /// The most memory of the process, in bytes; `None` where the system does not say how much it has.
@@ -79,26 +83,14 @@ impl Amount {
     }
 
     /// A number with its range, whose ends are put in order.
-    pub(super) fn ranged(value: f64, low: f64, high: f64) -> Self {
+    pub(super) fn ranged([value, low, high]: [f64; 3]) -> Self {
         let whole = |number: f64| number.max(0.0).round() as u64;
         Self { value: whole(value), low: whole(low.min(value)), high: whole(high.max(value)) }
     }
 }
 
-/// Seconds with their range.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seconds {
-    /// The number of seconds.
-    pub value: f64,
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-}
-
-impl Seconds {
-    /// The sum of all, each at its own end of the range.
-    pub(super) fn sum(all: impl Iterator<Item = Seconds>) -> Self {
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
             value: sum.value + one.value,
             low: sum.low + one.low,
@@ -113,7 +105,7 @@ pub struct OnCluster {
     /// Tasks that run at once.
     pub tasks: u64,
     /// Seconds of the run, estimated from those in this process.
-    pub seconds: Seconds,
+    pub seconds: Estimate,
 }
 
 /// Requests to an object store.
@@ -131,7 +123,7 @@ pub struct StageForecast {
     /// Its name.
     pub name: String,
     /// Its seconds.
-    pub seconds: Seconds,
+    pub seconds: Estimate,
     /// Bytes of the files that it writes.
     pub written_bytes: Amount,
 }

@@ -10,7 +10,8 @@ use crate::cli::support::work::Work;
 use crate::engine::RunControl;
 use crate::error::visible::visible;
 use crate::error::{Error, Kind, Result};
-use crate::forecast::{Amount, Forecast, Seconds, Settings, Template, forecast};
+use crate::evaluate::Estimate;
+use crate::forecast::{Amount, Forecast, Settings, Template, forecast};
 use crate::job::{self, Job};
 use crate::output::manifest::Run as Manifest;
 
@@ -42,7 +43,7 @@ pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> R
     made
 }
 
-fn seconds(Seconds { value, low, high }: Seconds) -> [String; 2] {
+fn seconds(Estimate { value, low, high }: Estimate) -> [String; 2] {
     [print::duration(value), format!("{} to {}", print::duration(low), print::duration(high))]
 }
 

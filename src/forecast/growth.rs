@@ -1,0 +1,418 @@
+//! From the costs of runs over two samples to those of a run over the source.
+//!
+//! - **Rows** of a stage or table grow as the documents if both samples show that. Otherwise [`in_source`] estimates them.
+//! - **Bytes** are on a line through both runs, over the rows. Rows of tables that are small in both take typical bytes.
+//! - **Seconds** are on a line over the documents. Many stages take milliseconds for a sample, so that chance would decide. For these,
+//!   measured and typical seconds count by how certain each is. Each row beyond the line takes typical seconds. Each text that is read
+//!   again takes as long as a text in the first stage that reads them.
+//!
+//! A random sample of a share p of the documents has both documents of a pair with probability p². Some pairs grow as the
+//! documents instead: pairs with reference documents, and pairs of groups that are so large that a run pairs their documents with
+//! few others. So a sample has `A p² + B p` pairs of a source that has `A + B`. Two samples give both numbers.
+
+use std::collections::BTreeSet;
+
+use super::measure::Measured;
+use super::sample::{Sample, is_remote};
+use super::view::{Amount, Forecast, OnCluster, Sampled, StageForecast, TableForecast};
+use crate::engine::session;
+use crate::evaluate::Estimate;
+use crate::job::{Job, Method};
+use crate::output::manifest::StageTime;
+
+/// How far the seconds of a stage are off by chance, also of the quickest of some runs. Measured with 500 and 10,000 documents.
+const NOISE: f64 = 0.005;
+/// Standard deviations beyond which a difference is no chance: 95 % of a normal distribution.
+const DEVIATIONS: f64 = 2.0;
+/// Rows that a sample may have missed by chance: if 3 are expected, it has not a single one with probability 0.05.
+const UNSEEN: f64 = 3.0;
+/// Seconds for a document in a stage that reads no texts, and for a row that such a stage writes.
+const OF_DOCUMENT: f64 = 0.1e-6;
+const OF_ROW: f64 = 2e-6;
+/// Bytes of a row, if the files of both runs differ by so little that most of it are their footers.
+const ROW_BYTES: f64 = 16.0;
+const SMALL: f64 = 16_384.0;
+/// More rows fill more caches: ten times as many take 10 % longer each, fifty times as many 17 %. Measured with generated
+/// documents.
+const CACHES: f64 = 0.04;
+/// How far seconds may be off, as machines are busy with other things too, and how far bytes may be: at the number itself, at the
+/// lower and at the upper end.
+const SECONDS: [f64; 3] = [1.0, 0.75, 1.3];
+const BYTES: [f64; 3] = [1.0, 0.93, 1.07];
+/// Bytes of the process for a byte that operators would reserve if there was enough: they reserve before they need, and not all
+/// at the same time. Measured with a million generated documents and news, in 1 to 4 GiB: between 0.5 and 0.55.
+const RESIDENT: f64 = 0.5;
+/// The most bytes of the process for a byte of the pool, when that is full all the time. Measured in 256 and 512 MiB: 0.8 and 1.15.
+const FULL_POOL: f64 = 1.1;
+/// How far the memory may be off.
+const LESS_RESIDENT: f64 = 0.75;
+const MORE_RESIDENT: f64 = 1.6;
+/// What a cluster adds to the processors' time, and seconds for each of its stages.
+const CLUSTER_FACTOR: f64 = 1.4;
+const CLUSTER_STAGE: f64 = 0.3;
+
+/// Stages and tables with a row for two documents. Others have at most one for each document, unless they grow as the documents.
+const OF_TWO: [&str; 6] = ["candidates", "all_candidates", "agreeing", "scores", "pairs", "components"];
+
+/// The runs over samples.
+pub(super) struct Runs<'a> {
+    pub(super) job: &'a Job,
+    pub(super) sample: &'a Sample,
+    pub(super) small: Measured,
+    pub(super) large: Measured,
+}
+
+/// Documents of two samples and of a source.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Share {
+    /// Documents of the smaller sample and of the larger one.
+    documents: [f64; 2],
+    /// The share of the source's documents in the larger one: over 0 and at most 1.
+    of_all: f64,
+    /// The share of the documents from which it was drawn. Below 1, documents near each other are drawn together more often.
+    read: f64,
+    /// Rows that are drawn together, on average: a group of k documents has k (k - 1) / 2 pairs, whose number varies by the cube of k.
+    together: f64,
+    /// Whether rows grow as the documents unless both samples say otherwise: most pairs are pairs with reference documents.
+    is_linear: bool,
+}
+
+impl Share {
+    /// The part of the rows of the larger sample that grows as the documents, and its standard deviation if so many are drawn together.
+    fn linear(&self, [small, large]: [f64; 2], together: f64) -> (f64, f64) {
+        let times = self.documents[1] / self.documents[0].max(1.0);
+        let (square, more) = (times * times, (times - 1.0).max(0.5));
+        let deviation = ((square * square * small + large) * together).sqrt() / more;
+        ((square * small - large) / more, deviation)
+    }
+}
+
+/// Rows in a source, and the lower and the upper end of their range, by the rows of two samples. There are at most `most`. Without
+/// evidence, all or none of them grow as the documents.
+fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
+    let (p, large) = (share.of_all, rows[1]);
+    if p >= 1.0 {
+        return [large; 3];
+    }
+    let (part, off) = share.linear(rows, share.together);
+    let [least, greatest] = [-1.0, 1.0].map(|sign| (part + sign * DEVIATIONS * off).clamp(0.0, large));
+    let part = match (least > 0.0, greatest < large) {
+        (true, true) => part,
+        (true, false) => large,
+        (false, true) => 0.0,
+        (false, false) => f64::from(u8::from(share.is_linear)) * large,
+    };
+    let (square, deviation) = (p * p, DEVIATIONS * (large * share.together).sqrt());
+    let value = (large - part) / square + part / p;
+    let low = (large - greatest - deviation).max((large - deviation).max(0.0) * p) * share.read / square;
+    let high = (large - least + deviation + UNSEEN) / square;
+    [value, low.min(value), high.max(value)].map(|rows| rows.min(most))
+}
+
+/// What both runs say about the source.
+struct Growth<'a> {
+    runs: &'a Runs<'a>,
+    share: Share,
+    /// Documents that a run over the source reads, with their range.
+    whole: [f64; 3],
+    /// Seconds to read a text and to cut it into shingles.
+    cut: f64,
+}
+
+/// The forecast, without risks, requests and a cluster.
+pub(super) fn forecast(runs: &Runs<'_>) -> Forecast {
+    let Runs { job, sample, small, large } = runs;
+    let growth = Growth::new(runs);
+    let mut seen = BTreeSet::new();
+    let stages = large.stages.iter().filter(|stage| seen.insert(&stage.name));
+    let stages: Vec<StageForecast> = stages
+        .map(|stage| {
+            let none = StageTime { seconds: 0.0, rows: 0, bytes: 0, ..stage.clone() };
+            let before = small.stage(&stage.name).unwrap_or(&none);
+            let [value, low, high] = [0, 1, 2].map(|end| growth.seconds(before, stage, end));
+            StageForecast {
+                name: stage.name.clone(),
+                seconds: Estimate { value, low, high },
+                written_bytes: growth.bytes(&stage.name, [before, stage].map(|of| (of.rows, of.bytes))),
+            }
+        })
+        .collect();
+    let tables = large.tables.iter().map(|(name, of)| {
+        let before = small.tables.get(name).copied().unwrap_or_default();
+        TableForecast { name: name.clone(), bytes: growth.bytes(name, [before, *of]) }
+    });
+    let tables: Vec<TableForecast> = tables.collect();
+    let written_bytes: Amount = stages.iter().map(|stage| stage.written_bytes).sum();
+    let (spilled_bytes, peak_memory_bytes) = growth.memory();
+    let on_disk = if is_remote(&job.output.url) { Amount::default() } else { written_bytes };
+    let scale = 1.0 / sample.share();
+    let rejects = large.counts.rejects as f64;
+    let off = DEVIATIONS * rejects.sqrt();
+    Forecast {
+        name: job.name.clone(),
+        sample: Sampled {
+            documents: sample.rows,
+            seed: 0,
+            files: sample.files_read,
+            of_files: sample.files.len() as u64,
+            documents_read: sample.read,
+        },
+        documents: sample.documents,
+        rejects: match scale > 1.0 {
+            true => Amount::ranged([rejects, rejects - off, rejects + off + UNSEEN].map(|rows| rows * scale)),
+            false => Amount::exact(rejects as u64),
+        },
+        candidates: large.counts.candidates.map(|_| growth.of_two(|run| run.counts.candidates.unwrap_or(0))),
+        pairs: growth.of_two(|run| run.counts.pairs),
+        seconds: stages.iter().map(|stage| stage.seconds).sum(),
+        cluster: None,
+        peak_memory_bytes,
+        written_bytes,
+        output_bytes: tables.iter().map(|table| table.bytes).sum(),
+        spilled_bytes,
+        most_disk_bytes: [on_disk, spilled_bytes].into_iter().sum(),
+        requests: None,
+        stages,
+        tables,
+        risks: Vec::new(),
+        templates: Vec::new(),
+        notes: runs.notes(),
+    }
+}
+
+/// The seconds on a cluster of so many tasks.
+pub(super) fn on_cluster(forecast: &Forecast, job: &Job, tasks: u64) -> OnCluster {
+    let threads = job.engine.thread_count() as f64;
+    let stages = CLUSTER_STAGE * forecast.stages.len() as f64;
+    let of = |seconds: f64, factor: f64| seconds * threads * factor / tasks as f64 + stages;
+    let Estimate { value, low, high } = forecast.seconds;
+    let seconds = Estimate {
+        value: of(value, CLUSTER_FACTOR),
+        low: of(low, 1.0),
+        high: of(high, 2.0 * CLUSTER_FACTOR) + stages,
+    };
+    OnCluster { tasks, seconds }
+}
+
+/// The value at `at` on the line through two points (at, value), which does not fall.
+fn line([(from, first), (to, last)]: [(f64, f64); 2], at: f64) -> f64 {
+    let of_one = if to > from { ((last - first) / (to - from)).max(0.0) } else { 0.0 };
+    last + of_one * (at - to)
+}
+
+/// The seconds that a stage takes for a document, if it took so many more for `more` of them.
+fn of_one(seconds: f64, more: f64) -> f64 {
+    let measured = seconds / more.max(1.0);
+    if seconds > 2.0 * DEVIATIONS * NOISE {
+        return measured;
+    }
+    // Each by the inverse of its variance. The noise is that of both runs, and typical seconds may be twice as many or none.
+    let (trust, of_typical) = ((more / NOISE).powi(2) / 2.0, OF_DOCUMENT.powi(-2));
+    ((trust * measured + of_typical * OF_DOCUMENT) / (trust + of_typical)).max(0.0)
+}
+
+impl<'a> Growth<'a> {
+    fn new(runs: &'a Runs<'a>) -> Self {
+        let Runs { job, sample, small, large } = runs;
+        let Amount { value, low, high } = sample.documents;
+        let counts = &large.counts;
+        let partners = 2.0 * counts.pairs as f64 / counts.clustered_documents.max(1) as f64;
+        let documents = [small, large].map(Measured::documents);
+        let [first, last] =
+            [small, large].map(|run| run.stage("sketches").map_or(0.0, |stage| stage.seconds));
+        Self {
+            runs,
+            share: Share {
+                documents,
+                of_all: sample.share(),
+                read: sample.read as f64 / value.max(1) as f64,
+                together: 2.0 * partners.max(1.0) - 1.0,
+                is_linear: job.reference().is_some(),
+            },
+            whole: [value, low, high].map(|number| number as f64),
+            cut: of_one(last - first, documents[1] - documents[0]),
+        }
+    }
+
+    /// How many times as many documents the source has as the larger sample.
+    fn times(&self, end: usize) -> f64 {
+        self.whole[end] / self.share.documents[1].max(1.0)
+    }
+
+    /// The number of pairs or candidates, by those of both runs.
+    fn of_two(&self, count: impl Fn(&Measured) -> u64) -> Amount {
+        let rows = [&self.runs.small, &self.runs.large].map(|run| count(run) as f64);
+        Amount::ranged(in_source(rows, self.share, self.whole[0] * (self.whole[0] - 1.0) / 2.0))
+    }
+
+    /// The rows of a stage or table, by those of both runs.
+    fn rows(&self, name: &str, rows: [u64; 2], end: usize) -> f64 {
+        let (rows, all) = (rows.map(|rows| rows as f64), self.whole[end]);
+        let (part, deviation) = self.share.linear(rows, 1.0);
+        if part > DEVIATIONS * deviation {
+            return rows[1] * self.times(end);
+        }
+        let most = if OF_TWO.contains(&name) { all * (all - 1.0) / 2.0 } else { all };
+        in_source(rows, self.share, most.max(rows[1]))[end]
+    }
+
+    /// The bytes of a stage or table, by (rows, bytes) of both runs.
+    fn bytes(&self, name: &str, runs: [(u64, u64); 2]) -> Amount {
+        if self.whole == [self.share.documents[1]; 3] {
+            return Amount::exact(runs[1].1);
+        }
+        let points = runs.map(|(rows, bytes)| (rows as f64, bytes as f64));
+        let [few, many] = points;
+        Amount::ranged([0, 1, 2].map(|end| {
+            let rows = self.rows(name, runs.map(|(rows, _)| rows), end);
+            let is_small = rows > many.0 && many.1 - few.1 < SMALL;
+            BYTES[end] * if is_small { many.1 + ROW_BYTES * (rows - many.0) } else { line(points, rows) }
+        }))
+    }
+
+    fn seconds(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
+        let name = large.name.as_str();
+        let [few, many] = self.share.documents;
+        let is_of_two = name == "scores" && self.runs.job.candidates.method == Method::All;
+        let [few, many, all] = [few, many, self.whole[end]]
+            .map(|documents| if is_of_two { documents * documents } else { documents });
+        let least = small.seconds.min(large.seconds);
+        let documents =
+            large.seconds - least + of_one(large.seconds - small.seconds, many - few) * (all - many);
+        let more = documents.max(0.0)
+            + OF_ROW * self.more_rows(small, large, end)
+            + self.cut * self.read_again(name, end);
+        least + more * (all / many.max(1.0)).max(1.0).powf(CACHES) * SECONDS[end]
+    }
+
+    /// The rows of a stage beyond those that grow as the documents.
+    fn more_rows(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
+        let rows = self.rows(&large.name, [small.rows, large.rows], end);
+        (rows - large.rows as f64 * self.times(end)).max(0.0)
+    }
+
+    /// The texts that a stage reads again, beyond those that grow as the documents.
+    fn read_again(&self, name: &str, end: usize) -> f64 {
+        let Runs { job, small, large, .. } = self.runs;
+        let is_cut = job.candidates.method == Method::Lsh && !job.output.keep.shingles();
+        let places = match name {
+            "scores" if is_cut => "positions",
+            "texts" => "text_positions",
+            _ => return 0.0,
+        };
+        let stages = small.stage(places).zip(large.stage(places));
+        stages.map_or(0.0, |(small, large)| self.more_rows(small, large, end))
+    }
+
+    /// Bytes of spills, and the most memory.
+    fn memory(&self) -> (Amount, Option<Amount>) {
+        let Runs { job, small, large, .. } = self.runs;
+        let pool = session::pool_bytes(job.engine.memory) as f64;
+        let (had, [few, many]) = (large.reserved as f64, self.share.documents);
+        let reserved = line([(few, small.reserved as f64), (many, had)], self.whole[0]);
+        let over = (reserved - pool).max(0.0);
+        let spilled = Amount::ranged([over, 0.5 * over, 2.0 * (1.3 * reserved - pool).max(0.0)]);
+        let memory = large.memory.map(|memory| {
+            let memory = memory as f64;
+            let more = (RESIDENT * (reserved - had)).min(FULL_POOL * pool - had).max(0.0);
+            let value = memory + more;
+            let most = (MORE_RESIDENT * value).min(memory + pool + 0.3 * memory);
+            Amount::ranged([value, LESS_RESIDENT * value, most])
+        });
+        (spilled, memory)
+    }
+}
+
+impl Runs<'_> {
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.sample.notes.clone();
+        let share = self.sample.share();
+        if share < 1.0 {
+            let seen = self.large.counts.pairs;
+            notes.push(format!(
+                "the sample has {:.3} % of the documents, and so about {:.5} % of the pairs: {seen} were found; their number grows at \
+                 least with the documents and at most with the square of them",
+                100.0 * share,
+                100.0 * share * share
+            ));
+            if self.job.reference().is_some() {
+                notes.push(
+                    "pairs with reference documents are in proportion to the sample, which is compared with all reference documents"
+                        .to_owned(),
+                );
+            }
+        }
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::random::SplitMix64;
+
+    const SHARE: Share =
+        Share { documents: [2_500.0, 10_000.0], of_all: 0.1, read: 1.0, together: 1.0, is_linear: false };
+
+    /// The pairs in two samples of groups of `size`, and the share with the partners in the larger one. A group with more than
+    /// `most` documents has pairs with its first one alone.
+    fn sampled(groups: u64, size: u64, most: f64, seed: u64) -> ([f64; 2], Share) {
+        let mut random = SplitMix64(seed);
+        let pairs = |there: u64, share: f64| match there as f64 > (most * share).max(16.0) {
+            true => there as f64 - 1.0,
+            false => (there * there.saturating_sub(1) / 2) as f64,
+        };
+        let (mut rows, mut documents) = ([0.0; 2], 0.0);
+        for _ in 0..groups {
+            let drawn: Vec<f64> = (0..size).map(|_| random.next() as f64 / 2f64.powi(64)).collect();
+            let there = |share: f64| drawn.iter().filter(|one| **one < share).count() as u64;
+            for (rows, share) in rows.iter_mut().zip([SHARE.of_all / 4.0, SHARE.of_all]) {
+                *rows += pairs(there(share), share);
+            }
+            documents += if there(SHARE.of_all) > 1 { there(SHARE.of_all) as f64 } else { 0.0 };
+        }
+        let together = 2.0 * (2.0 * rows[1] / f64::max(documents, 1.0)).max(1.0) - 1.0;
+        (rows, Share { together, ..SHARE })
+    }
+
+    #[test]
+    fn the_range_holds_the_pairs_of_groups_of_any_size() {
+        for (groups, size) in [(5_000, 2), (2_000, 5), (200, 50), (10, 1_000)] {
+            let truth = (groups * size * (size - 1) / 2) as f64;
+            let found = |seed| {
+                let (rows, share) = sampled(groups, size, f64::MAX, seed);
+                in_source(rows, share, f64::MAX)
+            };
+            let held = (1..=100).map(found).filter(|[_, low, high]| *low <= truth && truth <= *high).count();
+            assert!(held >= 90, "{groups} groups of {size}: {held}");
+        }
+    }
+
+    #[test]
+    fn pairs_of_large_groups_and_of_reference_documents_grow_as_the_documents() {
+        let (rows, share) = sampled(5, 4_000, 1_000.0, 3);
+        let found = in_source(rows, share, f64::MAX);
+        assert!((found[0] / 20_000.0 - 1.0).abs() < 0.2, "{rows:?} {found:?}");
+        let references = Share { is_linear: true, ..SHARE };
+        assert_eq!(in_source([3.0, 10.0], references, f64::MAX)[0], 100.0);
+        assert_eq!(in_source([3.0, 10.0], SHARE, f64::MAX)[0], 1_000.0);
+    }
+
+    #[test]
+    fn a_sample_of_everything_has_no_range_and_one_without_a_pair_has() {
+        assert_eq!(in_source([0.0, 9.0], Share { of_all: 1.0, ..SHARE }, f64::MAX), [9.0; 3]);
+        assert_eq!(in_source([0.0; 2], SHARE, f64::MAX).map(f64::round), [0.0, 0.0, 300.0]);
+    }
+
+    #[test]
+    fn what_does_not_grow_stays() {
+        assert_eq!(line([(10.0, 250.0), (110.0, 450.0)], 1_110.0), 2_450.0);
+        assert_eq!(line([(10.0, 30.0), (110.0, 20.0)], 1_110.0), 20.0);
+    }
+
+    #[test]
+    fn typical_seconds_count_where_chance_decides() {
+        assert!((39.0..41.0).contains(&(1e6 * of_one(0.4, 10_000.0))));
+        assert!((0.05..0.3).contains(&(1e6 * of_one(0.004, 10_000.0))));
+    }
+}
