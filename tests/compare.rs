@@ -299,7 +299,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     assert_eq!(record["search"]["fastest"][0]["documents"], 20);
     stand_alone(&plots, &["compare.html", "compare.svg", "compare-search.svg"]);
     let page = std::fs::read_to_string(plots.join("compare.html")).unwrap();
-    assert!(page.contains("&lt;script&gt;&quot;a&quot; &amp; b&lt;/script&gt;"), "{page}");
+    assert!(page.contains("&#60;script&#62;&#34;a&#34; &#38; b&#60;/script&#62;"), "{page}");
     for section in page.split("<section>") {
         let said = sentences(section);
         let twice: Vec<_> =

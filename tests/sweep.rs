@@ -238,7 +238,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     let names = ["sweep.html", "sweep-seconds.svg", "sweep-documents.svg", "sweep-pairs.svg"];
     stand_alone(&folder.path().join("plots"), &names);
     let page = std::fs::read_to_string(folder.path().join("plots/sweep.html")).unwrap();
-    assert!(page.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !page.contains("<b>"), "{page}");
+    assert!(page.contains("a &#60;b&#62; &#38; &#34;c&#34;") && !page.contains("<b>"), "{page}");
 }
 
 #[test]

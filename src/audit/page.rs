@@ -9,18 +9,16 @@ use sha2::{Digest, Sha256};
 
 use super::pack::{Pack, Row};
 use crate::error::{Error, Result};
-use crate::page::text::{decimal, one_line};
-use crate::page::{Side, count, palette, sides};
+use crate::page::{Side, Words, sides};
 
 const SCRIPT: &str = include_str!("audit.js");
 
 /// What the template reads.
 #[derive(Template)]
-#[template(path = "audit.html", config = "src/audit/askama.toml")]
+#[template(path = "audit.html", config = "src/page/askama.toml")]
 struct Page<'a> {
     pack: &'a Pack,
     pairs: Vec<PairOnPage<'a>>,
-    style: String,
     script: &'static str,
     script_hash: String,
 }
@@ -41,7 +39,6 @@ pub fn html(pack: &Pack) -> Result<String> {
     let page = Page {
         pack,
         pairs: pack.rows.iter().map(pair).collect(),
-        style: palette::variables(),
         script: SCRIPT,
         script_hash: STANDARD.encode(Sha256::digest(SCRIPT)),
     };
@@ -59,21 +56,4 @@ fn pair_on_page<'a>(pack: &'a Pack, row: &'a Row) -> PairOnPage<'a> {
     }
 }
 
-/// The words and numbers of the page.
-impl Page<'_> {
-    fn id(&self, id: &str) -> String {
-        one_line(id)
-    }
-
-    fn all(&self) -> String {
-        count(self.pairs.len() as u64)
-    }
-
-    fn share(&self, share: &f64) -> String {
-        decimal(*share, 3)
-    }
-
-    fn weight(&self, weight: &f64) -> String {
-        decimal(*weight, 1)
-    }
-}
+impl Words for Page<'_> {}

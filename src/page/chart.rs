@@ -1,18 +1,10 @@
-//! A line chart as SVG.
+//! A line chart as SVG, drawn by the template `chart.svg`.
 
-use plotters::backend::SVGBackend;
-use plotters::chart::ChartBuilder;
-use plotters::coord::Shift;
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Polygon, Text};
-use plotters::series::LineSeries;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, RGBColor, TextStyle};
+use askama::Template;
 
 use super::axis::Axis;
-use super::palette::{self, AXIS, Colour, FAINT_INK, GRID, GROUND, INK, Marker};
-use super::text::{count, escape, is_forbidden};
+use super::palette::{self, AXIS, FAINT_INK, GRID, GROUND, INK, Look};
+use super::text::{count, without_forbidden};
 use crate::error::{Error, Result};
 
 /// A chart of lines through points.
@@ -47,18 +39,16 @@ impl Series {
 }
 
 /// Pixels.
-const WIDTH: u32 = 800;
-const HEIGHT: u32 = 460;
-/// Above the plot: the title and the label of the vertical axis.
-const TOP: u32 = 78;
-/// Below the plot: ticks and the label of the horizontal axis.
-const BOTTOM: u32 = 62;
+const WIDTH: i32 = 800;
+const HEIGHT: i32 = 460;
+/// The upper end of the plot, below the title and the label of the vertical axis.
+const TOP: i32 = 78;
+/// The lower end of the plot, above the ticks and the label of the horizontal axis.
+const FLOOR: i32 = HEIGHT - 63;
 const SMALL: f64 = 13.0;
 const LARGE: f64 = 17.0;
 /// The height of a line of labels.
 const LINE: i32 = 19;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The beginning of every SVG file.
 pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
@@ -71,160 +61,135 @@ pub(crate) const SVG_MARK: &str = "<!-- resemblance -->\n";
 /// Only if there is a bug.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
     // Charts on a page share its style sheet; a file brings its own.
-    let element = element(chart, &format!("<style>\n{}</style>\n", palette::style()))?;
-    Ok(format!("{SVG_MARK}{element}"))
+    let drawing = chart.element(&format!("<style>\n{}</style>\n", palette::style()));
+    Ok(format!("{SVG_MARK}{}", drawing.map_err(|e| Error::bug("a chart cannot be drawn").because(e))?))
 }
 
-/// `chart` as an SVG element, with `head` inside before everything else.
-pub(crate) fn element(chart: &Chart, head: &str) -> Result<String> {
-    let mut drawing = String::new();
-    draw(chart, &mut drawing).map_err(|e| Error::bug("a chart cannot be drawn").because(e))?;
-    // Replace the library's opening tag by one with a text for screen readers.
-    let body = drawing.split_once('>').map_or("", |(_, body)| body.trim_start());
-    let (title, caption) = (escape(&chart.title), caption(chart));
-    let caption = escape(&caption);
-    Ok(format!(
-        "<svg class=\"chart\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{title}. {caption}\">\n\
-         {head}<title>{title}</title>\n<desc>{caption}</desc>\n{body}"
-    ))
+/// The parts of a chart. Places are pixels.
+#[derive(Template)]
+#[template(path = "chart.svg", config = "src/page/askama.toml")]
+struct Drawing<'a> {
+    /// The title for screen readers, and cut to the width of the chart.
+    title: String,
+    shown_title: String,
+    caption: String,
+    head: &'a str,
+    x_label: String,
+    y_label: String,
+    left: i32,
+    right: i32,
+    x_ticks: Vec<(i32, String)>,
+    y_ticks: Vec<(i32, String)>,
+    is_empty: bool,
+    curves: Vec<Curve>,
 }
 
-/// The caption, with the number of points that are left out.
-pub(super) fn caption(chart: &Chart) -> String {
-    let points = || chart.series.iter().flat_map(|series| &series.points);
-    let out = points().count() - points().filter(|point| place(chart, **point).is_some()).count();
-    match out {
-        0 => chart.caption.clone(),
-        1 => format!("{} One point does not fit on these axes and is left out.", chart.caption),
-        n => {
-            format!("{} {} points do not fit on these axes and are left out.", chart.caption, count(n as u64))
+impl Drawing<'_> {
+    fn middle(&self) -> i32 {
+        (self.left + self.right + 1) / 2
+    }
+}
+
+/// A drawn line and its name.
+struct Curve {
+    look: &'static Look,
+    points: Vec<(i32, i32)>,
+    name: String,
+    name_y: i32,
+}
+
+impl Curve {
+    /// The end of the line, if its name is so far above or below that a leader connects them.
+    fn leader(&self) -> Option<(i32, i32)> {
+        self.points.last().copied().filter(|(_, y)| (y - self.name_y).abs() > LINE / 3)
+    }
+}
+
+impl Chart {
+    /// The chart as an SVG element, with `head` inside before everything else.
+    ///
+    /// # Errors
+    /// Only if there is a bug.
+    pub(crate) fn element(&self, head: &str) -> askama::Result<String> {
+        let lines: Vec<Vec<(f64, f64)>> = self
+            .series
+            .iter()
+            .map(|series| series.points.iter().filter_map(|point| self.place(*point)).collect())
+            .collect();
+        let points = || lines.iter().flatten().copied();
+        let x_range = self.x.scale.range(points().map(|(x, _)| x));
+        let y_range = self.y.scale.range(points().map(|(_, y)| y));
+        let y_ticks = self.y.scale.ticks(y_range);
+        let left = y_ticks.iter().map(|(_, label)| width(label, SMALL)).max().unwrap_or(0) + 26;
+        let names = self.series.iter().map(|series| width(&series.name, SMALL)).max().unwrap_or(0);
+        let margin = (names + 44).clamp(60, WIDTH * 2 / 5);
+        let right = WIDTH - margin - 1;
+        let x = |place: f64| pixel(place, x_range, (left, right));
+        let y = |place: f64| pixel(place, y_range, (FLOOR, TOP));
+        let drawn: Vec<Vec<(i32, i32)>> =
+            lines.iter().map(|line| line.iter().map(|(px, py)| (x(*px), y(*py))).collect()).collect();
+        let heights = name_heights(&drawn);
+        let curve = |((points, name_y), (at, series)): ((_, i32), (usize, &Series))| Curve {
+            look: palette::look(at),
+            points,
+            name: cut(&series.name, SMALL, margin - 34),
+            name_y,
+        };
+        let curves = drawn.into_iter().zip(heights).zip(self.series.iter().enumerate()).map(curve).collect();
+        let on_pixels = |ticks: Vec<(f64, String)>, pixel: &dyn Fn(f64) -> i32| {
+            ticks.into_iter().map(|(place, label)| (pixel(place), label)).collect()
+        };
+        Drawing {
+            title: without_forbidden(&self.title),
+            shown_title: cut(&self.title, LARGE, WIDTH - 32),
+            caption: self.caption(),
+            head,
+            x_label: cut(&self.x.label, SMALL, right - 31),
+            y_label: cut(&self.y.label, SMALL, WIDTH - 32),
+            left,
+            right,
+            x_ticks: on_pixels(self.x.scale.ticks(x_range), &x),
+            y_ticks: on_pixels(y_ticks, &y),
+            is_empty: points().next().is_none(),
+            curves,
+        }
+        .render()
+    }
+
+    /// The caption, with the number of points that are left out.
+    pub(super) fn caption(&self) -> String {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let caption = without_forbidden(&self.caption);
+        match points().filter(|point| self.place(**point).is_none()).count() {
+            0 => caption,
+            1 => format!("{caption} One point does not fit on these axes and is left out."),
+            n => format!("{caption} {} points do not fit on these axes and are left out.", count(n as u64)),
         }
     }
-}
 
-fn place(chart: &Chart, (x, y): (f64, f64)) -> Option<(f64, f64)> {
-    Some((chart.x.scale.place(x)?, chart.y.scale.place(y)?))
-}
-
-fn draw(chart: &Chart, drawing: &mut String) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let lines: Vec<Vec<(f64, f64)>> = chart
-        .series
-        .iter()
-        .map(|series| series.points.iter().filter_map(|point| place(chart, *point)).collect())
-        .collect();
-    let points = || lines.iter().flatten().copied();
-    let x_range = chart.x.scale.range(points().map(|(x, _)| x));
-    let y_range = chart.y.scale.range(points().map(|(_, y)| y));
-    let (x_ticks, y_ticks) = (chart.x.scale.ticks(x_range), chart.y.scale.ticks(y_range));
-    let left = y_ticks.iter().map(|(_, label)| width(label, SMALL)).max().unwrap_or(0) + 26;
-    let names = chart.series.iter().map(|series| width(&series.name, SMALL)).max().unwrap_or(0);
-    let right = (names + 44).clamp(60, WIDTH as i32 * 2 / 5);
-
-    let root = SVGBackend::with_string(drawing, (WIDTH, HEIGHT)).into_drawing_area();
-    root.fill(&GROUND.rgb())?;
-    let all = WIDTH as i32 - 32;
-    say(&root, &chart.title, (16, 16), text(LARGE, &INK, HPos::Left, VPos::Top), all)?;
-    say(&root, &chart.y.label, (16, 48), text(SMALL, &FAINT_INK, HPos::Left, VPos::Top), all)?;
-    let middle = (left + WIDTH as i32 - right) / 2;
-    let under = (middle, HEIGHT as i32 - 16);
-    say(&root, &chart.x.label, under, text(SMALL, &FAINT_INK, HPos::Center, VPos::Bottom), all - right)?;
-
-    let label = |ticks: &[(f64, String)], place: &f64| {
-        ticks.iter().find(|(tick, _)| tick == place).map_or(String::new(), |(_, label)| label.clone())
-    };
-    let mut plot = ChartBuilder::on(&root)
-        .margin_top(TOP)
-        .margin_right(right)
-        .x_label_area_size(BOTTOM)
-        .y_label_area_size(left)
-        .build_cartesian_2d(Places::new(x_range, &x_ticks), Places::new(y_range, &y_ticks))?;
-    plot.configure_mesh()
-        .bold_line_style(GRID.rgb())
-        .light_line_style(GRID.rgb())
-        .axis_style(AXIS.rgb())
-        .x_label_formatter(&|place| label(&x_ticks, place))
-        .y_label_formatter(&|place| label(&y_ticks, place))
-        .x_label_style(text(SMALL, &FAINT_INK, HPos::Center, VPos::Top))
-        .y_label_style(text(SMALL, &FAINT_INK, HPos::Right, VPos::Center))
-        .draw()?;
-    if points().next().is_none() {
-        let at = (middle, (TOP as i32 + HEIGHT as i32 - BOTTOM as i32) / 2);
-        say(&root, "nothing to show", at, text(SMALL, &FAINT_INK, HPos::Center, VPos::Center), all - right)?;
-    }
-    for (i, line) in lines.iter().enumerate() {
-        let colour = palette::look(i).colour.rgb();
-        plot.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
-    }
-    let mut ends = Vec::with_capacity(lines.len());
-    for (i, line) in lines.iter().enumerate() {
-        let look = palette::look(i);
-        for point in line {
-            mark(&root, look.marker, plot.backend_coord(point), look.colour.rgb())?;
-        }
-        ends.push(line.last().map(|point| plot.backend_coord(point)));
-    }
-    let edge = WIDTH as i32 - right;
-    legend(&root, chart, &ends, edge)?;
-    root.present()
-}
-
-/// The places along an axis, with our ticks instead of the library's.
-struct Places {
-    range: (f64, f64),
-    ticks: Vec<f64>,
-}
-
-impl Places {
-    fn new(range: (f64, f64), ticks: &[(f64, String)]) -> Self {
-        Self { range, ticks: ticks.iter().map(|(place, _)| *place).collect() }
+    fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        Some((self.x.scale.place(x)?, self.y.scale.place(y)?))
     }
 }
 
-impl Ranged for Places {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, place: &f64, (first, last): (i32, i32)) -> i32 {
-        let (low, high) = self.range;
-        first + (f64::from(last - first) * (place - low) / (high - low)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
-    }
-
-    fn range(&self) -> std::ops::Range<f64> {
-        self.range.0..self.range.1
-    }
+/// The pixel of a place of the range (low, high) between the pixels `first` and `last`.
+fn pixel(place: f64, (low, high): (f64, f64), (first, last): (i32, i32)) -> i32 {
+    first + (f64::from(last - first) * (place - low) / (high - low)).round() as i32
 }
 
-/// Writes the name of each line at its end, in the order of the ends, and moves overlapping names apart.
-fn legend(
-    root: &Area<'_>,
-    chart: &Chart,
-    ends: &[Option<(i32, i32)>],
-    edge: i32,
-) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let (top, bottom) = (TOP as i32 + 6, (HEIGHT - BOTTOM) as i32 - 6);
+/// The height of the name of each line: that of its end, moved apart from other names.
+fn name_heights(lines: &[Vec<(i32, i32)>]) -> Vec<i32> {
+    let (top, bottom) = (TOP + 6, FLOOR - 5);
     // A line without points is named at the bottom.
-    let mut order: Vec<(i32, usize)> =
-        ends.iter().enumerate().map(|(i, end)| (end.map_or(bottom, |(_, y)| y), i)).collect();
+    let end = |line: &Vec<(i32, i32)>| line.last().map_or(bottom, |(_, y)| *y);
+    let mut order: Vec<(i32, usize)> = lines.iter().map(end).zip(0..).collect();
     order.sort_unstable();
     let wanted: Vec<i32> = order.iter().map(|(y, _)| *y).collect();
-    for (y, (_, i)) in apart(&wanted, top, bottom).into_iter().zip(order) {
-        let look = palette::look(i);
-        if let Some((end_x, end_y)) = ends[i]
-            && (end_y - y).abs() > LINE / 3
-        {
-            let path = vec![(end_x + 8, end_y), (edge + 8, y)];
-            root.draw(&PathElement::new(path, AXIS.rgb().stroke_width(1)))?;
-        }
-        mark(root, look.marker, (edge + 18, y), look.colour.rgb())?;
-        let style = text(SMALL, &INK, HPos::Left, VPos::Center);
-        say(root, &chart.series[i].name, (edge + 30, y), style, WIDTH as i32 - edge - 34)?;
+    let mut heights = vec![bottom; lines.len()];
+    for (y, (_, line)) in apart(&wanted, top, bottom).into_iter().zip(order) {
+        heights[line] = y;
     }
-    Ok(())
+    heights
 }
 
 /// Heights near the `wanted` ones, which are in order, a line apart or as far as there is room between top and bottom.
@@ -244,43 +209,16 @@ fn apart(wanted: &[i32], top: i32, bottom: i32) -> Vec<i32> {
     heights
 }
 
-fn mark(
-    root: &Area<'_>,
-    marker: Marker,
-    (x, y): (i32, i32),
-    colour: RGBColor,
-) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    match marker.corners() {
-        [] => root.draw(&Circle::new((x, y), 5, colour.filled())),
-        corners => {
-            let corners: Vec<_> = corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
-            root.draw(&Polygon::new(corners, colour.filled()))
+/// `text` cut off at `most` pixels.
+fn cut(text: &str, size: f64, most: i32) -> String {
+    let mut text = without_forbidden(text);
+    if width(&text, size) > most {
+        while !text.is_empty() && width(&text, size) + width("…", size) > most {
+            text.pop();
         }
+        text.push('…');
     }
-}
-
-fn text(size: f64, colour: &Colour, across: HPos, down: VPos) -> TextStyle<'static> {
-    // The SVG backend divides sizes by 1.24.
-    ("sans-serif", size * 1.24).into_font().color(&colour.rgb()).pos(Pos::new(across, down))
-}
-
-/// Writes `what` at a point, cut off at `most` pixels.
-fn say(
-    root: &Area<'_>,
-    what: &str,
-    at: (i32, i32),
-    style: TextStyle<'static>,
-    most: i32,
-) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let mut what: String = what.chars().map(|c| if is_forbidden(c) { '\u{fffd}' } else { c }).collect();
-    let size = style.font.get_size() / 1.24;
-    if width(&what, size) > most {
-        while !what.is_empty() && width(&what, size) + width("…", size) > most {
-            what.pop();
-        }
-        what.push('…');
-    }
-    root.draw(&Text::new(what, at, style))
+    text
 }
 
 /// The approximate width of a text in pixels: the reader's fonts are unknown.
@@ -351,7 +289,7 @@ mod tests {
         let mut chart = chart(Scale::Linear, vec![Series::new("<b>&\"'", vec![(1.0, 1.0)])]);
         chart.title = "</title><script>\u{1}".into();
         let svg = svg(&chart).unwrap();
-        assert!(svg.contains("&lt;b&gt;&amp;&quot;&apos;"), "{svg}");
+        assert!(svg.contains("&#60;b&#62;&#38;&#34;&#39;"), "{svg}");
         assert!(!svg.contains("<script>") && !svg.contains("<b>") && !svg.contains('\u{1}'), "{svg}");
     }
 

@@ -1,9 +1,8 @@
 //! Charts as SVG, texts side by side on a page or a terminal, and pages of charts and tables as one HTML file that needs nothing
 //! else.
 //!
-//! Drawn by plotters, because its SVG backend needs neither fonts nor C libraries and leaves ticks, markers and the place
-//! of every label to us. Colours follow the reader's light or dark setting: a chart is drawn in the light palette, and
-//! a style sheet inside the SVG exchanges it for the dark one.
+//! Pages are templates on `base.html`, and charts are the template `chart.svg`. Colours follow the reader's light or dark setting:
+//! a chart is drawn in the light palette, and a style sheet inside the SVG exchanges it for the dark one.
 
 mod added;
 mod axis;
@@ -12,13 +11,12 @@ mod html;
 pub(crate) mod palette;
 pub(crate) mod settings;
 pub(crate) mod side_by_side;
-mod sides;
 pub(crate) mod text;
 
 pub(crate) use added::added;
 pub(crate) use axis::{Axis, Scale};
-pub(crate) use chart::{Chart, SVG_MARK, Series, element, svg};
+pub(crate) use chart::{Chart, SVG_MARK, Series, svg};
 pub(crate) use html::{HTML_MARK, Page, Section, Table, html};
-pub(crate) use sides::sides;
-pub use sides::{Part, Side};
-pub(crate) use text::count;
+pub(crate) use side_by_side::sides;
+pub use side_by_side::{Part, Side};
+pub(crate) use text::{Words, count};

@@ -3,11 +3,9 @@
 //! The hues are those of Okabe and Ito (*Color Universal Design*, 2008), which people with any of the common kinds of
 //! colour blindness can distinguish, made darker or lighter until they have enough contrast with the background.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
 
-use plotters::style::RGBColor;
-
-/// A colour in the light and in the dark palette.
+/// A colour in the light and in the dark palette. It is displayed as in the drawing, which has the light one.
 pub(super) struct Colour {
     light: u32,
     dark: u32,
@@ -17,11 +15,11 @@ impl Colour {
     const fn new(light: u32, dark: u32) -> Self {
         Self { light, dark }
     }
+}
 
-    /// The colour in the drawing, which is the light one.
-    pub(super) fn rgb(&self) -> RGBColor {
-        let [_, r, g, b] = self.light.to_be_bytes();
-        RGBColor(r, g, b)
+impl Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{:06X}", self.light)
     }
 }
 
@@ -31,44 +29,27 @@ pub(super) const FAINT_INK: Colour = Colour::new(0x57606A, 0xA5ADB6);
 pub(super) const GRID: Colour = Colour::new(0xE3E6EA, 0x2E343B);
 pub(super) const AXIS: Colour = Colour::new(0x8C959F, 0x6E7781);
 
-/// The shape of a point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marker {
-    Circle,
-    Square,
-    Triangle,
-    Diamond,
-    TriangleDown,
-}
-
-impl Marker {
-    /// Corners around the point, in pixels; none for the circle.
-    pub(super) fn corners(self) -> &'static [(i32, i32)] {
-        match self {
-            Marker::Circle => &[],
-            Marker::Square => &[(-5, -5), (5, -5), (5, 5), (-5, 5)],
-            Marker::Triangle => &[(0, -7), (6, 5), (-6, 5)],
-            Marker::Diamond => &[(0, -7), (7, 0), (0, 7), (-7, 0)],
-            Marker::TriangleDown => &[(0, 7), (6, -5), (-6, -5)],
-        }
-    }
-}
-
 /// The look of a series.
 pub(super) struct Look {
     pub(super) colour: Colour,
-    pub(super) marker: Marker,
+    /// The corners of a marker around its point, in pixels; none for a circle.
+    pub(super) corners: &'static str,
     /// Lengths of dashes and gaps; empty is a whole line.
     dashes: &'static str,
 }
 
+const SQUARE: &str = "-5,-5 5,-5 5,5 -5,5";
+const TRIANGLE: &str = "0,-7 6,5 -6,5";
+const DIAMOND: &str = "0,-7 7,0 0,7 -7,0";
+const TRIANGLE_DOWN: &str = "0,7 6,-5 -6,-5";
+
 static LOOKS: [Look; 6] = [
-    Look { colour: Colour::new(0x0067A5, 0x5DB7EC), marker: Marker::Circle, dashes: "" },
-    Look { colour: Colour::new(0xC24E00, 0xF2935C), marker: Marker::Square, dashes: "9 4" },
-    Look { colour: Colour::new(0x00795A, 0x3CC9A0), marker: Marker::Triangle, dashes: "2 4" },
-    Look { colour: Colour::new(0x9C3F82, 0xE4A0CB), marker: Marker::Diamond, dashes: "10 3 2 3" },
-    Look { colour: Colour::new(0x856600, 0xE2BE45), marker: Marker::TriangleDown, dashes: "5 3" },
-    Look { colour: Colour::new(0x4B535C, 0xC2C8CF), marker: Marker::Circle, dashes: "14 4" },
+    Look { colour: Colour::new(0x0067A5, 0x5DB7EC), corners: "", dashes: "" },
+    Look { colour: Colour::new(0xC24E00, 0xF2935C), corners: SQUARE, dashes: "9 4" },
+    Look { colour: Colour::new(0x00795A, 0x3CC9A0), corners: TRIANGLE, dashes: "2 4" },
+    Look { colour: Colour::new(0x9C3F82, 0xE4A0CB), corners: DIAMOND, dashes: "10 3 2 3" },
+    Look { colour: Colour::new(0x856600, 0xE2BE45), corners: TRIANGLE_DOWN, dashes: "5 3" },
+    Look { colour: Colour::new(0x4B535C, 0xC2C8CF), corners: "", dashes: "14 4" },
 ];
 
 /// The look of the series at this place; the seventh has that of the first.
@@ -76,47 +57,36 @@ pub(super) fn look(series: usize) -> &'static Look {
     &LOOKS[series % LOOKS.len()]
 }
 
-/// The style sheet of the charts: the class `chart`, its type, dashes, and the dark colours for readers who prefer
-/// them.
+/// The style sheet of charts and pages: the variables `--ground`, `--ink`, `--faint` and `--grid`, the class `chart`, its type and
+/// dashes, and the dark colours for readers who prefer them.
 pub(crate) fn style() -> String {
-    let mut css = String::from(
-        ".chart{max-width:100%;height:auto}\n\
-         .chart text{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n\
-         .chart polyline{stroke-linejoin:round;stroke-linecap:butt}\n",
-    );
-    for look in LOOKS.iter().filter(|look| !look.dashes.is_empty()) {
-        let _ = writeln!(
-            css,
-            ".chart polyline[stroke=\"#{:06X}\"]{{stroke-dasharray:{}}}",
-            look.colour.light, look.dashes
-        );
-    }
-    css.push_str("@media (prefers-color-scheme:dark){\n");
-    let fixed = [GROUND, INK, FAINT_INK, GRID, AXIS];
-    for Colour { light, dark } in fixed.iter().chain(LOOKS.iter().map(|look| &look.colour)) {
-        let _ = writeln!(
-            css,
-            ".chart [fill=\"#{light:06X}\"]{{fill:#{dark:06X}}}.chart [stroke=\"#{light:06X}\"]{{stroke:#{dark:06X}}}"
-        );
-    }
-    css.push_str("}\n");
-    css
-}
-
-/// Variables of a page, `--ground`, `--ink`, `--faint` and `--grid`, light and dark.
-pub(crate) fn variables() -> String {
     let colours = [("ground", GROUND), ("ink", INK), ("faint", FAINT_INK), ("grid", GRID)];
     let set = |pick: fn(&Colour) -> u32| {
-        colours.iter().fold(String::new(), |mut css, (name, colour)| {
-            let _ = write!(css, "--{name}:#{:06X};", pick(colour));
-            css
-        })
+        colours
+            .iter()
+            .fold(String::new(), |css, (name, colour)| css + &format!("--{name}:#{:06X};", pick(colour)))
     };
-    format!(
-        ":root{{color-scheme:light dark;{}}}\n@media (prefers-color-scheme:dark){{:root{{{}}}}}\n",
-        set(|c| c.light),
-        set(|c| c.dark)
-    )
+    let (light, dark) = (set(|colour| colour.light), set(|colour| colour.dark));
+    let mut css = format!(
+        ":root{{color-scheme:light dark;{light}}}\n\
+         .chart{{max-width:100%;height:auto}}\n\
+         .chart text{{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}}\n\
+         .chart polyline{{stroke-linejoin:round;stroke-linecap:butt}}\n",
+    );
+    // Writing to a string does not fail.
+    for Look { colour, dashes, .. } in LOOKS.iter().filter(|look| !look.dashes.is_empty()) {
+        let _ = writeln!(css, ".chart polyline[stroke=\"{colour}\"]{{stroke-dasharray:{dashes}}}");
+    }
+    let _ = writeln!(css, "@media (prefers-color-scheme:dark){{\n:root{{{dark}}}");
+    let fixed = [GROUND, INK, FAINT_INK, GRID, AXIS];
+    for colour in fixed.iter().chain(LOOKS.iter().map(|look| &look.colour)) {
+        let dark = colour.dark;
+        let _ = writeln!(
+            css,
+            ".chart [fill=\"{colour}\"]{{fill:#{dark:06X}}}.chart [stroke=\"{colour}\"]{{stroke:#{dark:06X}}}"
+        );
+    }
+    css + "}\n"
 }
 
 #[cfg(test)]

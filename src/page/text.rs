@@ -1,28 +1,6 @@
-//! Text for pages: escaped, with numbers grouped by thousands.
-
-use std::borrow::Cow;
+//! Text for pages: on one line, without forbidden characters, and numbers grouped by thousands.
 
 use crate::error::visible::visible;
-
-/// `text` escaped for HTML and SVG, also in attributes.
-pub(crate) fn escape(text: &str) -> Cow<'_, str> {
-    if !text.contains(['<', '>', '&', '"', '\'']) && !text.chars().any(is_forbidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if is_forbidden(c) => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    Cow::Owned(out)
-}
 
 /// Characters of an id that are shown.
 const MOST_OF_ID: usize = 100;
@@ -35,14 +13,99 @@ pub(crate) fn one_line(id: &str) -> String {
     }
 }
 
-/// Characters that cannot be written in XML.
-pub(crate) fn is_forbidden(c: char) -> bool {
-    matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
+/// `text` without characters that cannot be written in XML.
+pub(crate) fn without_forbidden(text: &str) -> String {
+    text.replace(
+        |c| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'),
+        "\u{fffd}",
+    )
+}
+
+/// Words and numbers as templates of pages write them.
+pub(crate) trait Words {
+    fn n(&self, number: &u64) -> String {
+        count(*number)
+    }
+
+    /// A similarity, with three digits.
+    fn share(&self, share: &f64) -> String {
+        decimal(*share, 3)
+    }
+
+    fn maybe(&self, share: &Option<f64>) -> String {
+        share.map_or("-".to_owned(), |share| decimal(share, 3))
+    }
+
+    fn tenths(&self, number: &f64) -> String {
+        decimal(*number, 1)
+    }
+
+    fn percent(&self, part: &u64, of: &u64) -> String {
+        format!("{} %", decimal(100.0 * *part as f64 / (*of).max(1) as f64, 1))
+    }
+
+    fn percent_of(&self, share: &f64) -> String {
+        format!("{} %", decimal(100.0 * share, 2))
+    }
+
+    fn seconds(&self, seconds: &f64) -> String {
+        decimal(*seconds, 2)
+    }
+
+    fn bytes(&self, number: &u64) -> String {
+        bytes(*number)
+    }
+
+    /// An id, a path or a value on one line.
+    fn id(&self, id: &str) -> String {
+        one_line(id)
+    }
+
+    /// A part of a text on one line.
+    fn sample(&self, text: &str) -> String {
+        visible(text.trim()).into_owned()
+    }
+
+    fn or_none(&self, id: &Option<String>) -> String {
+        id.as_deref().map_or("(none)".to_owned(), one_line)
+    }
 }
 
 /// A count with a comma between thousands.
 pub(crate) fn count(n: u64) -> String {
     grouped(&n.to_string())
+}
+
+/// A count with its noun: `1 pair`, `1,000 pairs`.
+pub(crate) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {}", count(n), plural(n, noun))
+}
+
+/// The noun in the singular for 1, else in the plural.
+pub(crate) fn plural(n: u64, noun: &str) -> String {
+    format!("{noun}{}", either(n, "", "s"))
+}
+
+/// The word for 1 or the one for any other number, as in `1 text has` and `2 texts have`.
+pub(crate) fn either<'a>(n: u64, one: &'a str, other: &'a str) -> &'a str {
+    if n == 1 { one } else { other }
+}
+
+/// A number of bytes, in the largest unit that it fills.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut size, mut unit) = (bytes as f64, None);
+    for name in UNITS {
+        if size < 1024.0 {
+            break;
+        }
+        size /= 1024.0;
+        unit = Some(name);
+    }
+    match unit {
+        None => counted(bytes, "byte"),
+        Some(unit) => format!("{size:.1} {unit}"),
+    }
 }
 
 /// A number with `places` after the point and a comma between thousands; powers of ten if it is very large.
@@ -72,20 +135,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_is_text() {
-        assert_eq!(escape("plain, 1 > 0 = no"), "plain, 1 &gt; 0 = no");
-        assert_eq!(escape(r#"<a href="x">&'</a>"#), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;&lt;/a&gt;");
-        assert_eq!(escape("a\u{0}b\u{1b}c\td\ne"), "a\u{fffd}b\u{fffd}c\td\ne");
-        assert!(matches!(escape("ordinary é 文"), Cow::Borrowed(_)));
+    fn forbidden_characters_are_replaced() {
+        assert_eq!(without_forbidden("a\u{0}b\u{1b}c\td\ne"), "a\u{fffd}b\u{fffd}c\td\ne");
     }
 
     #[test]
     fn numbers_read_easily() {
-        assert_eq!(count(1_234_567), "1,234,567");
+        for (number, shown) in [(7, "7"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), shown);
+        }
         assert_eq!(decimal(1234.5678, 2), "1,234.57");
         assert_eq!(decimal(-0.001, 2), "0.00");
         assert_eq!(decimal(-1000.0, 0), "-1,000");
         assert_eq!(decimal(1e15, 0), "1e15");
         assert_eq!(decimal(f64::NAN, 2), "NaN");
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        for (number, shown) in [
+            (1, "1 byte"),
+            (1023, "1,023 bytes"),
+            (1536, "1.5 KiB"),
+            (3 << 30, "3.0 GiB"),
+            (5 << 60, "5120.0 PiB"),
+        ] {
+            assert_eq!(bytes(number), shown);
+        }
     }
 }

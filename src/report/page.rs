@@ -4,20 +4,18 @@ use askama::Template;
 
 use super::view::{DrawnCluster, MemberOf, RemovalsBy, Report, SimilarityBin};
 use crate::audit::Judged;
-use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::evaluate::{Estimate, Recall};
-use crate::page::text::{decimal, one_line};
-use crate::page::{Axis, Chart, Scale, Series, count, element, palette};
+use crate::page::text::decimal;
+use crate::page::{Axis, Chart, Scale, Series, Words, count};
 
 /// What the template reads.
 #[derive(Template)]
-#[template(path = "report.html", config = "src/report/askama.toml")]
+#[template(path = "report.html", config = "src/page/askama.toml")]
 struct Page<'a> {
     report: &'a Report,
-    style: String,
-    /// The curve of precision; empty without labels.
-    precision: String,
+    /// The curve of precision; `None` without labels.
+    precision: Option<Chart>,
 }
 
 /// The HTML file of a report.
@@ -25,12 +23,8 @@ struct Page<'a> {
 /// # Errors
 /// Only if there is a bug.
 pub fn html(report: &Report) -> Result<String> {
-    let style = format!("{}{}", palette::variables(), palette::style());
-    let precision = match &report.judged {
-        Some(judged) if judged.judged > 0 => element(&precision(judged), "")?,
-        _ => String::new(),
-    };
-    let page = Page { report, style, precision };
+    let judged = report.judged.as_ref().filter(|judged| judged.judged > 0);
+    let page = Page { report, precision: judged.map(precision) };
     page.render().map_err(|e| Error::bug("the page of a report cannot be written").because(e))
 }
 
@@ -58,57 +52,9 @@ fn length(of: u64, all: impl Iterator<Item = u64>) -> String {
     decimal(100.0 * of as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
 }
 
-/// The words and numbers of the page.
+impl Words for Page<'_> {}
+
 impl Page<'_> {
-    fn n(&self, number: &u64) -> String {
-        count(*number)
-    }
-
-    /// A similarity, with three digits.
-    fn share(&self, share: &f64) -> String {
-        decimal(*share, 3)
-    }
-
-    fn maybe(&self, share: &Option<f64>) -> String {
-        share.map_or("-".to_owned(), |share| decimal(share, 3))
-    }
-
-    fn percent(&self, part: &u64, of: &u64) -> String {
-        format!("{} %", decimal(100.0 * *part as f64 / (*of).max(1) as f64, 1))
-    }
-
-    fn percent_of(&self, share: &f64) -> String {
-        format!("{} %", decimal(100.0 * share, 2))
-    }
-
-    fn seconds(&self, seconds: &f64) -> String {
-        decimal(*seconds, 2)
-    }
-
-    fn bytes(&self, bytes: &u64) -> String {
-        const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-        let mut size = *bytes as f64;
-        let mut unit = 0;
-        while size >= 1024.0 && unit + 1 < UNITS.len() {
-            (size, unit) = (size / 1024.0, unit + 1);
-        }
-        format!("{} {}", decimal(size, usize::from(unit > 0)), UNITS[unit])
-    }
-
-    /// An id, a path or a value on one line.
-    fn id(&self, id: &str) -> String {
-        one_line(id)
-    }
-
-    /// A part of a text on one line.
-    fn sample(&self, text: &str) -> String {
-        visible(text.trim()).into_owned()
-    }
-
-    fn or_none(&self, id: &Option<String>) -> String {
-        id.as_deref().map_or("(none)".to_owned(), |id| self.id(id))
-    }
-
     /// The length of a bar in percent, of the longest one.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());
