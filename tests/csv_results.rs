@@ -62,7 +62,7 @@ fn show_prints_pairs_and_clusters_with_their_texts() {
     let header = ["id_a", "id_b", "jaccard", "containment_a", "containment_b", "text_a", "text_b"];
     assert_eq!(rows[0], header);
     let expected = |a: usize, b: usize| {
-        let numbers = ["1", "1", "1"].map(str::to_owned);
+        let numbers = ["1.0", "1.0", "1.0"].map(str::to_owned);
         let ids = [documents[a].0.clone(), documents[b].0.clone()];
         [&ids[..], &numbers, &[documents[a].1.clone(), documents[b].1.clone()]].concat()
     };

@@ -218,9 +218,8 @@ fn a_file_that_goes_while_it_is_read_is_an_error() {
     runtime.block_on(async {
         let context =
             resemblance::engine::session::session(&resemblance::job::Engine::local(1 << 28)).unwrap();
-        let finished = resemblance::lookup::Finished::open(&context, output.to_str().unwrap()).await.unwrap();
-        let plan =
-            finished.sql("SELECT id_a FROM pairs").await.unwrap().create_physical_plan().await.unwrap();
+        resemblance::lookup::Finished::open(&context, output.to_str().unwrap()).await.unwrap();
+        let plan = context.sql("SELECT id_a FROM pairs").await.unwrap().create_physical_plan().await.unwrap();
         let told = manifest(&output);
         // A task without pairs writes a file too, in which there is nothing to read.
         let file = told.tables["pairs"].files.iter().find(|file| file.rows > 0).unwrap();
@@ -228,7 +227,7 @@ fn a_file_that_goes_while_it_is_read_is_an_error() {
         let read = datafusion::physical_plan::collect(plan, context.task_ctx()).await;
         let error = resemblance::error::Error::from(read.unwrap_err());
         assert_eq!(error.kind(), Kind::Input, "{error}");
-        let again = finished.sql("SELECT id_a FROM pairs").await.unwrap().collect().await;
+        let again = context.sql("SELECT id_a FROM pairs").await.unwrap().collect().await;
         let error = resemblance::error::Error::from(again.unwrap_err());
         assert!(error.to_string().contains("is gone"), "{error}");
     });

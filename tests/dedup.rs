@@ -148,8 +148,7 @@ fn summaries_say_that_text_is_lost_and_explain_a_shingle_before_they_count_them(
     ];
     let folder = written("in.jsonl", &rows);
     let call = |arguments: &[&str]| said(&call(folder.path(), arguments).success());
-    let lost =
-        "1 of the 1 removed have text that is lost: more than 2 % of their shingles (5 words in a row)";
+    let lost = "1 of the 1 removed has text that is lost: more than 2 % of its shingles (5 words in a row)";
     let options = ["in.jsonl", "--text", "body", "--unit", "word", "-k", "5"];
     let dedup = call(&[&["dedup"][..], &options, &["--to", "clean", "--output", "out"]].concat());
     let apply = call(&["apply", "out", "--dry-run"]);
@@ -161,6 +160,6 @@ fn summaries_say_that_text_is_lost_and_explain_a_shingle_before_they_count_them(
     let run = call(&["run", "job.toml", "--set", "shingle.unit=word", "--set", "shingle.size=5"]);
     let at = |part: &str| run.find(part).unwrap_or_else(|| panic!("{part}: {run}"));
     assert!(at("a shingle is 5 words in a row") < at("candidate: two documents that may be similar"));
-    assert!(at("groups of similar ones") < at("1 of them have text that would be lost"));
-    assert!(at("have text that would be lost") < at("3 shingles that would be lost"));
+    assert!(at("groups of similar ones") < at("1 of them has text that would be lost"));
+    assert!(at("has text that would be lost") < at("3 shingles that would be lost"));
 }

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::rewrite::{Annotation, names};
 
 /// A column of the documents that stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub enum Column {
-    /// The number of documents that a document represents, with itself.
+    /// The number of documents that a document represents: itself, and those that are removed because of it
     ClusterSize,
-    /// The same by group, as a JSON object.
+    /// The same number for each group, as a JSON object; the job needs source.group
     GroupSizes,
 }
 

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::RecordBatch;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -225,12 +224,12 @@ impl Opened {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn first_removed(&self, most: usize) -> Result<Vec<RecordBatch>> {
+    pub fn first_removed(&self, most: usize) -> Result<DataFrame> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
         let removed = removed(&self.stored, group, self.settings.contained, None)?;
         let first = removed.sort(by_place)?.limit(0, Some(most))?;
-        Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
+        Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?)
     }
 
     /// What would stay and go of each group of the documents that were compared; `None` if the job has no groups.

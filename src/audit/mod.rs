@@ -1,26 +1,23 @@
 //! An audit of a finished output: a pack of its pairs to judge, and what the judgements say about all of its pairs.
 //!
-//! `population` puts each pair that the output decides on into one stratum. `draw` draws from the strata, `pack` adds texts and
+//! `population` puts each pair that the output decides on into one stratum and draws from the strata. `pack` adds texts and
 //! sources, and `page` writes the pack as a page to judge with the keyboard. `labels` reads the judgements, and `judged`
 //! estimates the share of true duplicates from them.
 
-mod draw;
 mod judged;
 mod labels;
 mod pack;
 mod page;
 mod population;
-mod settings;
 
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
 use crate::lookup::Finished;
 pub use judged::{Judged, JudgedStratum, PrecisionAt};
-pub use pack::{Pack, Row, StratumOfPack};
+pub use pack::{Pack, Row, Settings, StratumOfPack};
 pub use page::html;
-use population::Population;
-pub use settings::Settings;
+use population::{Population, draw};
 
 /// Draws pairs of the finished output at `url` to be judged, and reads their texts. The same seed draws the same pairs.
 ///
@@ -30,7 +27,7 @@ pub use settings::Settings;
 pub async fn audit(session: &SessionContext, url: &str, settings: &Settings) -> Result<Pack> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let population = Population::of(session, &finished).await?;
-    let draw = draw::draw(&population, settings.pairs, settings.seed).await?;
+    let draw = draw(&population, settings.pairs, settings.seed).await?;
     if draw.drawn.is_empty() {
         return Err(Error::job(format!("{url} has no pairs, so there is nothing to judge")));
     }

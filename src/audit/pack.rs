@@ -1,28 +1,35 @@
 //! A pack of pairs to judge, as Parquet, CSV and a page.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use datafusion::common::cast::as_string_array;
-use futures::TryStreamExt;
+use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::draw::Draw;
-use super::population::{Candidate, Population, Scores};
-use super::settings::Settings;
+use super::population::{Candidate, Draw, Population, Scores};
 use crate::address::masked;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::Shingle;
 use crate::kernel::document_key::document_key;
-use crate::lookup::rows::{Csv, Field, csv_of};
+use crate::lookup::rows::{self, Csv};
 use crate::lookup::show::{Member, Texts, similarity};
 use crate::lookup::{Finished, Id};
+
+/// The size, the seed and the source of a draw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How many pairs; all if there are no more.
+    pub pairs: usize,
+    /// The seed of the draw.
+    pub seed: u64,
+    /// The new places of a source that was moved, one for each of its URLs; none if it was not moved.
+    pub places: Vec<String>,
+}
 
 /// Pairs to judge.
 #[derive(Debug, Clone)]
@@ -55,7 +62,7 @@ pub struct StratumOfPack {
 }
 
 /// A pair to judge.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Its number in the pack, from 1.
     pub pair: u64,
@@ -86,25 +93,6 @@ pub struct Row {
     /// The text of b.
     pub text_b: String,
 }
-
-/// The columns of a pack.
-const COLUMNS: [&str; 15] = [
-    "pair",
-    "key",
-    "label",
-    "stratum",
-    "weight",
-    "id_a",
-    "id_b",
-    "reference_b",
-    "source_a",
-    "source_b",
-    "jaccard",
-    "containment_a",
-    "containment_b",
-    "text_a",
-    "text_b",
-];
 
 /// The drawn pairs with their sources and texts.
 ///
@@ -186,14 +174,13 @@ async fn sources(
 ) -> Result<BTreeMap<String, String>> {
     let keys = documents.map(|of| document_key(&of.id.to_string()));
     let documents = finished.documents_of(keys).await?.select(vec![utf8("id"), utf8("source")])?;
-    let mut batches = documents.execute_stream().await?;
-    let mut found = BTreeMap::new();
-    while let Some(batch) = batches.try_next().await? {
-        let (ids, sources) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
-        let pairs = ids.iter().flatten().zip(sources.iter().flatten());
-        found.extend(pairs.map(|(id, source)| (id.to_owned(), masked(source))));
+    #[derive(Deserialize)]
+    struct Place {
+        id: String,
+        source: String,
     }
-    Ok(found)
+    let places: Vec<Place> = rows::read(documents).await?;
+    Ok(places.into_iter().map(|Place { id, source }| (id, masked(&source))).collect())
 }
 
 impl Pack {
@@ -215,76 +202,33 @@ impl Pack {
     /// # Errors
     /// Only if there is a bug.
     pub fn csv(&self) -> Result<String> {
-        let text = |text: &str| Field::Text(text.to_owned());
-        let number = |number: f64| Field::Number(number.to_string());
-        let row = |row: &Row| {
-            vec![
-                Field::Number(row.pair.to_string()),
-                text(&row.key),
-                text(""),
-                text(&row.stratum),
-                number(row.weight),
-                field_of(&row.id_a),
-                field_of(&row.id_b),
-                Field::Number(row.reference_b.to_string()),
-                text(row.source_a.as_deref().unwrap_or_default()),
-                text(row.source_b.as_deref().unwrap_or_default()),
-                number(row.jaccard),
-                number(row.containment_a),
-                number(row.containment_b),
-                text(&row.text_a),
-                text(&row.text_b),
-            ]
-        };
-        csv_of(&COLUMNS, &self.rows.iter().map(row).collect::<Vec<_>>(), Csv::Spreadsheet)
+        let batch = self.batch()?;
+        let schema = batch.schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        rows::csv(&names, &[batch], Csv::Spreadsheet)
     }
 
+    /// The rows, with an empty column for labels.
     fn batch(&self) -> Result<RecordBatch> {
-        fn column<'a, T>(rows: &'a [Row], of: impl Fn(&'a Row) -> T) -> impl Iterator<Item = T> {
-            rows.iter().map(of)
-        }
-        let rows = self.rows.as_slice();
-        let texts =
-            |of: fn(&Row) -> &str| -> ArrayRef { Arc::new(StringArray::from_iter_values(column(rows, of))) };
-        let options = |of: fn(&Row) -> Option<&str>| -> ArrayRef {
-            Arc::new(column(rows, of).collect::<StringArray>())
-        };
-        let shares =
-            |of: fn(&Row) -> f64| -> ArrayRef { Arc::new(Float64Array::from_iter_values(column(rows, of))) };
-        let columns: [ArrayRef; 15] = [
-            Arc::new(Int64Array::from_iter_values(column(rows, |row| row.pair.cast_signed()))),
-            texts(|row| &row.key),
-            options(|_| None),
-            texts(|row| &row.stratum),
-            shares(|row| row.weight),
-            ids(rows, |row| &row.id_a),
-            ids(rows, |row| &row.id_b),
-            Arc::new(column(rows, |row| Some(row.reference_b)).collect::<BooleanArray>()),
-            options(|row| row.source_a.as_deref()),
-            options(|row| row.source_b.as_deref()),
-            shares(|row| row.jaccard),
-            shares(|row| row.containment_a),
-            shares(|row| row.containment_b),
-            texts(|row| &row.text_a),
-            texts(|row| &row.text_b),
+        use DataType::{Boolean, Float64, Int64, Utf8};
+        let id = self.rows.first().map_or(Utf8, |row| row.id_a.data_type());
+        let columns = [
+            ("pair", Int64),
+            ("key", Utf8),
+            ("label", Utf8),
+            ("stratum", Utf8),
+            ("weight", Float64),
+            ("id_a", id.clone()),
+            ("id_b", id),
+            ("reference_b", Boolean),
+            ("source_a", Utf8),
+            ("source_b", Utf8),
+            ("jaccard", Float64),
+            ("containment_a", Float64),
+            ("containment_b", Float64),
+            ("text_a", Utf8),
+            ("text_b", Utf8),
         ];
-        let columns = COLUMNS.into_iter().zip(columns);
-        Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))?)
-    }
-}
-
-fn field_of(id: &Id) -> Field {
-    match id {
-        Id::Number(number) => Field::Number(number.to_string()),
-        Id::Text(text) => Field::Text(text.clone()),
-    }
-}
-
-/// A column of ids, of numbers if all are numbers.
-fn ids(rows: &[Row], of: fn(&Row) -> &Id) -> ArrayRef {
-    let number = |row| if let Id::Number(number) = of(row) { Some(*number) } else { None };
-    match rows.iter().map(number).collect::<Option<Vec<i64>>>() {
-        Some(numbers) => Arc::new(Int64Array::from(numbers)),
-        None => Arc::new(StringArray::from_iter_values(rows.iter().map(|row| of(row).to_string()))),
+        rows::batch(&self.rows, &columns)
     }
 }

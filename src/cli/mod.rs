@@ -16,7 +16,7 @@ use crate::error::{Error, Kind};
 use commands::Command;
 use support::errors::explain;
 use support::progress::Screen;
-use support::{log, panics, print, senders, telemetry};
+use support::{http, log, panics, print, telemetry};
 
 /// Finds every pair of similar documents, and says how similar they are.
 #[derive(Parser)]
@@ -76,7 +76,7 @@ fn run(arguments: &Arguments) -> ExitCode {
     let result = panics::caught(|| arguments.command.run(&screen, command));
     screen.clear();
     telemetry::end(result.as_ref().err());
-    senders::wait();
+    http::wait();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error, format),

@@ -9,8 +9,8 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::column::{Column, beginning};
 use super::dataset::SAMPLED_BYTES;
-use super::in_order::in_order;
-use super::{delimited, encoding, json_lines, parquet};
+use super::parquet::{self, in_order};
+use super::{delimited, encoding, json_lines};
 use crate::error::Result;
 use crate::job::{Format, Source};
 use crate::schema;

@@ -1,126 +1,119 @@
-//! A job file with comments, for data that were looked at.
+//! A job file with comments, for data that were looked at, by the template `job.toml`.
 
-use std::fmt::Write;
-
+use askama::Template;
 use serde::Serialize;
 use toml::Value;
 
 use super::dataset::Dataset;
 use crate::error::visible::visible;
+use crate::error::{Error, Result};
 use crate::job::file::{Clusters, Shingle};
-use crate::job::{Encoding, Format, Preference, Score};
+use crate::job::{Csv, Encoding, Format, Preference, Score};
+
+/// The values in the template, each as TOML has it.
+#[derive(Template)]
+#[template(path = "job.toml", escape = "none", config = "src/page/askama.toml")]
+struct JobFile {
+    /// The name of the file.
+    shown: String,
+    format: String,
+    url: String,
+    /// The rows of a dataset; `None` for files that are documents each.
+    data: Option<Data>,
+    encoding: Option<String>,
+    normalize: String,
+    unit: String,
+    size: usize,
+    threshold: f64,
+    method: String,
+    keep: String,
+    output: String,
+}
+
+struct Data {
+    columns: Vec<String>,
+    id: Option<String>,
+    proposed_id: String,
+    text: String,
+    is_guess: bool,
+    csv: Option<Csv>,
+}
 
 /// The job file called `shown` for a dataset: its columns `text`, which is a guess where `is_guess`, and `id`.
-pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id: Option<&str>) -> String {
-    let mut source = String::new();
-    let mut line = |line: &str| {
-        source.push_str(line);
-        source.push('\n');
-    };
-    line(&format!("format = {}", quoted(dataset.format.name())));
-    line(&format!("url = {}", urls(&dataset.urls)));
-    line("# The columns, each with a value:");
+///
+/// # Errors
+/// Only if there is a bug.
+pub(crate) fn of_dataset(
+    dataset: &Dataset,
+    shown: &str,
+    (text, is_guess): (&str, bool),
+    id: Option<&str>,
+) -> Result<String> {
     let width = dataset.columns.iter().map(|column| visible(&column.name).chars().count()).max().unwrap_or(0);
-    for column in &dataset.columns {
+    let columns = dataset.columns.iter().map(|column| {
         let example = column.example.as_ref().map(|example| format!("  {example}")).unwrap_or_default();
-        line(format!("#   {:width$}  {}{example}", visible(&column.name), visible(&column.kind)).trim_end());
-    }
-    match id {
-        Some(id) => {
-            line(
-                "# The column of ids, which must be different in every row; without it, ids are row numbers.",
-            );
-            // As strings, these are words of a job.
-            line(&match id {
-                "row_number" | "path" => format!("id = [{}]", quoted(id)),
-                _ => format!("id = {}", quoted(id)),
-            });
-        }
-        None => {
-            line("# Without a column of ids, ids are row numbers.");
-            line(&format!("# id = {}", quoted(dataset.proposed_id().unwrap_or("..."))));
-        }
-    }
-    let (text, is_guess) = text;
-    line(match is_guess {
-        true => {
-            "# The column of texts, or a list of columns. This one was taken because its values are the longest."
-        }
-        false => "# The column of texts, or a list of columns.",
+        let line = format!("#   {:width$}  {}{example}", visible(&column.name), visible(&column.kind));
+        line.trim_end().to_owned()
     });
-    line(&format!("text = {}", urls(&dataset.names(text))));
-    if dataset.format == Format::Csv {
-        line(&format!("delimiter = {}", quoted(&char::from(dataset.csv.delimiter).to_string())));
-        line(&format!("header = {}", dataset.csv.header));
-        if let Some(escape) = dataset.csv.escape {
-            line(&format!("escape = {}", quoted(&char::from(escape).to_string())));
-        }
-    }
-    if dataset.encoding != Encoding::Utf8 {
-        line(&format!("encoding = {}", quoted(&dataset.encoding.to_string())));
-    }
-    line(
-        "# What happens to a row that cannot be read: \"error\" ends the run, \"reject\" puts it into the table rejects.",
-    );
-    line("on_error = \"reject\"");
-    job(&source, shown)
+    let id = id.map(|id| match id {
+        // As strings, these are words of a job.
+        "row_number" | "path" => format!("[{}]", quoted(id)),
+        _ => quoted(id),
+    });
+    let data = Data {
+        columns: columns.collect(),
+        id,
+        proposed_id: quoted(dataset.proposed_id().unwrap_or("...")),
+        text: urls(&dataset.names(text)),
+        is_guess,
+        csv: (dataset.format == Format::Csv).then_some(dataset.csv),
+    };
+    let encoding = Some(dataset.encoding).filter(|encoding| *encoding != Encoding::Utf8);
+    job_file(&dataset.urls, shown, dataset.format, encoding, Some(data))
 }
 
 /// The job file called `shown` for files that are documents each, in the encoding `given`, if one is.
-pub(crate) fn of_texts(paths: &[String], shown: &str, given: Option<Encoding>) -> String {
-    let mut source = format!("format = \"text\"\nurl = {}\n", urls(paths));
-    if let Some(encoding) = given {
-        source.push_str(&format!("encoding = {}\n", quoted(&encoding.to_string())));
-    }
-    job(&source, shown)
+///
+/// # Errors
+/// Only if there is a bug.
+pub(crate) fn of_texts(paths: &[String], shown: &str, given: Option<Encoding>) -> Result<String> {
+    job_file(paths, shown, Format::Text, given, None)
 }
 
-/// A job file with this section `source`, and the defaults of other sections that are often changed.
-fn job(source: &str, shown: &str) -> String {
+/// A job file with the defaults of settings that are often changed.
+fn job_file(
+    paths: &[String],
+    shown: &str,
+    format: Format,
+    encoding: Option<Encoding>,
+    data: Option<Data>,
+) -> Result<String> {
     let Shingle { normalize, unit, .. } = Shingle::default();
-    let (size, threshold) = (Shingle::size_of(unit), Score::default().threshold);
-    let Clusters { method, .. } = Clusters::default();
     let name = shown.rsplit(['/', '\\']).next().unwrap_or(shown);
     let name = name.strip_suffix(".toml").unwrap_or(name);
-    let mut text = String::new();
-    let shown = visible(shown);
-    // Writing to a string does not fail.
-    let _ = write!(
-        text,
-        "# resemblance check {shown}   shows what this job reads and does\n\
-         # resemblance run {shown}     runs it\n\
-         # docs/job-file.md describes every key.\n\
-         \n\
-         [source]\n\
-         {source}\
-         \n\
-         [shingle]\n\
-         # What a text goes through first.\n\
-         normalize = {normalize}\n\
-         # A document is the set of its shingles: so many words in a row, or characters with unit = \"char\" (usually 9).\n\
-         unit = {unit}\n\
-         size = {size}\n\
-         \n\
-         [score]\n\
-         # The Jaccard similarity from which two documents are a pair: the share of their shingles that both have.\n\
-         threshold = {threshold}\n\
-         \n\
-         [clusters]\n\
-         # Every removed document is similar to the one that stays; \"components\" also follows chains of pairs.\n\
-         method = {method}\n\
-         # Which of similar documents stays: the longest, of equally long ones the first.\n\
-         keep = {keep}\n\
-         \n\
-         [output]\n\
-         # The folder or URL of the tables of pairs, clusters, documents and rejects.\n\
-         url = {output}\n",
-        normalize = strings(&normalize),
-        unit = word(unit),
-        method = word(method),
-        keep = strings(&Preference::LONGEST_FIRST.map(str::to_owned)),
-        output = quoted(&format!("out/{name}/")),
-    );
-    text
+    let file = JobFile {
+        shown: visible(shown).into_owned(),
+        format: quoted(format.name()),
+        url: urls(paths),
+        data,
+        encoding: encoding.map(|encoding| quoted(&encoding.to_string())),
+        normalize: strings(&normalize),
+        unit: word(unit),
+        size: Shingle::size_of(unit),
+        threshold: Score::default().threshold,
+        method: word(Clusters::default().method),
+        keep: strings(&Preference::LONGEST_FIRST.map(str::to_owned)),
+        output: quoted(&format!("out/{name}/")),
+    };
+    let text = file.render().map_err(|e| Error::bug("a job file cannot be written").because(e))?;
+    Ok(text + "\n")
+}
+
+impl Data {
+    /// A character as TOML has it.
+    fn character(&self, byte: &u8) -> String {
+        quoted(&char::from(*byte).to_string())
+    }
 }
 
 fn urls(urls: &[String]) -> String {
@@ -167,7 +160,7 @@ mod tests {
             csv: Csv { header: false, escape: Some(b'\\'), ..Csv::new(b'\t') },
             columns: vec![column("path"), column("a\nb")],
         };
-        let text = of_dataset(&dataset, "jobs/my.toml", ("a\nb", true), Some("path"));
+        let text = of_dataset(&dataset, "jobs/my.toml", ("a\nb", true), Some("path")).unwrap();
         let job = job::resolve(job::file::read(&text, "my.toml", &[]).unwrap()).unwrap();
         assert_eq!(job.source.urls, dataset.urls);
         assert_eq!((job.source.csv, job.source.encoding), (dataset.csv, dataset.encoding));
@@ -182,7 +175,7 @@ mod tests {
             let least = job::resolve(least).unwrap();
             (least.shingle, least.score, least.clusters.method)
         });
-        let text = of_texts(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding));
+        let text = of_texts(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding)).unwrap();
         let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
         let read = (job.source.format, job.source.id, job.source.encoding);
         assert_eq!(read, (Format::Text, Id::Path, dataset.encoding));

@@ -1,17 +1,15 @@
 //! Looks at data before there is a job for them: what the files are, how they are written, and what their columns hold.
 //!
 //! `files` finds the format of the files that paths name, and `dataset` what a dataset is like: its encoding (`encoding`), the shape
-//! of its records (`delimited`, `json_lines`, `parquet`) and its columns (`column`). `choose` finds the columns of the id and the
-//! text, `job_file` writes a job file with comments, and `contents` sums up what a job reads.
+//! of its records (`delimited`, `json_lines`, `parquet`), its columns (`column`), and which of them are the id and the text.
+//! `job_file` writes a job file with comments, and `contents` sums up what a job reads.
 
-mod choose;
 mod column;
 mod contents;
 mod dataset;
 mod delimited;
 mod encoding;
 mod files;
-mod in_order;
 mod job_file;
 mod json_lines;
 mod parquet;

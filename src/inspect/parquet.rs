@@ -1,6 +1,7 @@
 //! The columns of Parquet files, and values of their first rows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
@@ -10,11 +11,9 @@ use datafusion::prelude::ident;
 use futures::TryStreamExt;
 
 use super::column::{Column, Values};
-use super::in_order::in_order;
 use crate::error::Result;
-use crate::job;
-use crate::schema;
 use crate::source::{self, Listed, ParquetFile, Request, SourceFile, is_string, named_fields};
+use crate::{job, schema};
 
 /// Rows from which columns are known.
 const SAMPLED: usize = 1000;
@@ -81,4 +80,11 @@ async fn sample(
         }
     }
     Ok(values)
+}
+
+/// A session over the stores of `ctx` that reads one partition after the other.
+pub(super) fn in_order(ctx: &SessionContext) -> SessionContext {
+    let state = ctx.state();
+    let config = state.config().clone().with_target_partitions(1);
+    SessionContext::new_with_config_rt(config, Arc::clone(state.runtime_env()))
 }

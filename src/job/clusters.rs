@@ -40,21 +40,19 @@ impl Clusters {
 }
 
 /// What makes documents a cluster.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterMethod {
     /// Each is paired with the one that represents them.
     #[default]
+    #[value(help = "Each document is paired with the one that represents it")]
     Representative,
     /// Pairs connect them, so that two documents of a cluster need not be similar.
+    #[value(help = "Pairs connect documents")]
     Components,
 }
 
 impl ClusterMethod {
-    /// All of them, with their words in a job file; the default is the first.
-    pub(crate) const WORDS: [(&'static str, ClusterMethod); 2] =
-        [("representative", ClusterMethod::Representative), ("components", ClusterMethod::Components)];
-
     /// Whether every document of a component is in one cluster, for chains of pairs of any length.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)

@@ -107,13 +107,15 @@ impl Keep {
 }
 
 /// What the folders of the tables are. The Parquet files are the same either way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tables {
     /// Folders of Parquet files, which the manifest names.
     #[default]
+    #[value(help = "Files")]
     Parquet,
     /// Delta tables too: each folder has a log that names the same files.
+    #[value(help = "Delta tables of the files, which must be Parquet")]
     Delta,
 }
 

@@ -72,19 +72,18 @@ pub enum Normalize {
 }
 
 /// What a shingle is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Words, as [`Words`] has them.
+    #[value(help = "Words")]
     Word,
     /// Unicode scalar values.
+    #[value(help = "Characters")]
     Char,
 }
 
 impl Unit {
-    /// All of them, with their words in a job file; the default is the first.
-    pub(crate) const WORDS: [(&'static str, Unit); 2] = [("word", Unit::Word), ("char", Unit::Char)];
-
     /// The noun for one of them in messages.
     pub(crate) fn noun(self) -> &'static str {
         match self {

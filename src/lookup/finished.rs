@@ -8,7 +8,6 @@ use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 
 use super::id::Id;
-use super::query;
 use crate::error::{Error, Result};
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
@@ -132,14 +131,6 @@ impl Finished {
     /// Whether the output keeps the shingles of its documents.
     pub fn keeps_shingles(&self) -> bool {
         self.job().output.keep.shingles()
-    }
-
-    /// The result of a query that only reads the tables.
-    ///
-    /// # Errors
-    /// As [`query::read_only`].
-    pub async fn sql(&self, query: &str) -> Result<DataFrame> {
-        query::read_only(self.session(), query).await
     }
 
     /// The `most` most similar pairs, or all of them: (id_a, id_b, jaccard, containment_a, containment_b), then by id.

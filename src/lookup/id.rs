@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{Expr, cast, col, lit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::schema::IdType;
 
 /// An id. All ids of an output are of one variant, by which they are sorted.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
     /// From a column of integers.
@@ -36,6 +36,14 @@ impl Id {
         match kind {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
             IdType::Int64 => text.parse().ok().map(Id::Number),
+        }
+    }
+
+    /// The type of a column of such ids.
+    pub(crate) fn data_type(&self) -> DataType {
+        match self {
+            Id::Number(_) => DataType::Int64,
+            Id::Text(_) => DataType::Utf8,
         }
     }
 

@@ -1,18 +1,14 @@
 //! Queries on finished outputs: SQL, neighbors of a document, pairs with their texts.
 
-mod bucket_table;
 mod finished;
 mod id;
 pub mod neighbors;
 pub mod not_found;
 pub mod passage;
-mod places;
 pub mod query;
-mod reference_places;
 pub mod reread;
 pub mod rows;
 pub mod show;
-mod similarity;
 pub mod sketch;
 
 pub use finished::Finished;

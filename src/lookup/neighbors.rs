@@ -2,24 +2,26 @@
 //!
 //! Candidates are the documents that share a bucket with it, as in a run. The table is read twice: the signatures of all
 //! documents, then the shingles of the best candidates. Of an output with a table of buckets only the pages with candidates are
-//! read (`bucket_table`). If the output keeps no shingles, the texts of the best candidates are read from the source.
+//! read. If the output keeps no shingles, the texts of the best candidates are read from the source.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use arrow::datatypes::UInt64Type;
 use datafusion::common::JoinType;
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::cast::{as_int64_array, as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col, lit};
 use futures::TryStreamExt;
 use serde::Serialize;
 
 use super::reread::Reread;
-use super::similarity::Similarity;
+use super::show::Similarity;
 use super::sketch::{Sketch, lists, signatures};
-use super::{Finished, Id, bucket_table, id};
+use super::{Finished, Id, id};
 use crate::error::{Error, Result};
+use crate::frames::utf8;
 use crate::job::Lsh;
 use crate::kernel::document_key::document_key;
 use crate::kernel::jaccard::shared;
@@ -27,14 +29,15 @@ use crate::kernel::lsh_bands::{Buckets, lsh_bands};
 use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::kernel::signature::Signature;
 use crate::output::read;
+use crate::output::wanted_pages::{Wanted, WantedPages};
 use crate::schema::Table;
 
-/// The order of neighbors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The order of neighbors: the highest value comes first, then the highest of the other one, then the smallest id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
-    /// The highest estimate, then the highest Jaccard similarity, then the smallest id.
+    /// The share of equal values in the signatures
     Estimate,
-    /// The highest Jaccard similarity, then the highest estimate, then the smallest id.
+    /// The exact similarity of the shingle sets
     Jaccard,
 }
 
@@ -116,7 +119,7 @@ pub struct Query<'a> {
     pub sketch: &'a Sketch,
     /// The document's id if it is in the output: it is not its own neighbor.
     pub id: Option<&'a Id>,
-    /// The order of neighbors.
+    /// The order of neighbors: the highest value comes first, then the highest of the other one, then the smallest id.
     pub by: By,
     /// The most neighbors to return.
     pub top: NonZeroUsize,
@@ -138,7 +141,7 @@ pub async fn neighbors(
     let lsh = &finished.job().lsh;
     finished.signed().await?;
     let own = own_buckets(query.sketch, lsh)?;
-    let documents = match bucket_table::documents(finished, &own).await? {
+    let documents = match documents_of_buckets(finished, &own).await? {
         Some(documents) => documents,
         None => finished.stored(Table::Documents).await?,
     };
@@ -254,6 +257,46 @@ fn misfit(lsh: &Lsh) -> Error {
         "the signatures in the output do not fit {} bands of {} rows: run its job again with --overwrite",
         lsh.bands, lsh.rows
     ))
+}
+
+/// Rows of the table of documents, with its numbers signed as in the files: all documents that have one of `buckets`, and others
+/// of their pages. Lazy. `None` if the output has no table of buckets.
+///
+/// Holds the places of the documents in these buckets: 8 bytes each.
+///
+/// # Errors
+/// When a table cannot be read.
+async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Option<DataFrame>> {
+    let Some(table) = finished.provider(Table::Buckets)? else { return Ok(None) };
+    let mut signed: Vec<i64> = buckets.iter().map(|bucket| bucket.cast_signed()).collect();
+    signed.sort_unstable();
+    let are_wanted = col("bucket").in_list(signed.iter().map(|bucket| lit(*bucket)).collect(), false);
+    let session = finished.session();
+    let rows = session.read_table(Arc::new(WantedPages::new(table, Wanted::Numbers("bucket", signed))))?;
+    let places = places(rows.filter(are_wanted)?).await?;
+    let Some(table) = finished.provider(Table::Documents)? else { return Ok(None) };
+    Ok(Some(session.read_table(Arc::new(WantedPages::new(table, Wanted::Places(places))))?))
+}
+
+/// The distinct places of rows (source, position, ..): positions in ascending order, by their source.
+async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
+    // A document shares several buckets with one that is like it.
+    let rows = rows.select(vec![utf8("source"), col("position")])?.distinct()?;
+    let mut rows = rows.execute_stream().await?;
+    let mut places: BTreeMap<Vec<u8>, Vec<i64>> = BTreeMap::new();
+    while let Some(batch) = rows.try_next().await? {
+        let (sources, positions) = (as_string_array(batch.column(0))?, as_int64_array(batch.column(1))?);
+        for (source, position) in sources.iter().flatten().zip(positions.values()) {
+            match places.get_mut(source.as_bytes()) {
+                Some(positions) => positions.push(*position),
+                None => {
+                    places.insert(source.as_bytes().to_vec(), vec![*position]);
+                }
+            }
+        }
+    }
+    places.values_mut().for_each(|positions| positions.sort_unstable());
+    Ok(places)
 }
 
 #[cfg(test)]

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{col, lit};
 use futures::TryStreamExt;
+use serde::Deserialize;
 
-use super::Finished;
+use super::{Finished, rows};
 use crate::error::spelling::near;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
+use crate::page::text::either;
 use crate::schema::Table;
 
 /// The most ids that an error suggests.
@@ -27,21 +29,18 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
         Some(id) => rejects.filter(col("id").eq(id.literal()))?,
         None => rejects.filter(lit(false))?,
     };
-    let columns = vec![utf8("source"), col("position"), utf8("reason")];
-    let rejects = rejects
-        .select(columns)?
-        .sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
-    for batch in rejects.limit(0, Some(1))?.collect().await? {
-        let (source, reason) = (as_string_array(batch.column(0))?, as_string_array(batch.column(2))?);
-        let position = as_uint64_array(batch.column(1))?;
-        if batch.num_rows() > 0 {
-            return Ok(Error::job(format!(
-                "`{id}` was rejected and not compared: {} ({}, position {})",
-                reason.value(0),
-                source.value(0),
-                position.value(0)
-            )));
-        }
+    let rejects = rejects.sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
+    #[derive(Deserialize)]
+    struct Reject {
+        source: String,
+        position: u64,
+        reason: String,
+    }
+    let found: Vec<Reject> = rows::read(rejects.limit(0, Some(1))?).await?;
+    if let Some(Reject { source, position, reason }) = found.first() {
+        return Ok(Error::job(format!(
+            "`{id}` was rejected and not compared: {reason} ({source}, position {position})"
+        )));
     }
     let mut nearest = Nearest::to(id);
     let mut ids = finished.table(Table::Documents)?.select(vec![utf8("id")])?.execute_stream().await?;
@@ -86,7 +85,7 @@ impl<'a> Nearest<'a> {
             true => "; the column `id` of the table documents lists all ids".into(),
             false => {
                 let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
-                let are = if ids.len() == 1 { "is" } else { "are" };
+                let are = either(ids.len() as u64, "is", "are");
                 format!("; near it {are} {}", ids.join(", "))
             }
         }

@@ -1,17 +1,38 @@
 //! A passage that repeats inside documents, and its places.
+//!
+//! No table has the places in reference documents, so their texts are read again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::ScalarValue;
+use datafusion::common::cast::as_string_array;
 use datafusion::functions::string::expr_fn::starts_with;
-use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
+use datafusion::prelude::{DataFrame, Expr, col, lit};
+use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
 
-use super::reference_places::reference_places;
-use super::{Finished, Id, id};
+use super::reread::{self, Need, Reread};
+use super::{Finished, Id, id, rows};
 use crate::error::{Error, Result};
-use crate::schema::Table;
+use crate::frames::{self, utf8};
+use crate::job::{Job, Passages, TextUnit};
+use crate::kernel::text::units::units;
+use crate::kernel::text::written_words::WrittenWords;
+use crate::output::applied::AppliedOutput;
+use crate::schema::{IdType, Table};
+use crate::udf::expr_fn::document_key;
 
-pub use super::places::Places;
+/// Some places of a passage.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The first of them, with the columns of [`Passage::columns`].
+    pub first: Vec<RecordBatch>,
+    /// The number of all.
+    pub all: u64,
+}
 
 /// A passage of a finished output.
 #[derive(Debug)]
@@ -63,49 +84,34 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
             "this output has no passages: add the section [passages] to its job, and run it again",
         ));
     }
-    let passages = finished.table(Table::Passages)?;
-    let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
-    let columns = vec![
-        text("passage_id"),
-        text("sample"),
-        col("words"),
-        col("occurrences"),
-        col("documents"),
-        col("reference_documents"),
-    ];
-    let named = passages.filter(starts_with(col("passage_id"), lit(id)))?.select(columns)?;
-    let batches = named.limit(0, Some(2))?.collect().await?;
-    let mut found = Vec::new();
-    for batch in &batches {
-        let (ids, samples) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
-        let numbers = [2, 3, 4, 5].map(|column| as_uint64_array(batch.column(column)));
-        let [words, occurrences, documents, reference] = numbers;
-        let (words, occurrences, documents, reference) = (words?, occurrences?, documents?, reference?);
-        for row in 0..batch.num_rows() {
-            let passage = Passage {
-                id: ids.value(row).to_owned(),
-                words: words.value(row),
-                occurrences: occurrences.value(row),
-                documents: documents.value(row),
-                sample: samples.value(row).to_owned(),
-                places: Places::default(),
-                reference: finished.job().against.is_some().then(Places::default),
-            };
-            found.push((passage, reference.value(row)));
-        }
+    #[derive(Deserialize)]
+    struct Found {
+        passage_id: String,
+        sample: String,
+        words: u64,
+        occurrences: u64,
+        documents: u64,
+        reference_documents: u64,
     }
-    let (mut passage, reference) = match <[_; 1]>::try_from(found) {
-        Ok([passage]) => passage,
-        Err(found) if found.is_empty() => {
-            return Err(Error::job(format!(
+    let named = finished.table(Table::Passages)?.filter(starts_with(col("passage_id"), lit(id)))?;
+    let found: Vec<Found> = rows::read(named.limit(0, Some(2))?).await?;
+    let [found] = <[Found; 1]>::try_from(found).map_err(|found| {
+        Error::job(match found.as_slice() {
+            [] => format!(
                 "no passage has the id {id:?}: the column passage_id of the tables spans and passages has the ids"
-            )));
-        }
-        Err(_) => {
-            return Err(Error::job(format!(
-                "several passages have ids that begin with {id:?}: give more digits"
-            )));
-        }
+            ),
+            _ => format!("several passages have ids that begin with {id:?}: give more digits"),
+        })
+    })?;
+    let reference = found.reference_documents;
+    let mut passage = Passage {
+        id: found.passage_id,
+        words: found.words,
+        occurrences: found.occurrences,
+        documents: found.documents,
+        sample: found.sample,
+        places: Places::default(),
+        reference: finished.job().against.is_some().then(Places::default),
     };
     let places = finished.table(Table::Spans)?.filter(col("passage_id").eq(lit(passage.id.as_str())))?;
     let all = places.clone().count().await? as u64;
@@ -126,7 +132,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
     let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
     passage.places = Places { first, all };
     if reference > 0 {
-        let kept = kept_at(finished, stays).await?;
+        let kept = kept_at(stays).await?;
         passage.reference =
             Some(reference_places(finished, (&passage.id, passage.words), &kept, most).await?);
     }
@@ -134,12 +140,181 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
 }
 
 /// The reference documents in which passages stay that spans have, and the first characters there.
-async fn kept_at(finished: &Finished, spans: DataFrame) -> Result<Vec<(Id, u64)>> {
-    let columns = vec![id::column_named("kept_id", finished.manifest().source.id), col("kept_char_start")];
-    let mut kept = Vec::new();
-    for batch in spans.select(columns)?.distinct()?.collect().await? {
-        let starts = as_uint64_array(batch.column(1))?.values().to_vec();
-        kept.extend(id::ids(batch.column(0))?.into_iter().zip(starts));
+async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
+    #[derive(Deserialize)]
+    struct Kept {
+        kept_id: Id,
+        kept_char_start: u64,
     }
-    Ok(kept)
+    let kept: Vec<Kept> =
+        rows::read(spans.select_columns(&["kept_id", "kept_char_start"])?.distinct()?).await?;
+    Ok(kept.into_iter().map(|kept| (kept.kept_id, kept.kept_char_start)).collect())
+}
+
+/// Finds a passage in texts.
+struct Search {
+    words: WrittenWords,
+    /// The unit of passages; `None` for runs of words.
+    unit: Option<TextUnit>,
+    hash: u128,
+    /// The number of its words.
+    length: usize,
+}
+
+impl Search {
+    /// A search for the passage `id` of `length` words, cut as `job` cuts texts.
+    fn new(job: &Job, id: &str, length: usize) -> Result<Self> {
+        let hash =
+            u128::from_str_radix(id, 16).map_err(|_| Error::input(format!("{id:?} is no passage_id")))?;
+        let words = WrittenWords::new(&job.shingle.normalize, job.shingle.words)?;
+        let unit = match job.passages {
+            Some(Passages::Units { unit, .. }) => Some(unit),
+            Some(Passages::Words { .. }) | None => None,
+        };
+        Ok(Self { words, unit, hash, length })
+    }
+
+    /// Where the passage is in `text`, in characters.
+    fn places(&mut self, text: &str) -> Vec<Range<usize>> {
+        let Self { words, unit, hash, length } = self;
+        let mut found = Vec::new();
+        if let Some(unit) = unit {
+            units(text, *unit, *length, words, |part| {
+                found.extend((part.hash == *hash).then_some(part.chars))
+            });
+            return found;
+        }
+        words.cut(text);
+        let mut places = words.places(text);
+        for at in 0..(words.len() + 1).saturating_sub(*length) {
+            let run = at..at + *length;
+            if words.hash(run.clone()) == *hash {
+                found.push(places.of(run).chars);
+            }
+        }
+        found
+    }
+}
+
+/// The first `most` places of a passage in the reference documents that the run compared, by id, and the number of all. `kept`
+/// has those where it stays, by id and first character. Reads all reference documents; holds a batch and the places. Where a result
+/// of `apply` was the reference, they are places in the texts that it wrote.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if their sources are gone or have changed.
+async fn reference_places(
+    finished: &Finished,
+    (id, words): (&str, u64),
+    kept: &[(Id, u64)],
+    most: usize,
+) -> Result<Places> {
+    let mut search = Search::new(finished.job(), id, words as usize)?;
+    let kind = finished.manifest().source.id;
+    let (mut first, mut all) = (BTreeMap::new(), 0);
+    for texts in reference_texts(finished).await? {
+        let columns = vec![id::column(kind), utf8("source"), utf8("text")];
+        let mut rows = texts.filter(col("id").is_not_null())?.select(columns)?.execute_stream().await?;
+        while let Some(batch) = rows.try_next().await? {
+            let (sources, texts) = (as_string_array(batch.column(1))?, as_string_array(batch.column(2))?);
+            for ((id, source), text) in id::ids(batch.column(0))?.into_iter().zip(sources).zip(texts) {
+                for place in text.map(|text| search.places(text)).unwrap_or_default() {
+                    all += 1;
+                    let source = source.unwrap_or_default().to_owned();
+                    first.insert((id.clone(), place.start as u64), (source, place.end as u64));
+                    if first.len() > most {
+                        first.pop_last();
+                    }
+                }
+            }
+        }
+    }
+    let row = |((id, char_start), (source, char_end)): ((Id, u64), (String, u64))| Row {
+        kept: kept.contains(&(id.clone(), char_start)),
+        id,
+        source,
+        char_start,
+        char_end,
+        reference: true,
+    };
+    let id = match kind {
+        IdType::Int64 => DataType::Int64,
+        IdType::Utf8 => DataType::Utf8,
+    };
+    let columns = [
+        ("id", id),
+        ("source", DataType::Utf8),
+        ("char_start", DataType::UInt64),
+        ("char_end", DataType::UInt64),
+        ("kept", DataType::Boolean),
+        ("reference", DataType::Boolean),
+    ];
+    let places: Vec<Row> = first.into_iter().map(row).collect();
+    Ok(Places { first: vec![rows::batch(&places, &columns)?], all })
+}
+
+/// A place in a reference document.
+#[derive(Serialize)]
+struct Row {
+    id: Id,
+    source: String,
+    char_start: u64,
+    char_end: u64,
+    kept: bool,
+    reference: bool,
+}
+
+/// The texts (id, source, text, ..) of the reference documents in which the run searched passages, in several frames. Passages that
+/// `apply` cut out of them are left out.
+async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
+    if finished.job().second_source().is_some() {
+        return Ok(vec![reread::second_source(finished).await?]);
+    }
+    let keys =
+        |of: &Finished| -> Result<DataFrame> { Ok(of.table(Table::Documents)?.select(vec![col("doc")])?) };
+    let own = lit(ScalarValue::UInt64(None));
+    let (mut compared, mut rejects) = (vec![keys(finished)], vec![rejects_of(finished, own)]);
+    let (mut outputs, mut origins) = (Vec::new(), 0);
+    for output in &finished.manifest().reference_outputs {
+        let of = finished.reference(output).await?;
+        let applied = AppliedOutput::recorded(finished.session(), output).await?;
+        compared.push(keys(&of));
+        if applied.as_ref().is_none_or(AppliedOutput::keeps_rejects) {
+            rejects.push(rejects_of(&of, col("origin_number") + lit(origins)));
+        }
+        let first = origins;
+        origins += of.origin_count();
+        outputs.push((of, applied, first));
+    }
+    let both = frames::union(rejects)?.zip(frames::union(compared)?);
+    let (rejects, compared) = both.ok_or_else(|| Error::bug("an output has no documents"))?;
+    let uncompared = frames::spans::uncompared(rejects, compared)?;
+    let place = |origin: Expr| vec![col("source"), col("position"), origin.alias("origin_number")];
+    let (mut later, mut texts) = (keys(finished)?, Vec::new());
+    // The last output first: documents that it replaced are still in the earlier ones.
+    for (of, applied, first) in outputs.iter().rev() {
+        let live = frames::reference::without(of.table(Table::Documents)?, later.clone())?;
+        let last = lit(first + of.origin_count() - 1);
+        let others = uncompared.clone().filter(col("origin").between(lit(*first), last))?;
+        let others = others.select(place(col("origin") - lit(*first)))?;
+        let places = live.select(place(col("origin_number")))?.union(others)?;
+        let cuts = applied.as_ref().map(AppliedOutput::cuts).transpose()?.flatten();
+        for read in Reread::open(of, Need::Texts).await?.documents(places, None).await? {
+            texts.push(match &cuts {
+                Some(cuts) => {
+                    let read = read.with_column("doc", document_key(col("id")))?;
+                    frames::spans::without_cuts(read, cuts.clone())?
+                }
+                None => read,
+            });
+        }
+        later = later.union(keys(of)?)?;
+    }
+    Ok(texts)
+}
+
+/// The rejects (source, position, doc, reason, origin) of an output.
+fn rejects_of(of: &Finished, origin: Expr) -> Result<DataFrame> {
+    let mut columns = ["source", "position", "reason"].map(col).to_vec();
+    columns.extend([document_key(col("id")).alias("doc"), origin.alias("origin")]);
+    Ok(of.table(Table::Rejects)?.filter(col("id").is_not_null())?.select(columns)?)
 }

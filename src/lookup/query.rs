@@ -9,7 +9,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, visit_expressions};
+use serde::de::DeserializeOwned;
 
+use super::rows;
 use crate::error::library_errors::refused_types;
 use crate::error::{Error, Result, one_line};
 
@@ -24,6 +26,14 @@ pub async fn read_only(session: &SessionContext, query: &str) -> Result<DataFram
         Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
     })?;
     Ok(session.execute_logical_plan(plan).await?)
+}
+
+/// The rows of a query on the tables of the session, whose columns have the names of the fields of `T`.
+///
+/// # Errors
+/// When the tables cannot be read.
+pub(crate) async fn query<T: DeserializeOwned>(session: &SessionContext, sql: &str) -> Result<Vec<T>> {
+    rows::read(session.sql(sql).await?).await
 }
 
 /// The result of a query, which may also write files, read others, and change settings.

@@ -1,12 +1,40 @@
 //! Rows of a result, as cells for people, as JSON for programs, and as CSV for both.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
-use arrow::json::WriterBuilder;
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::json::writer::LineDelimited;
+use arrow::json::{ReaderBuilder, WriterBuilder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use csv::{QuoteStyle, Terminator, WriterBuilder as CsvWriterBuilder};
+use datafusion::prelude::DataFrame;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+
+/// Collects the rows of a frame, whose columns have the names of the fields of `T`.
+///
+/// # Errors
+/// When the tables cannot be read.
+pub(crate) async fn read<T: DeserializeOwned>(frame: DataFrame) -> Result<Vec<T>> {
+    let lines = json_lines(&frame.collect().await?)?;
+    let rows = lines.lines().map(serde_json::from_str).collect::<std::result::Result<Vec<T>, _>>();
+    rows.map_err(|e| Error::bug("a row has other columns than were asked for").because(e))
+}
+
+/// One batch of `rows` with these columns. Values may be null, and other fields are left out.
+///
+/// # Errors
+/// When a value has another type.
+pub(crate) fn batch<T: Serialize>(rows: &[T], columns: &[(&str, DataType)]) -> Result<RecordBatch> {
+    let field = |(name, kind): &(&str, DataType)| Field::new(*name, kind.clone(), true);
+    let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+    let mut decoder = ReaderBuilder::new(Arc::clone(&schema)).build_decoder()?;
+    decoder.serialize(rows)?;
+    Ok(decoder.flush()?.unwrap_or_else(|| RecordBatch::new_empty(schema)))
+}
 
 /// The most characters of a cell; signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
@@ -40,7 +68,8 @@ pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     Ok(rows)
 }
 
-fn shorten(text: String) -> String {
+/// A text of at most the width of a cell.
+pub(crate) fn shorten(text: String) -> String {
     match text.char_indices().nth(CELL_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
@@ -72,60 +101,34 @@ const UNSEEN: [char; 9] = [
 /// # Errors
 /// When Arrow cannot format a type.
 pub fn csv(names: &[&str], batches: &[RecordBatch], kind: Csv) -> Result<String> {
+    let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
+    let (terminator, mark) = match kind {
+        Csv::Exact => (Terminator::Any(b'\n'), ""),
+        Csv::Spreadsheet => (Terminator::CRLF, "\u{feff}"),
+    };
+    let mut builder = CsvWriterBuilder::new();
+    let mut writer =
+        builder.terminator(terminator).quote_style(QuoteStyle::Necessary).from_writer(Vec::new());
+    let field = |text: String, is_number: bool| match kind {
+        Csv::Spreadsheet if !is_number => for_a_cell(&text),
+        Csv::Exact | Csv::Spreadsheet => text,
+    };
+    let header = names.iter().map(|name| field((*name).to_owned(), false));
+    writer.write_record(header).map_err(|e| failed(&e))?;
     let options = FormatOptions::default().with_null("");
-    let mut rows = Vec::new();
     for batch in batches {
         let columns = batch.columns().iter();
         let columns = columns
             .map(|column| Ok((ArrayFormatter::try_new(column, &options)?, column.data_type().is_numeric())))
             .collect::<Result<Vec<_>>>()?;
         for row in 0..batch.num_rows() {
-            let field = |(column, is_number): &(ArrayFormatter<'_>, bool)| {
-                let text = column.value(row).to_string();
-                if *is_number { Field::Number(text) } else { Field::Text(text) }
-            };
-            rows.push(columns.iter().map(field).collect());
+            let fields =
+                columns.iter().map(|(column, is_number)| field(column.value(row).to_string(), *is_number));
+            writer.write_record(fields).map_err(|e| failed(&e))?;
         }
     }
-    csv_of(names, &rows, kind)
-}
-
-/// A field of CSV.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Field {
-    /// A number.
-    Number(String),
-    /// Any other value.
-    Text(String),
-}
-
-/// CSV as of [`csv()`] from fields.
-///
-/// # Errors
-/// None that fields can cause.
-pub fn csv_of(names: &[&str], rows: &[Vec<Field>], kind: Csv) -> Result<String> {
-    let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
-    let terminator = match kind {
-        Csv::Exact => Terminator::Any(b'\n'),
-        Csv::Spreadsheet => Terminator::CRLF,
-    };
-    let mut builder = CsvWriterBuilder::new();
-    let mut writer =
-        builder.terminator(terminator).quote_style(QuoteStyle::Necessary).from_writer(Vec::new());
-    let header = names.iter().map(|name| Field::Text((*name).to_owned())).collect();
-    for row in std::iter::once(&header).chain(rows) {
-        let fields = row.iter().map(|field| match (field, kind) {
-            (Field::Number(text), _) | (Field::Text(text), Csv::Exact) => text.clone(),
-            (Field::Text(text), Csv::Spreadsheet) => for_a_cell(text),
-        });
-        writer.write_record(fields).map_err(|e| failed(&e))?;
-    }
     let bytes = writer.into_inner().map_err(|e| failed(&e))?;
-    let text = String::from_utf8(bytes).map_err(|e| failed(&e))?;
-    Ok(match kind {
-        Csv::Exact => text,
-        Csv::Spreadsheet => format!("\u{feff}{text}"),
-    })
+    Ok(format!("{mark}{}", String::from_utf8(bytes).map_err(|e| failed(&e))?))
 }
 
 /// A text that a spreadsheet shows as it is: not as a formula, and in one cell.

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use datafusion::common::cast::{as_boolean_array, as_float64_array};
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::reread::{self, Need, Reread, comparable};
-use super::similarity::Similarity;
-use super::{Finished, Id, id};
+use super::{Finished, Id, id, rows};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::kernel::containment::containment_of;
 use crate::kernel::document_key::document_key;
-use crate::kernel::jaccard::shared;
+use crate::kernel::jaccard::{jaccard_of, shared};
 use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::schema::Table;
 
@@ -174,37 +174,35 @@ pub struct Cluster {
 /// # Errors
 /// When the table cannot be read.
 pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<Cluster>> {
-    let kind = finished.manifest().source.id;
+    #[derive(Deserialize)]
+    struct InCluster {
+        id: Id,
+        cluster_id: Id,
+        representative: bool,
+        reference: bool,
+    }
     let clusters = finished.stored(Table::Clusters).await?;
+    let columns = ["id", "cluster_id", "representative", "reference"];
+    let clusters = clusters.select_columns(&columns)?;
     let found = clusters.clone().filter(col("id").eq(of.literal()).and(!col("reference")))?;
-    let found = found.select(vec![id::column_named("cluster_id", kind)])?.collect().await?;
-    let mut found = found.iter().map(|batch| id::ids(batch.column(0)));
-    let Some(id) = found.next().transpose()?.and_then(|ids| ids.into_iter().next()) else { return Ok(None) };
+    let found: Vec<InCluster> = rows::read(found).await?;
+    let Some(InCluster { cluster_id: id, .. }) = found.into_iter().next() else { return Ok(None) };
     let members = clusters.filter(col("cluster_id").eq(id.literal()))?;
     let size = members.clone().count().await? as u64;
     let first = members
-        .select(vec![id::column(kind), col("representative"), col("reference")])?
         .sort(vec![
             col("representative").sort(false, false),
             col("id").sort(true, false),
             col("reference").sort(true, false),
         ])?
         .limit(0, Some(most.saturating_add(1)))?;
-    let (mut representative, mut others) = (None, Vec::new());
-    for batch in first.collect().await? {
-        let (represents, is_reference) =
-            (as_boolean_array(batch.column(1))?, as_boolean_array(batch.column(2))?);
-        for (row, id) in id::ids(batch.column(0))?.into_iter().enumerate() {
-            let member = Member { id, is_reference: is_reference.value(row) };
-            match represents.value(row) {
-                true => representative = Some(member),
-                false => others.push(member),
-            }
-        }
-    }
+    let first: Vec<InCluster> = rows::read(first).await?;
+    let (representing, others): (Vec<_>, Vec<_>) = first.into_iter().partition(|of| of.representative);
+    let member = |of: InCluster| Member { id: of.id, is_reference: of.reference };
+    let representative = representing.into_iter().next().map(member);
     let representative =
         representative.ok_or_else(|| Error::bug(format!("the cluster {id} has no representative")))?;
-    Ok(Some(Cluster { id, representative, others, size }))
+    Ok(Some(Cluster { id, representative, others: others.into_iter().map(member).collect(), size }))
 }
 
 /// The similarity of two documents of a cluster, which need not be a pair, from their texts, cut as `job` cut them.
@@ -309,4 +307,43 @@ fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> 
 
 fn of_reference(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Member, String)> {
     texts.into_iter().map(|(id, text)| (Member { id, is_reference: true }, text))
+}
+
+/// The similarity of two documents `a` and `b`; each share is in [0, 1].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Similarity {
+    /// The Jaccard similarity of the two shingle sets.
+    pub jaccard: f64,
+    /// The share of a's shingles that are in b.
+    pub containment_a: f64,
+    /// The share of b's shingles that are in a.
+    pub containment_b: f64,
+}
+
+impl Similarity {
+    /// The similarity of two sets of `a` and `b` shingles, `shared` of them in both. Two empty sets are equal, and an empty set
+    /// is a subset of every other.
+    pub fn new(shared: u64, a: u64, b: u64) -> Self {
+        Self {
+            jaccard: if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) },
+            containment_a: if a == 0 { 1.0 } else { containment_of(shared, a) },
+            containment_b: if b == 0 { 1.0 } else { containment_of(shared, b) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_sets_are_equal_and_subsets_of_every_other() {
+        let of = |shared, a, b| {
+            let Similarity { jaccard, containment_a, containment_b } = Similarity::new(shared, a, b);
+            (jaccard, containment_a, containment_b)
+        };
+        assert_eq!(of(2, 4, 3), (0.4, 0.5, 2.0 / 3.0));
+        assert_eq!(of(0, 0, 3), (0.0, 1.0, 0.0));
+        assert_eq!(of(0, 0, 0), (1.0, 1.0, 1.0));
+    }
 }

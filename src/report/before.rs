@@ -1,23 +1,25 @@
 //! What has changed since an earlier output.
 
 use datafusion::prelude::SessionContext;
-use serde::Deserialize;
 
 use super::numbers::{settings_of, similarities};
-use super::query::query;
-use super::view::{Before, Compared, CountChange, SettingChange};
+use super::view::{Before, Change, Compared};
 use crate::address::masked;
 use crate::apply::decisions;
 use crate::error::Result;
 use crate::lookup::Finished;
+use crate::lookup::query::query;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// Documents that only one of two outputs has. Ids are compared as text: a column may have changed its type.
-const DOCUMENTS: &str = "
-    SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
-    FROM (SELECT arrow_cast(id, 'Utf8') AS id FROM documents) n
-    FULL JOIN (SELECT arrow_cast(id, 'Utf8') AS id FROM before_documents) b ON n.id = b.id";
+/// The query for documents of `table` that only one of two outputs has. Ids are compared as text: a column may have changed its type.
+fn documents(table: &str) -> String {
+    format!(
+        "SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
+        FROM (SELECT arrow_cast(id, 'Utf8') AS id FROM {table}) n
+        FULL JOIN (SELECT arrow_cast(id, 'Utf8') AS id FROM before_{table}) b ON n.id = b.id"
+    )
+}
 
 const PAIRS: &str = "
     SELECT count(*) FILTER (WHERE b.a IS NULL) AS new, count(*) FILTER (WHERE n.a IS NULL) AS gone,
@@ -25,11 +27,6 @@ const PAIRS: &str = "
     FROM (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM pairs) n
     FULL JOIN (SELECT arrow_cast(id_a, 'Utf8') AS a, arrow_cast(id_b, 'Utf8') AS b, reference_b AS r, jaccard FROM before_pairs) b
     ON n.a = b.a AND n.b = b.b AND n.r = b.r";
-
-const REMOVALS: &str = "
-    SELECT count(*) FILTER (WHERE b.id IS NULL) AS new, count(*) FILTER (WHERE n.id IS NULL) AS gone, CAST(NULL AS BIGINT) AS changed
-    FROM (SELECT arrow_cast(id, 'Utf8') AS id FROM removals) n
-    FULL JOIN (SELECT arrow_cast(id, 'Utf8') AS id FROM before_removals) b ON n.id = b.id";
 
 /// A cluster is new if none of its documents was in one, gone if none is in one now, and unchanged if one of the other output has
 /// exactly its documents.
@@ -52,12 +49,6 @@ pub(super) async fn compare(
     url: &str,
     per_unit: u32,
 ) -> Result<Before> {
-    #[derive(Deserialize)]
-    struct Row {
-        new: u64,
-        gone: u64,
-        changed: Option<u64>,
-    }
     let before = Stored::open(session, url).await?;
     for table in [Table::Documents, Table::Pairs, Table::Clusters] {
         let rows = before.table(table)?;
@@ -66,12 +57,14 @@ pub(super) async fn compare(
     let removals = decisions::removed(&before, None, None, None)?;
     session.register_table("before_removals", removals.into_view())?;
     let mut compared = Vec::new();
-    for (what, sql) in
-        [("documents", DOCUMENTS), ("pairs", PAIRS), ("clusters", CLUSTERS), ("removals", REMOVALS)]
-    {
-        for Row { new, gone, changed } in query(session, sql).await? {
-            compared.push(Compared { what: what.to_owned(), new, gone, changed });
-        }
+    for (what, sql) in [
+        ("documents", documents("documents")),
+        ("pairs", PAIRS.to_owned()),
+        ("clusters", CLUSTERS.to_owned()),
+        ("removals", documents("removals")),
+    ] {
+        let rows: Vec<Compared> = query(session, &sql).await?;
+        compared.extend(rows.into_iter().map(|row| Compared { what: what.to_owned(), ..row }));
     }
     let (now, then) = (&finished.manifest().counts, &before.manifest().counts);
     let counts = [
@@ -82,11 +75,11 @@ pub(super) async fn compare(
         ("documents in clusters", then.clustered_documents, now.clustered_documents),
         ("removals", then.removed_documents, now.removed_documents),
     ];
-    let counts = counts.map(|(name, before, now)| CountChange { name: name.to_owned(), before, now });
+    let counts = counts.map(|(name, before, now)| Change { name: name.to_owned(), before, now });
     let then = settings_of(before.job());
     let changes = settings_of(finished.job()).into_iter().filter_map(|now| {
         let then = then.iter().find(|then| then.name == now.name && then.value != now.value)?;
-        Some(SettingChange { name: now.name, before: then.value.clone(), now: now.value })
+        Some(Change { name: now.name, before: then.value.clone(), now: now.value })
     });
     Ok(Before {
         output: masked(url),

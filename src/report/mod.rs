@@ -2,18 +2,15 @@
 //! missing.
 //!
 //! `view` is the content as plain data, which `--json` prints. `numbers` reads it from the tables, `draws` chooses the clusters
-//! that are shown and reads their texts, `passages` has those that repeat the most, `templates` the shingles that do not count, `before` compares with an earlier output,
-//! `record` adds what was forecast, and `page` makes the HTML of it, by the template `report.html`.
+//! that are shown and reads their texts, `repeated` has the passages and the shingles that repeat the most, `before` compares with an earlier
+//! output, `record` adds what was forecast, and `page` makes the HTML of it, by the template `report.html`.
 
 mod before;
 mod draws;
-mod links;
 mod numbers;
 mod page;
-mod passages;
-mod query;
 mod record;
-mod templates;
+mod repeated;
 mod view;
 
 use datafusion::prelude::SessionContext;
@@ -24,13 +21,12 @@ use crate::evaluate;
 use crate::lookup::Finished;
 pub use crate::page::{Part, Side};
 pub use page::html;
-pub use passages::{FrequentPassage, RepeatedPassages};
 pub use record::Record;
-pub use templates::{FrequentShingle, FrequentShingles};
+pub use repeated::{FrequentPassage, FrequentShingle, FrequentShingles, RepeatedPassages};
 pub use view::{
-    Alarms, Before, BridgeLink, ClusterSizes, Compared, Cost, CountChange, DrawnCluster, Example, Link,
-    MemberOf, Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,
-    SettingChange, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
+    Alarms, Before, BridgeLink, Change, ClusterSizes, Compared, Cost, DrawnCluster, Example, Link, MemberOf,
+    Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,
+    SimilarityBin, SpareExample, Spared, StageCost, TableCost,
 };
 
 /// What a report needs to know besides its output.

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use datafusion::prelude::SessionContext;
 use serde::Deserialize;
 
-use super::query::query;
+use super::repeated;
 use super::view::{
     Alarms, ClusterSizes, Cost, Example, Numbers, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed,
     Report, Setting, SimilarityBin, StageCost, TableCost,
 };
-use super::{passages, templates};
 use crate::address::masked;
 use crate::apply::{self, alarms, decisions, groups};
 use crate::error::Result;
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
 use crate::lookup::Finished;
-use crate::page::{count, settings};
+use crate::lookup::query::query;
+use crate::page::settings;
+use crate::page::text::{count, either};
 use crate::schema::{Table, contract};
 
 /// Groups that are listed.
@@ -80,8 +81,8 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         spared,
         spared_examples,
         rejected: rejected(session, &run.rejects).await?,
-        passages: passages::read(session, finished).await?,
-        frequent_shingles: templates::read(session, finished).await?,
+        passages: repeated::passages(session, finished).await?,
+        frequent_shingles: repeated::frequent_shingles(session, finished).await?,
         recall: recall(session, finished).await?,
         judged: None,
         cost: cost(finished),
@@ -116,9 +117,11 @@ fn sentence(numbers: &Numbers, method: Method) -> String {
     match lossy_removals {
         Some(0) => format!("{goes}; none of them loses more than 2 % of its shingles."),
         Some(lossy) => format!(
-            "{goes}; {} of them ({:.1} %) lose more than 2 % of their shingles.",
+            "{goes}; {} of them ({:.1} %) {} more than 2 % of {} shingles.",
             count(lossy),
-            share(lossy, removed)
+            share(lossy, removed),
+            either(lossy, "loses", "lose"),
+            either(lossy, "its", "their")
         ),
         None => format!("{goes}."),
     }
@@ -242,14 +245,7 @@ async fn cluster_sizes(session: &SessionContext) -> Result<Vec<ClusterSizes>> {
 
 /// The rejected documents by reason, with examples.
 async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> Result<Vec<Rejected>> {
-    #[derive(Deserialize)]
-    struct RejectExample {
-        reason: String,
-        id: Option<String>,
-        source: String,
-        position: u64,
-    }
-    let examples: Vec<RejectExample> = match rejects.is_empty() {
+    let examples: Vec<Example> = match rejects.is_empty() {
         true => Vec::new(),
         false => query(session, REJECT_EXAMPLES).await?,
     };
@@ -264,11 +260,7 @@ async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> 
         examples: examples
             .iter()
             .filter(|example| example.reason == *reason)
-            .map(|RejectExample { id, source, position, .. }| Example {
-                id: id.clone(),
-                source: masked(source),
-                position: *position,
-            })
+            .map(|example| Example { source: masked(&example.source), ..example.clone() })
             .collect(),
     };
     Ok(rejects.iter().map(of).collect())

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::passages::RepeatedPassages;
-use super::templates::FrequentShingles;
+use super::repeated::{FrequentShingles, RepeatedPassages};
 use crate::audit::Judged;
 use crate::evaluate::Evaluation;
 use crate::forecast::{Forecast, StageForecast};
@@ -278,8 +277,10 @@ pub struct Rejected {
 }
 
 /// A rejected document.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Example {
+    #[serde(skip_serializing)]
+    pub(super) reason: String,
     /// Its id, if it has one.
     pub id: Option<String>,
     /// Its file.
@@ -364,30 +365,31 @@ pub struct Before {
     /// The earlier output, as the user named it.
     pub output: String,
     /// Counts of both runs.
-    pub counts: Vec<CountChange>,
+    pub counts: Vec<Change<u64>>,
     /// Rows that only one of the two has, by what they are.
     pub compared: Vec<Compared>,
     /// Pairs of the earlier output by similarity, in the intervals of the report.
     pub similarities: Vec<SimilarityBin>,
     /// Settings that differ.
-    pub settings: Vec<SettingChange>,
+    pub settings: Vec<Change<String>>,
 }
 
-/// A count of both runs.
+/// A number or a setting of both runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CountChange {
-    /// What is counted.
+pub struct Change<T> {
+    /// What it is.
     pub name: String,
-    /// In the earlier output.
-    pub before: u64,
-    /// In this one.
-    pub now: u64,
+    /// Its value in the earlier run.
+    pub before: T,
+    /// Its value in this one.
+    pub now: T,
 }
 
 /// What only one of two outputs has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// What is compared: documents, pairs, clusters or removals.
+    #[serde(default)]
     pub what: String,
     /// Only in this output.
     pub new: u64,
@@ -395,15 +397,4 @@ pub struct Compared {
     pub gone: u64,
     /// In both, but different: pairs with another similarity, clusters with other documents.
     pub changed: Option<u64>,
-}
-
-/// A setting that differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SettingChange {
-    /// Its name.
-    pub name: String,
-    /// Its value in the earlier run.
-    pub before: String,
-    /// Its value in this one.
-    pub now: String,
 }

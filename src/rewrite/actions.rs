@@ -7,15 +7,15 @@ use crate::error::{Error, Result};
 use crate::source::RowSet;
 
 /// The place of documents that the job rejected.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Rejects {
-    /// They stay among the others.
+    /// They stay
     #[default]
     Keep,
-    /// They are left out.
+    /// They are left out
     Drop,
-    /// They go to a separate folder.
+    /// They are written to _resemblance/rejected/
     Separate,
 }
 

@@ -17,7 +17,7 @@ use crate::kernel::text::shingles::{MAX_MIN_WORDS, Scratch, shingles};
 pub(crate) enum Shingles {}
 
 /// The units by their names.
-pub(super) const UNITS: Names<Unit> = &Unit::WORDS;
+pub(super) const UNITS: Names<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
 
 /// The hashes.
 pub(super) const HASHES: Names<ShingleHash> =

@@ -1,13 +1,12 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
 use crate::apply::{
-    Column, Columns, Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Settings,
-    SizeCounts,
+    Column, Columns, Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Rejects,
+    Settings, SizeCounts,
 };
-use crate::cli::support::applied::Where;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
-use crate::cli::support::{applied, arguments, left_out, print};
+use crate::cli::support::{applied, arguments, print};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Tables};
@@ -42,14 +41,14 @@ pub(in crate::cli) struct Apply {
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// What to do with documents that the job rejected
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Where::Keep, conflicts_with = "annotate")]
-    rejects: Where,
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Rejects::Keep, conflicts_with = "annotate")]
+    rejects: Rejects,
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
     /// Add columns to the documents that stay
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
-    columns: Vec<Size>,
+    columns: Vec<Column>,
     /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section
     /// [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
@@ -58,8 +57,8 @@ pub(in crate::cli) struct Apply {
     #[arg(long, value_name = "N", requires = "passages")]
     min_words: Option<u64>,
     /// What the kept and the removed documents are
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
-    tables: Kind,
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Tables::Parquet)]
+    tables: Tables,
     /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of
     /// its shingles there, such as 0.98; instead of clusters.contained of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
@@ -94,23 +93,6 @@ enum Action {
     Drop,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Size {
-    /// The number of documents that a document represents: itself, and those that are removed because of it
-    ClusterSize,
-    /// The same number for each group, as a JSON object; the job needs source.group
-    GroupSizes,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    /// Files
-    Parquet,
-    /// Delta tables of the files, which must be Parquet
-    Delta,
-}
-
 /// What is printed besides the files that were written.
 struct Applied {
     counts: Counts,
@@ -129,13 +111,10 @@ impl Apply {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let work = Work::begin(&settings_of_engine)?;
         let settings = Settings {
-            rejects: self.rejects.rejects(),
+            rejects: self.rejects,
             annotate: self.annotate,
-            columns: self.columns(),
-            tables: match self.tables {
-                Kind::Parquet => Tables::Parquet,
-                Kind::Delta => Tables::Delta,
-            },
+            columns: self.columns.iter().copied().collect(),
+            tables: self.tables,
             contained: self.contained,
             passages: self.of_passages()?,
         };
@@ -156,7 +135,7 @@ impl Apply {
             };
             opened.check_alarms(alarms, removes).await?;
             let losses = opened.losses().await?;
-            let shingle = left_out::shingle(&opened.job().shingle);
+            let shingle = applied::shingle(&opened.job().shingle);
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
@@ -190,8 +169,11 @@ impl Apply {
     fn text(&self, report: &Applied, outcome: Option<&Outcome>) -> String {
         let Applied { counts, passages, sizes, groups, superseded, losses, shingle } = report;
         let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
-        let mut text =
-            applied::counts(duplicates, "kept", &format!("rejected by the job, {}", self.rejects.in_words()));
+        let mut text = applied::counts(
+            duplicates,
+            "kept",
+            &format!("rejected by the job, {}", applied::rejects_in_words(self.rejects)),
+        );
         text.push_str(&self.passages_text(*passages));
         if let Some(sizes) = sizes {
             text.push_str(&self.sizes_text(*sizes));
@@ -216,15 +198,6 @@ impl Apply {
             _ => "nothing was written\n".to_owned(),
         });
         text
-    }
-
-    /// The columns that documents which stay get.
-    fn columns(&self) -> Columns {
-        let column = |size: &Size| match size {
-            Size::ClusterSize => Column::ClusterSize,
-            Size::GroupSizes => Column::GroupSizes,
-        };
-        self.columns.iter().map(column).collect()
     }
 
     /// What is done with passages.
@@ -264,7 +237,8 @@ impl Apply {
 
     /// The line for the documents that get columns.
     fn sizes_text(&self, SizeCounts { documents, represented, largest }: SizeCounts) -> String {
-        let names: Vec<&str> = self.columns().iter().map(Column::name).collect();
+        let columns: Columns = self.columns.iter().copied().collect();
+        let names: Vec<&str> = columns.iter().map(Column::name).collect();
         format!(
             "{:>12} get {}: each represents {} at most, and all of them {}\n",
             print::count(documents),

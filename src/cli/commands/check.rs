@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::cli::support::arguments::JobArguments;
 use crate::cli::support::from_data::LOOK_MEMORY;
-use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::work::{above_machine, on_session};
 use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;

@@ -4,10 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::datatypes::DataType;
-use datafusion::common::cast::{as_boolean_array, as_int64_array};
+use datafusion::common::cast::as_boolean_array;
 use datafusion::functions::math::expr_fn::isnan;
-use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::prelude::{DataFrame, ParquetReadOptions, SessionContext, cast, ident, lit, when};
+use datafusion::prelude::{DataFrame, Expr, ParquetReadOptions, SessionContext, cast, ident};
 use futures::TryStreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -45,8 +44,8 @@ pub(in crate::cli) struct Cluster {
     /// The least score of a pair
     #[arg(long, value_name = "SCORE", default_value_t = Score::default().threshold, allow_negative_numbers = true)]
     threshold: f64,
-    /// representative: each document is paired with the one that represents it; components: pairs connect documents
-    #[arg(long, value_name = "METHOD", default_value = ClusterMethod::WORDS[0].0, value_parser = arguments::one_of(&ClusterMethod::WORDS))]
+    /// What makes documents a cluster
+    #[arg(long, value_name = "METHOD", value_enum, default_value_t = ClusterMethod::default())]
     method: ClusterMethod,
     /// The column of the first id
     #[arg(long, value_name = "COLUMN", default_value = "id_a")]
@@ -141,20 +140,10 @@ impl Cluster {
 
 /// Rows without an id or without a number as their score.
 async fn missing(pairs: &DataFrame) -> Result<u64> {
-    let score = ident("score");
-    let lacks = ident("id_a").is_null().or(ident("id_b").is_null()).or(score.clone().is_null());
+    let lacks = ["id_a", "id_b", "score"].map(|name| ident(name).is_null());
     // The engine orders NaN before or behind all numbers, by its sign.
-    let lacks = lacks.or(isnan(score));
-    let one = when(lacks, lit(1_i64)).otherwise(lit(0_i64))?;
-    number(pairs.clone().aggregate(vec![], vec![sum(one).alias("n")])?).await
-}
-
-/// The one number of a frame; 0 for null.
-async fn number(frame: DataFrame) -> Result<u64> {
-    let batches = frame.collect().await?;
-    let column = batches.iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.column(0));
-    let numbers = column.map(|column| as_int64_array(column)).transpose()?;
-    Ok(numbers.and_then(|numbers| numbers.iter().next().flatten()).unwrap_or_default().unsigned_abs())
+    let lacks = lacks.into_iter().fold(isnan(ident("score")), Expr::or);
+    Ok(pairs.clone().filter(lacks)?.count().await? as u64)
 }
 
 /// The file that is written, under another name until it is whole.

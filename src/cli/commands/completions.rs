@@ -20,9 +20,9 @@ pub(in crate::cli) struct Completions {
 }
 
 impl Completions {
-    pub(in crate::cli) fn run(&self, mut line: clap::Command) -> Result<()> {
+    pub(in crate::cli) fn run(&self, line: impl FnOnce() -> clap::Command) -> Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut line, "resemblance", &mut script);
+        clap_complete::generate(self.shell, &mut line(), "resemblance", &mut script);
         print::exact(&String::from_utf8_lossy(&script))
     }
 }

@@ -1,16 +1,15 @@
 //! `resemblance dedup`: writes data without their near-duplicates, without a job file.
 
-use arrow::array::RecordBatch;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
-use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
-use crate::cli::support::applied::Where;
+use crate::apply::{self, Counts, Losses, Opened, Outcome, Rejects, Settings};
+use crate::cli::support::arguments::KeepArguments;
 use crate::cli::support::from_data::{FromData, Job};
-use crate::cli::support::keep_arguments::KeepArguments;
+use crate::cli::support::print::{self, Numbers};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
-use crate::cli::support::{applied, left_out, print, side_by_side, temporary};
+use crate::cli::support::{applied, side_by_side, temporary};
 use crate::engine::{Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job;
@@ -48,8 +47,8 @@ pub(in crate::cli) struct Dedup {
     #[command(flatten)]
     keep: KeepArguments,
     /// What to do with documents that cannot be compared, such as empty texts
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Where::Keep)]
-    rejects: Where,
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Rejects::Keep)]
+    rejects: Rejects,
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
@@ -65,6 +64,14 @@ pub(in crate::cli) struct Dedup {
     json: bool,
 }
 
+/// A document that would be removed, and the one that stays instead.
+#[derive(Serialize, Deserialize)]
+struct FirstRemoved {
+    id: Id,
+    kept_id: Id,
+    jaccard: Option<f64>,
+}
+
 /// The result of the command.
 struct Ended {
     counts: Counts,
@@ -72,7 +79,7 @@ struct Ended {
     /// The application; `None` where nothing was to be written.
     outcome: Option<Outcome>,
     /// The first documents that would be removed; empty if they were removed.
-    removed: Vec<RecordBatch>,
+    removed: Vec<FirstRemoved>,
     /// The beginnings of the texts of some of them, each beside the text that stays.
     texts: String,
 }
@@ -95,34 +102,31 @@ impl Dedup {
         screen.clear();
         let (run, _) = ran?;
         refuse_few(&run.manifest, &self.data.paths)?;
-        let settings = Settings { rejects: self.rejects.rejects(), ..Settings::default() };
+        let settings = Settings { rejects: self.rejects, ..Settings::default() };
         let ended = apply_to(&job, settings, to, screen);
         screen.clear();
         let ended = ended?;
         if self.json {
-            return print::result(&record(&ended)?);
+            return print::result(&record(&ended));
         }
         let of_rejects = match print::reasons(&run.manifest.rejects) {
             reasons if reasons.is_empty() => "not compared".to_owned(),
-            reasons => format!("not compared ({reasons}), {}", self.rejects.in_words()),
+            reasons => format!("not compared ({reasons}), {}", applied::rejects_in_words(self.rejects)),
         };
         let kept = format!("kept; of similar ones {}", self.keep.in_words());
-        let mut text = applied::counts(ended.counts, &kept, &of_rejects);
-        text.push_str(&applied::losses(
-            &ended.losses,
-            ended.counts.removed,
-            &left_out::shingle(&job.shingle),
-        ));
-        if let Some((n, words)) = left_out::short(&run.manifest.counts, &job.shingle) {
-            text.push_str(&format!("{:>12} {words}\n", print::count(n)));
+        let mut numbers = Numbers(applied::counts(ended.counts, &kept, &of_rejects));
+        let shingle = applied::shingle(&job.shingle);
+        numbers.0.push_str(&applied::losses(&ended.losses, ended.counts.removed, &shingle));
+        if let Some((n, words)) = applied::short(&run.manifest.counts, &job.shingle) {
+            numbers.line(n, "", &words);
         }
-        for (n, words) in left_out::numbers(&run.manifest.counts) {
-            text.push_str(&format!("{:>12} {words}, kept as they are\n", print::count(n)));
+        for (n, words) in applied::left_out(&run.manifest.counts) {
+            numbers.line(n, "", &format!("{words}, kept as they are"));
         }
-        text.push('\n');
+        let mut text = numbers.0 + "\n";
         text.push_str(&match (&ended.outcome, to) {
             (Some(outcome), Some(to)) => applied::written(outcome, to),
-            _ => preview(&ended)?,
+            _ => preview(&ended),
         });
         print::result(&text)
     }
@@ -170,7 +174,8 @@ fn apply_to(job: &job::Job, settings: Settings, to: Option<&str>, screen: &Scree
                 })
             }
             None => {
-                let (counts, removed) = (opened.counts().await?, opened.first_removed(SHOWN).await?);
+                let counts = opened.counts().await?;
+                let removed: Vec<FirstRemoved> = rows::read(opened.first_removed(SHOWN)?).await?;
                 let finished = Finished::open(engine.session(), url).await?;
                 let texts = examples(&finished, &removed).await?;
                 Ok(Ended { counts, losses, outcome: None, removed, texts })
@@ -179,15 +184,10 @@ fn apply_to(job: &job::Job, settings: Settings, to: Option<&str>, screen: &Scree
     })
 }
 
-/// The beginnings of the texts of some removed documents, in rows of (id, kept_id, jaccard), each beside the text that stays.
-async fn examples(finished: &Finished, removed: &[RecordBatch]) -> Result<String> {
-    let kind = finished.manifest().source.id;
-    let example = |row: &Value| {
-        let text = |id: &Value| id.as_str().map_or_else(|| id.to_string(), str::to_owned);
-        let member = |name: &str| Id::parse(&text(row.get(name)?), kind).map(|id| id.own());
-        Some(([member("id")?, member("kept_id")?], row.get("jaccard")?.as_f64()?))
-    };
-    let examples: Vec<_> = values(removed)?.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
+/// The beginnings of the texts of some removed documents, each beside the text that stays.
+async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<String> {
+    let example = |of: &FirstRemoved| Some(([of.id.own(), of.kept_id.own()], of.jaccard?));
+    let examples: Vec<_> = removed.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
     let texts = Texts::open(finished, examples.iter().flat_map(|(members, _)| members.clone())).await?;
     let mut shown = String::new();
     for ([gone, stays], jaccard) in &examples {
@@ -208,32 +208,29 @@ fn beginning(text: &str) -> String {
 }
 
 /// The first documents that would be removed.
-fn preview(ended: &Ended) -> Result<String> {
-    let cells = rows::cells(&ended.removed)?;
+fn preview(ended: &Ended) -> String {
+    let row = |of: &FirstRemoved| {
+        let jaccard = of.jaccard.map(|jaccard| format!("{jaccard:.6}")).unwrap_or_default();
+        vec![rows::shorten(of.id.to_string()), rows::shorten(of.kept_id.to_string()), jaccard]
+    };
+    let rows: Vec<Vec<String>> = ended.removed.iter().map(row).collect();
     let mut text = String::new();
-    if !cells.is_empty() {
-        text.push_str(&print::table(&["would be removed", "duplicate of", "jaccard"], &cells));
-        let left = ended.counts.removed.saturating_sub(cells.len() as u64);
+    if !rows.is_empty() {
+        text.push_str(&print::table(&["would be removed", "duplicate of", "jaccard"], &rows));
+        let left = ended.counts.removed.saturating_sub(rows.len() as u64);
         if left > 0 {
             text.push_str(&format!("and {} more\n", print::count(left)));
         }
         text.push_str(&ended.texts);
         text.push('\n');
     }
-    text.push_str("nothing was written\n");
-    Ok(text)
+    text + "nothing was written\n"
 }
 
-fn record(ended: &Ended) -> Result<String> {
+fn record(ended: &Ended) -> String {
     let Ended { counts, losses, outcome, removed, .. } = ended;
-    let removed = values(removed)?;
     let mut record = applied::record(*counts, outcome.as_ref());
     record["losses"] = serde_json::json!(losses);
     record["first_removed"] = serde_json::json!(outcome.is_none().then_some(removed));
-    Ok(format!("{record}\n"))
-}
-
-/// Rows as objects of JSON.
-fn values(rows: &[RecordBatch]) -> Result<Vec<Value>> {
-    Ok(rows::json_lines(rows)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    format!("{record}\n")
 }

@@ -2,17 +2,17 @@
 
 use std::num::NonZeroUsize;
 
-use crate::cli::support::csv_arguments::CsvArguments;
+use crate::cli::support::arguments::CsvArguments;
 use crate::cli::support::from_data::{FromData, Job, Noun};
 use crate::cli::support::progress::Screen;
-use crate::cli::support::run_job::run_job;
+use crate::cli::support::run_job::{Pairs, run_job};
 use crate::cli::support::work::Work;
-use crate::cli::support::{arguments, left_out, print, side_by_side, temporary};
+use crate::cli::support::{applied, arguments, print, side_by_side, temporary};
 use crate::error::Result;
 use crate::job;
 use crate::lookup::show::{self, First, Pair, Texts};
 use crate::lookup::{self, Finished, rows};
-use crate::output::counts::Counts;
+use crate::output::manifest::Run;
 use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
@@ -71,42 +71,37 @@ impl Find {
             self.data.job(screen, "find", &folder.path().join("out").to_string_lossy(), &folder, |_| ())?;
         let (outcome, pairs) = run_job(&job, screen.progress(), OnExisting::Fail, None)?;
         screen.clear();
-        if self.json {
-            return print::result(&rows::json_lines(&pairs)?);
-        }
-        if let Some(kind) = self.csv.kind() {
-            return self.csv.print(&rows::csv(&COLUMNS, &pairs, kind)?);
-        }
-        let cells = rows::cells(&pairs)?;
-        let Counts { pairs: found, documents, .. } = outcome.manifest.counts;
-        let counts = &outcome.manifest.counts;
-        let notes: String = left_out::short(counts, &job.shingle)
+        self.csv.print(self.json, &COLUMNS, &pairs, || self.text(&job, noun, &outcome.manifest, &pairs))
+    }
+
+    /// The pairs, the counts, and the texts of the first pairs.
+    fn text(&self, job: &job::Job, noun: Noun, manifest: &Run, pairs: &Pairs) -> Result<String> {
+        let cells = rows::cells(pairs)?;
+        let counts = &manifest.counts;
+        let notes: String = applied::short(counts, &job.shingle)
             .into_iter()
-            .chain(left_out::numbers(counts))
+            .chain(applied::left_out(counts))
             .map(|(n, words)| format!("; {} {words}", print::count(n)))
             .collect();
-        let rejected: Vec<String> =
-            outcome.manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
-        let rejected = if rejected.is_empty() {
-            String::new()
-        } else {
-            format!("; not compared: {}", rejected.join(", "))
+        let rejected = match print::reasons(&manifest.rejects) {
+            reasons if reasons.is_empty() => reasons,
+            reasons => format!("; not compared: {reasons}"),
         };
         let summary = format!(
             "{} of similarity {} or more among {}{rejected}{notes}\n",
-            print::counted(found, "pair"),
+            print::counted(counts.pairs, "pair"),
             job.score.threshold,
-            print::counted(documents, noun.word()),
+            print::counted(counts.documents, noun.word()),
         );
         let table = match cells.is_empty() {
             true => String::new(),
             false => print::table(&header(noun), &cells),
         };
         let shown = match self.show {
-            Some(most) => shown(&job, most.get())?,
+            Some(most) => shown(job, most.get())?,
             None => String::new(),
         };
-        print::result(&format!("{table}{summary}{shown}"))
+        Ok(format!("{table}{summary}{shown}"))
     }
 }
 

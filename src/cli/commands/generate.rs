@@ -2,19 +2,24 @@
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::cli::support::full_disk::{self, Place};
+use serde::Serialize;
+
+use crate::cli::support::from_data::file;
 use crate::cli::support::progress::Screen;
+use crate::cli::support::temporary::{self, Place};
 use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, planted, print};
+use crate::cli::support::{arguments, print};
 use crate::engine::{Reached, Unit};
 use crate::error::{Context, Error, Result};
-use crate::lab;
+use crate::job::file::Shingle;
+use crate::job::{self, Job};
 use crate::lab::corpus::write::{self, Written};
 use crate::lab::corpus::{Corpus, Settings, settings};
+use crate::lab::planted;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -105,6 +110,12 @@ pub(in crate::cli) struct Generate {
     json: bool,
 }
 
+/// Words of the common header, with `--from`.
+const HEADER_WORDS: usize = 50;
+
+/// The place of an output that is never made: only the source of the job is read.
+const NO_OUTPUT: &str = "not-written";
+
 /// Bytes of a generated word in a Parquet file: 2.9 were measured for 50,000,000 documents of 100 words.
 const BYTES_PER_WORD: u64 = 3;
 
@@ -120,7 +131,7 @@ impl Generate {
                 .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
             // With --from, the texts are those of the source.
             let words = words.filter(|_| self.from.is_none());
-            full_disk::explain(error, &places, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
+            temporary::explain(error, &places, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
         })
     }
 
@@ -154,10 +165,11 @@ impl Generate {
             None => None,
         };
         screen.clear();
-        match self.json {
-            true => print::result(&as_json(&written, truth.as_ref())),
-            false => print::result(&as_text(&written, truth.as_ref())),
+        if self.json {
+            let (documents, truth) = (Files::of(&written), truth.as_ref().map(Files::of));
+            return print::result(&print::json(&Generated { documents, truth, left_out: None })?);
         }
+        print::result(&as_text(&written, truth.as_ref()))
     }
 
     fn settings(&self) -> Settings {
@@ -195,8 +207,8 @@ impl Generate {
             )));
         }
         let columns = (self.text.as_deref(), self.id.as_deref());
-        let job = planted::job(screen, from, columns, self.shingle.get())?;
-        let settings = lab::planted::Settings {
+        let job = job_of(screen, from, columns, self.shingle.get())?;
+        let settings = planted::Settings {
             seed: self.seed,
             shingle: job.shingle.clone(),
             copies: self.copies,
@@ -204,17 +216,24 @@ impl Generate {
             jaccards: self.jaccards.clone(),
             contained: self.contained,
             header: self.boilerplate,
-            header_words: self.boilerplate_words.unwrap_or(planted::HEADER_WORDS),
+            header_words: self.boilerplate_words.unwrap_or(HEADER_WORDS),
         };
         let most = self.documents.map(NonZeroUsize::get);
         let places = (self.out.as_path(), self.truth.as_deref(), arguments::on_existing(self.overwrite));
         let written = on_session(job.engine.memory, async |session, _| {
-            lab::planted::write(session, &job.source, most, &settings, places).await
+            planted::write(session, &job.source, most, &settings, places).await
         })?;
-        print::result(&match self.json {
-            true => planted::as_json(&written, places),
-            false => planted::as_text(&written, places),
-        })
+        let (out, truth) = (self.out.as_path(), self.truth.as_deref());
+        if self.json {
+            let files = |rows, bytes, path: &Path| Files { rows, bytes, files: vec![shown(path)] };
+            let truth = truth.zip(written.truth_bytes);
+            return print::result(&print::json(&Generated {
+                documents: files(written.originals + written.planted, written.bytes, out),
+                truth: truth.map(|(path, bytes)| files(written.planted, bytes, path)),
+                left_out: Some(written.left_out),
+            })?);
+        }
+        print::result(&planted_as_text(&written, out, truth))
     }
 
     /// Checks, before anything is written, that the file for the planted pairs can be written and lies outside the folder of
@@ -234,13 +253,32 @@ impl Generate {
     }
 }
 
-fn as_json(written: &Written, truth: Option<&Written>) -> String {
-    let record = |written: &Written| {
-        let files: Vec<_> = written.files.iter().map(|path| path.to_string_lossy()).collect();
-        serde_json::json!({"rows": written.rows, "bytes": written.bytes, "files": files})
-    };
-    let record = serde_json::json!({"documents": record(written), "truth": truth.map(record)});
-    format!("{record:#}\n")
+/// What was written, for programs.
+#[derive(Serialize)]
+struct Generated {
+    documents: Files,
+    truth: Option<Files>,
+    /// Rows of the source, with `--from`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Files {
+    rows: u64,
+    bytes: u64,
+    files: Vec<String>,
+}
+
+impl Files {
+    fn of(written: &Written) -> Self {
+        let files = written.files.iter().map(|path| shown(path)).collect();
+        Self { rows: written.rows, bytes: written.bytes, files }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn as_text(written: &Written, truth: Option<&Written>) -> String {
@@ -256,4 +294,31 @@ fn as_text(written: &Written, truth: Option<&Written>) -> String {
     say(written, "document");
     truth.into_iter().for_each(|truth| say(truth, "planted pair"));
     text
+}
+
+fn planted_as_text(written: &planted::Written, out: &Path, truth: Option<&Path>) -> String {
+    let originals = print::counted(written.originals, "document");
+    let mut text =
+        format!("{originals} and {} planted ones in {}\n", print::count(written.planted), out.display());
+    if let Some(truth) = truth {
+        let pairs = print::counted(written.planted, "planted pair");
+        text.push_str(&format!("{pairs} in {}\n", truth.display()));
+    }
+    if written.left_out > 0 {
+        let rows = print::counted(written.left_out, "row");
+        text.push_str(&format!(
+            "{rows} of the source left out: they have no id or no text, or cannot be read\n"
+        ));
+    }
+    text
+}
+
+/// A job that reads `from`, with the columns of its texts and ids, and cuts texts into shingles of `size` words.
+///
+/// # Errors
+/// As [`file`].
+fn job_of(screen: &Screen, from: &str, columns: (Option<&str>, Option<&str>), size: usize) -> Result<Job> {
+    let (mut file, _) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
+    file.shingle = Some(Shingle { unit: job::Unit::Word, size: Some(size), ..Shingle::default() });
+    job::resolve(file)
 }

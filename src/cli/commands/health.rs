@@ -12,6 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   resemblance health localhost:50050";
 
+/// Ask a scheduler or an executor whether it is healthy
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Health {

@@ -1,12 +1,10 @@
 //! `resemblance init`: writes a job file for data.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::support::from_data::{encoding, look, refuse_columns};
-use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
+use crate::cli::support::{own_file, print};
 use crate::error::{Error, Result};
 use crate::inspect::{self, Found};
 use crate::job::{self, Encoding, Format};
@@ -46,7 +44,10 @@ impl Init {
         let path = self.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.toml", self.stem())));
         let is_printed = path == Path::new("-");
         if !is_printed && path.symlink_metadata().is_ok() {
-            return Err(is_there(&path));
+            return Err(Error::job(format!(
+                "{} is there already: name another file by -o, or remove it",
+                path.display()
+            )));
         }
         let shown = match is_printed {
             true => format!("{}.toml", self.stem()),
@@ -54,20 +55,20 @@ impl Init {
         };
         let text = match look(screen, "init", &self.paths, self.encoding)? {
             Found { dataset: None, urls, .. } => {
-                refuse_columns(&[("--text", &self.text), ("--id", &self.id)])?;
-                inspect::of_texts(&urls, &shown, self.encoding)
+                refuse_columns(&[("--text", self.text.as_deref()), ("--id", self.id.as_deref())])?;
+                inspect::of_texts(&urls, &shown, self.encoding)?
             }
             Found { dataset: Some(dataset), .. } => {
                 let id = dataset.id_column(self.id.as_deref());
                 let (text, is_guess) = dataset.guessed_text(self.text.as_deref(), id.as_deref())?;
                 screen.say(&dataset.sentence(&text, id.as_deref()));
-                inspect::of_dataset(&dataset, &shown, (&text, is_guess), id.as_deref())
+                inspect::of_dataset(&dataset, &shown, (&text, is_guess), id.as_deref())?
             }
         };
         if is_printed {
             return print::result(&text);
         }
-        create(&path, &text)?;
+        own_file::write(&path, text.as_bytes(), false)?;
         print::result(&format!("wrote {shown}; next: resemblance check {shown}\n"))
     }
 
@@ -85,19 +86,4 @@ impl Init {
             name => name.to_owned(),
         }
     }
-}
-
-/// Writes a new file.
-fn create(path: &Path, text: &str) -> Result<()> {
-    let failed = || Error::input(format!("cannot write {}", path.display()));
-    let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(is_there(path)),
-        Err(e) => return Err(failed().because(e)),
-    };
-    file.write_all(text.as_bytes()).map_err(|e| failed().because(e))
-}
-
-fn is_there(path: &Path) -> Error {
-    Error::job(format!("{} is there already: name another file by -o, or remove it", path.display()))
 }

@@ -28,10 +28,10 @@ pub(in crate::cli) struct Man {
 }
 
 impl Man {
-    pub(in crate::cli) fn run(&self, line: clap::Command) -> Result<()> {
+    pub(in crate::cli) fn run(&self, line: impl FnOnce() -> clap::Command) -> Result<()> {
         let failed = || format!("cannot create the folder {}", self.folder.display());
         std::fs::create_dir_all(&self.folder).context(failed)?;
-        let mut line = line.disable_help_subcommand(true);
+        let mut line = line().disable_help_subcommand(true);
         line.build();
         let pages = pages(&line, &self.folder)?;
         pages.iter().try_for_each(|(file, text)| file.write(text))?;

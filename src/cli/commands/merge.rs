@@ -1,11 +1,10 @@
 //! `resemblance merge`: merges finished outputs into one.
 
-use std::fmt::Write;
-
-use crate::cli::support::job_arguments::made_by;
+use crate::cli::support::arguments;
+use crate::cli::support::arguments::made_by;
+use crate::cli::support::print::{self, Numbers};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::{finished_already, run_job};
-use crate::cli::support::{arguments, print};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::counts::Counts;
@@ -67,17 +66,12 @@ impl Merge {
 
 fn as_text(job: &Job, outcome: &Outcome) -> String {
     let Counts { documents, pairs, clusters, rejects, .. } = outcome.manifest.counts;
-    let mut text = finished_already(job, outcome);
+    let mut numbers = Numbers(finished_already(job, outcome));
     for (count, noun) in
         [(documents, "document"), (pairs, "pair"), (clusters, "cluster"), (rejects, "reject")]
     {
-        let _ = writeln!(text, "{:>12} {}", print::count(count), print::plural(count, noun));
+        numbers.line(count, noun, "");
     }
-    let _ = writeln!(
-        text,
-        "\ntables in {}: {}",
-        job.output.url,
-        outcome.manifest.tables.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-    );
-    text
+    let tables: Vec<&str> = outcome.manifest.tables.keys().map(String::as_str).collect();
+    format!("{}\ntables in {}: {}\n", numbers.0, job.output.url, tables.join(", "))
 }

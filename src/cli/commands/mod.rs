@@ -34,39 +34,59 @@ use clap::Subcommand;
 use crate::cli::support::progress::Screen;
 use crate::error::Result;
 
-#[derive(Subcommand)]
-pub(in crate::cli) enum Command {
-    /// Run a job: documents in, tables of pairs, clusters and rejects out
-    Run(run::Run),
-    Check(check::Check),
-    Plan(plan::Plan),
-    Find(find::Find),
-    Dedup(dedup::Dedup),
-    Init(init::Init),
-    /// Find the documents of a finished output that are most similar to one document
-    Neighbors(neighbors::Neighbors),
-    Show(show::Show),
-    Merge(merge::Merge),
-    Apply(apply::Apply),
-    Evaluate(evaluate::Evaluate),
-    Cluster(cluster::Cluster),
-    Report(report::Report),
-    Compare(compare::Compare),
-    Sweep(sweep::Sweep),
-    Generate(generate::Generate),
-    /// Ask a scheduler or an executor whether it is healthy
-    Health(health::Health),
+/// Declares the commands in the order of the help, with what each needs besides its arguments.
+macro_rules! commands {
+    (|$screen:ident, $line:ident| $($(#[$cfg:meta])* $module:ident::$name:ident($($needed:ident)?),)*) => {
+        #[derive(Subcommand)]
+        pub(in crate::cli) enum Command {
+            $($(#[$cfg])* $name($module::$name),)*
+        }
+
+        impl Command {
+            /// Runs the command; `line` describes the command line.
+            pub(in crate::cli) fn run(
+                &self,
+                $screen: &Screen,
+                $line: impl FnOnce() -> clap::Command,
+            ) -> Result<()> {
+                match self {
+                    $($(#[$cfg])* Command::$name(command) => command.run($($needed)?),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    |screen, line|
+    run::Run(screen),
+    check::Check(),
+    plan::Plan(screen),
+    find::Find(screen),
+    dedup::Dedup(screen),
+    init::Init(screen),
+    neighbors::Neighbors(),
+    show::Show(),
+    merge::Merge(screen),
+    apply::Apply(screen),
+    evaluate::Evaluate(),
+    cluster::Cluster(),
+    report::Report(),
+    compare::Compare(screen),
+    sweep::Sweep(screen),
+    generate::Generate(screen),
+    health::Health(),
     #[cfg(feature = "cluster")]
-    Scheduler(scheduler::Scheduler),
+    scheduler::Scheduler(),
     #[cfg(feature = "cluster")]
-    Executor(executor::Executor),
-    Clean(clean::Clean),
-    Verify(verify::Verify),
-    Contract(contract::Contract),
-    Sql(sql::Sql),
-    Completions(completions::Completions),
-    Man(man::Man),
-    Schema(schema::Schema),
+    executor::Executor(),
+    clean::Clean(),
+    verify::Verify(screen),
+    contract::Contract(),
+    sql::Sql(),
+    completions::Completions(line),
+    man::Man(line),
+    schema::Schema(),
 }
 
 impl Command {
@@ -96,48 +116,10 @@ impl Command {
     }
 
     /// Whether this is a role of a cluster, which logs and shows no progress.
-    #[cfg(feature = "cluster")]
     pub(in crate::cli) fn is_role(&self) -> bool {
-        matches!(self, Command::Scheduler(_) | Command::Executor(_))
-    }
-
-    /// Without the feature there are no roles.
-    #[cfg(not(feature = "cluster"))]
-    pub(in crate::cli) fn is_role(&self) -> bool {
-        false
-    }
-
-    /// Runs the command; `line` describes the command line.
-    pub(in crate::cli) fn run(&self, screen: &Screen, line: impl FnOnce() -> clap::Command) -> Result<()> {
-        match self {
-            Command::Run(command) => command.run(screen),
-            Command::Check(command) => command.run(),
-            Command::Plan(command) => command.run(screen),
-            Command::Find(command) => command.run(screen),
-            Command::Dedup(command) => command.run(screen),
-            Command::Init(command) => command.run(screen),
-            Command::Neighbors(command) => command.run(),
-            Command::Show(command) => command.run(),
-            Command::Merge(command) => command.run(screen),
-            Command::Apply(command) => command.run(screen),
-            Command::Evaluate(command) => command.run(),
-            Command::Report(command) => command.run(),
-            Command::Clean(command) => command.run(),
-            Command::Cluster(command) => command.run(),
-            Command::Verify(command) => command.run(screen),
-            Command::Contract(command) => command.run(),
-            Command::Sql(command) => command.run(),
-            Command::Completions(command) => command.run(line()),
-            Command::Man(command) => command.run(line()),
-            Command::Schema(command) => command.run(),
-            Command::Compare(command) => command.run(screen),
-            Command::Sweep(command) => command.run(screen),
-            Command::Generate(command) => command.run(screen),
-            Command::Health(command) => command.run(),
-            #[cfg(feature = "cluster")]
-            Command::Scheduler(command) => command.run(),
-            #[cfg(feature = "cluster")]
-            Command::Executor(command) => command.run(),
-        }
+        #[cfg(feature = "cluster")]
+        return matches!(self, Command::Scheduler(_) | Command::Executor(_));
+        #[cfg(not(feature = "cluster"))]
+        return false;
     }
 }

@@ -24,6 +24,7 @@ Examples:
   resemblance neighbors out/reviews/ --id 42 --top 3
   resemblance neighbors out/reviews/ --text letter.txt";
 
+/// Find the documents of a finished output that are most similar to one document
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Neighbors {
@@ -35,8 +36,8 @@ pub(in crate::cli) struct Neighbors {
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
     /// What to sort neighbors by; equal ones are sorted by the other value, then by id
-    #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
-    by: SortBy,
+    #[arg(long, value_enum, default_value_t = By::Estimate)]
+    by: By,
     /// Print one JSON object per neighbor
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -60,14 +61,6 @@ struct Of {
     /// A text file, which need not be in the output; - means standard input
     #[arg(long, value_name = "FILE")]
     text: Option<String>,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum SortBy {
-    /// The share of equal values in the signatures
-    Estimate,
-    /// The exact similarity of the shingle sets
-    Jaccard,
 }
 
 /// The columns of the table, as `pairs` has them.
@@ -135,12 +128,8 @@ impl Neighbors {
             }
             (None, None) => return Err(Error::job("expected --id or --text")),
         };
-        let by = match self.by {
-            SortBy::Estimate => By::Estimate,
-            SortBy::Jaccard => By::Jaccard,
-        };
         let again = again.as_ref();
-        let query = Query { sketch: &sketch, id: own.as_ref(), by, top: self.top };
+        let query = Query { sketch: &sketch, id: own.as_ref(), by: self.by, top: self.top };
         let found = neighbors::neighbors(&finished, again, query).await?;
         let shown = match (self.show, again) {
             (Some(most), Some(again)) => {
@@ -183,8 +172,8 @@ impl Neighbors {
     async fn again<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
         match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
-            (Err(error), SortBy::Jaccard) => Err(error),
-            (Err(error), SortBy::Estimate) => {
+            (Err(error), By::Jaccard) => Err(error),
+            (Err(error), By::Estimate) => {
                 tracing::warn!("{}; only estimates are shown", error.one_line());
                 Ok(None)
             }
@@ -206,12 +195,10 @@ impl Neighbors {
         let other = if self.of.id.is_some() { "other " } else { "" };
         match found.candidates {
             0 => Some(format!("no {other}document shares a bucket with {asked}: it has no neighbors")),
-            1 if top.get() > 1 => {
-                Some(format!("1 {other}document shares a bucket with {asked}; {top} were asked for"))
-            }
             n if n < top.get() as u64 => {
+                let (documents, share) = (print::plural(n, "document"), print::either(n, "shares", "share"));
                 let n = print::count(n);
-                Some(format!("{n} {other}documents share a bucket with {asked}; {top} were asked for"))
+                Some(format!("{n} {other}{documents} {share} a bucket with {asked}; {top} were asked for"))
             }
             _ => None,
         }

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::arguments::JobArguments;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::{arguments, forecasted, print};
 use crate::error::Result;

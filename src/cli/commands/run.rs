@@ -4,23 +4,24 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::cli::support::arguments;
+use crate::cli::support::arguments::JobArguments;
 use crate::cli::support::errors::sentences;
-use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::lineage::Lineage;
-use crate::cli::support::metrics::Destination;
+use crate::cli::support::metrics::{self, Destination};
 use crate::cli::support::own_file::{Mark, OwnFile};
+use crate::cli::support::print::{self, Numbers};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{MARK, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
 use crate::cli::support::time_left::Costs;
-use crate::cli::support::{evaluated, forecasted, left_out, metrics_text, panics, print, telemetry};
+use crate::cli::support::{applied, evaluated, forecasted, panics, telemetry};
 use crate::engine::{Both, Progress};
 use crate::error::Result;
 use crate::forecast::Settings;
 use crate::job::{Job, ScoreBy};
 use crate::lookup::rows;
 use crate::machine;
-use crate::output::counts::Counts;
+use crate::output::manifest::Run as Manifest;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
 
@@ -31,6 +32,7 @@ Examples:
   resemblance run my.toml --set score.threshold=0.9 --set output.url=out/strict/
   resemblance run my.toml --overwrite --record run.json";
 
+/// Run a job: documents in, tables of pairs, clusters and rejects out
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Run {
@@ -142,9 +144,9 @@ impl Run {
             Ok((ran.outcome, record))
         });
 
-        let measured = || ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
+        let measured = || metrics::metrics(&ended, ran.as_ref().map(|(outcome, _)| outcome));
         if let Some(metrics) = metrics {
-            let text = measured().and_then(|measured| metrics_text::text(&measured));
+            let text = measured().and_then(|measured| metrics::text(&measured));
             // Metrics that cannot be written do not fail a run.
             warn_of(text.and_then(|text| metrics.put(text)));
         }
@@ -153,7 +155,7 @@ impl Run {
             (Ok((_, record)), Some(file)) => file.write(&record),
             (Ok(_), None) => Ok(()),
             (Err(e), file) => {
-                warn_of(file.map_or(Ok(()), |file| file.write(&ended.failure(&e))));
+                warn_of(file.map_or(Ok(()), |file| file.write(&ended.failure(&e)?)));
                 Err(e)
             }
         }
@@ -169,129 +171,8 @@ fn warn_of(written: Result<()>) {
 
 fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let manifest = &outcome.manifest;
-    let counts = &manifest.counts;
     let mut text = finished_already(job, outcome);
-    let mut line = |n: u64, rest: &str| {
-        let _ = writeln!(text, "{:>12} {rest}", print::count(n));
-    };
-    line(counts.documents, &format!("{} compared", print::plural(counts.documents, "document")));
-    let reasons = match print::reasons(&manifest.rejects) {
-        reasons if reasons.is_empty() => reasons,
-        reasons => format!(" ({reasons})"),
-    };
-    line(counts.rejects, &format!("rejected{reasons}"));
-    for (n, words) in left_out::numbers(counts) {
-        line(n, &words);
-    }
-    if let Some(n) = positive(counts.reference_documents) {
-        let of = if job.second_source().is_some() { "the second source" } else { "the reference outputs" };
-        let may_match = print::count(counts.compared_reference_documents.unwrap_or_default());
-        line(n, &format!("{} of {of}; {may_match} may match new documents", print::plural(n, "document")));
-    }
-    if let Some(n) = positive(counts.reference_rejects) {
-        line(n, "of the second source rejected");
-    }
-    if let Some(n) = positive(counts.replaced_documents) {
-        line(n, &format!("{} of the reference outputs replaced", print::plural(n, "document")));
-    }
-    let sets = print::plural(counts.shingle_sets, "shingle set");
-    let shingle = left_out::shingle(&job.shingle);
-    line(counts.shingle_sets, &format!("different {sets}, which are compared; a shingle is {shingle}"));
-    if let Some((n, words)) = left_out::short(counts, &job.shingle) {
-        line(n, &words);
-    }
-    if let Some(n) = counts.candidates {
-        line(n, &format!("{}: two documents that may be similar", print::plural(n, "candidate")));
-    }
-    let dense = positive(counts.dense_documents);
-    let exact =
-        if job.score.by == ScoreBy::Signature { " whose exact similarity reaches the threshold" } else { "" };
-    if let Some(n) = positive(counts.hot_documents) {
-        line(
-            n,
-            &format!(
-                "{} in buckets (documents whose signatures agree in a part) of more than {}: joined by their rarest \
-                 shingles, which misses no pair{exact}{}",
-                print::plural(n, "document"),
-                print::count(job.lsh.hot_bucket),
-                if dense.is_some() { " outside dense groups" } else { "" },
-            ),
-        );
-    }
-    if let Some(n) = dense {
-        let left_out = print::counted(counts.dense_pairs_left_out.unwrap_or_default(), "pair");
-        line(
-            n,
-            &format!(
-                "{} in dense groups: paired with leaders, a few documents of each group, instead of each other, which leaves out \
-                 about {left_out}",
-                print::plural(n, "document"),
-            ),
-        );
-    }
-    let left_out = match counts.pairs_left_out {
-        0 => String::new(),
-        n => {
-            format!(" ({} more within large groups of identical documents are not written)", print::count(n))
-        }
-    };
-    let noun = print::plural(counts.pairs, "pair");
-    line(counts.pairs, &format!("{noun} of {} or more{left_out}", job.score.bound()));
-    let noun = print::plural(counts.clusters, "cluster");
-    let documents = print::count(counts.clustered_documents);
-    line(
-        counts.clusters,
-        &format!("{noun} of {documents} documents: groups of similar ones, each with a representative"),
-    );
-    if let Some(n) = positive(counts.chained_documents) {
-        line(
-            n,
-            &format!(
-                "{} of them would be removed with clusters.method = \"components\", because chains of pairs connect them",
-                print::plural(n, "representative"),
-            ),
-        );
-    }
-    line(
-        counts.removed_documents,
-        &format!(
-            "{} that apply would remove{}",
-            print::plural(counts.removed_documents, "document"),
-            lossy(counts)
-        ),
-    );
-    if let Some(n) = counts.lost_shingles {
-        let noun = print::plural(n, "shingle");
-        line(n, &format!("{noun} that would be lost: no document that stays of the same cluster has them"));
-    }
-    if let Some(n) = counts.spared {
-        line(
-            n,
-            &format!(
-                "{} kept: the document that represents their cluster does not contain them",
-                print::plural(n, "document")
-            ),
-        );
-    }
-    if let Some((passages, spans)) = counts.passages.zip(counts.spans) {
-        let noun = print::plural(passages, "passage");
-        line(
-            passages,
-            &format!(
-                "{noun} inside documents that occur more than once, {} times together",
-                print::count(spans)
-            ),
-        );
-    }
-    if let Some(n) = counts.frequent_shingles {
-        line(
-            n,
-            &format!(
-                "{} that do not count, because too many documents have them",
-                print::plural(n, "shingle")
-            ),
-        );
-    }
+    text.push_str(&numbers(job, manifest));
     for warning in job.warnings() {
         let _ = writeln!(text, "             {warning}");
     }
@@ -307,15 +188,72 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     Ok(text)
 }
 
-/// How many removals lose much, where the run has counted it.
-fn lossy(counts: &Counts) -> String {
-    match counts.lossy_removals {
-        Some(n) => format!(
-            "; {} of them have text that would be lost: more than 2 % of their shingles",
-            print::count(n)
-        ),
-        None => String::new(),
-    }
+/// The counts of a run, each on a line.
+fn numbers(job: &Job, manifest: &Manifest) -> String {
+    let (counts, mut numbers) = (&manifest.counts, Numbers::default());
+    let more = |n: Option<u64>| print::count(n.unwrap_or_default());
+    numbers.line(counts.documents, "document", " compared");
+    let reasons = match print::reasons(&manifest.rejects) {
+        reasons if reasons.is_empty() => reasons,
+        reasons => format!(" ({reasons})"),
+    };
+    numbers.line(counts.rejects, "", &format!("rejected{reasons}"));
+    applied::left_out(counts).iter().for_each(|(n, words)| numbers.line(*n, "", words));
+    let of = if job.second_source().is_some() { "the second source" } else { "the reference outputs" };
+    let may_match = more(counts.compared_reference_documents);
+    let rest = format!(" of {of}; {may_match} may match new documents");
+    numbers.line(positive(counts.reference_documents), "document", &rest);
+    numbers.line(positive(counts.reference_rejects), "", "of the second source rejected");
+    numbers.line(positive(counts.replaced_documents), "document", " of the reference outputs replaced");
+    let sets = print::plural(counts.shingle_sets, "shingle set");
+    let shingle = applied::shingle(&job.shingle);
+    let rest = format!("different {sets}, which are compared; a shingle is {shingle}");
+    numbers.line(counts.shingle_sets, "", &rest);
+    applied::short(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
+    numbers.line(counts.candidates, "candidate", ": two documents that may be similar");
+    let dense = positive(counts.dense_documents);
+    let exact =
+        if job.score.by == ScoreBy::Signature { " whose exact similarity reaches the threshold" } else { "" };
+    let rest = format!(
+        " in buckets (documents whose signatures agree in a part) of more than {}: joined by their rarest shingles, which misses \
+         no pair{exact}{}",
+        print::count(job.lsh.hot_bucket),
+        if dense.is_some() { " outside dense groups" } else { "" },
+    );
+    numbers.line(positive(counts.hot_documents), "document", &rest);
+    let rest = format!(
+        " in dense groups: paired with leaders, a few documents of each group, instead of each other, which leaves out about {}",
+        print::counted(counts.dense_pairs_left_out.unwrap_or_default(), "pair")
+    );
+    numbers.line(dense, "document", &rest);
+    let left_out = match counts.pairs_left_out {
+        0 => String::new(),
+        n => {
+            format!(" ({} more within large groups of identical documents are not written)", print::count(n))
+        }
+    };
+    numbers.line(counts.pairs, "pair", &format!(" of {} or more{left_out}", job.score.bound()));
+    let documents = print::count(counts.clustered_documents);
+    let rest = format!(" of {documents} documents: groups of similar ones, each with a representative");
+    numbers.line(counts.clusters, "cluster", &rest);
+    let rest = " of them would be removed with clusters.method = \"components\", because chains of pairs connect them";
+    numbers.line(positive(counts.chained_documents), "representative", rest);
+    let lossy = |n: u64| {
+        let (has, its) = (print::either(n, "has", "have"), print::either(n, "its", "their"));
+        let n = print::count(n);
+        format!("; {n} of them {has} text that would be lost: more than 2 % of {its} shingles")
+    };
+    let rest = format!(" that apply would remove{}", counts.lossy_removals.map(lossy).unwrap_or_default());
+    numbers.line(counts.removed_documents, "document", &rest);
+    let rest = " that would be lost: no document that stays of the same cluster has them";
+    numbers.line(counts.lost_shingles, "shingle", rest);
+    let rest = " kept: the document that represents their cluster does not contain them";
+    numbers.line(counts.spared, "document", rest);
+    let rest = format!(" inside documents that occur more than once, {} times together", more(counts.spans));
+    numbers.line(counts.passages.filter(|_| counts.spans.is_some()), "passage", &rest);
+    let rest = " that do not count, because too many documents have them";
+    numbers.line(counts.frequent_shingles, "shingle", rest);
+    numbers.0
 }
 
 /// The count, unless there is none or it is 0.

@@ -2,18 +2,18 @@
 
 use std::num::NonZeroUsize;
 
+use arrow::datatypes::DataType;
 use serde::Serialize;
 
 use crate::apply::result::{Applied, Of};
-use crate::cli::support::csv_arguments::CsvArguments;
-use crate::cli::support::passage_text::passage_text;
+use crate::cli::support::arguments::CsvArguments;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::lookup::passage;
-use crate::lookup::rows::{self, Csv, Field};
+use crate::lookup::rows::{self, Csv};
 use crate::lookup::show::{self, First, Pair, Texts};
 use crate::lookup::{Finished, Id, not_found};
 use crate::page::side_by_side::{Common, Extent, common};
@@ -96,7 +96,7 @@ struct Shown {
     job: Job,
 }
 
-/// What `--json` prints for each pair.
+/// A pair with its texts, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ impl Show {
         })?;
         match (self.json, self.csv.kind()) {
             (true, _) => print::result(&shown.json_lines()?),
-            (false, Some(kind)) => self.csv.print(&shown.csv(kind)?),
+            (false, Some(kind)) => self.csv.print_csv(&shown.csv(kind)?),
             (false, None) => print::result(&self.text(&shown)?),
         }
     }
@@ -140,11 +140,8 @@ impl Show {
             let finished = Finished::open(session, &self.output).await?;
             passage::passage(&finished, id, self.top.get()).await
         })?;
-        match (self.json, self.csv.kind()) {
-            (true, _) => print::result(&rows::json_lines(&passage.rows())?),
-            (false, Some(kind)) => self.csv.print(&rows::csv(passage.columns(), &passage.rows(), kind)?),
-            (false, None) => print::result(&passage_text(&passage)?),
-        }
+        let rows = passage.rows();
+        self.csv.print(self.json, passage.columns(), &rows, || side_by_side::passage(&passage))
     }
 
     fn first(&self, job_seed: u64) -> First {
@@ -253,40 +250,40 @@ impl Show {
     }
 }
 
-/// The columns of a pair in CSV; those of a cluster have its id before them.
-const COLUMNS: [&str; 7] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b", "text_a", "text_b"];
-
 impl Shown {
     fn csv(&self, kind: Csv) -> Result<String> {
-        let mut names = COLUMNS.to_vec();
-        if self.cluster_id.is_some() {
-            names.insert(0, "cluster_id");
-        }
-        let mut lines = Vec::with_capacity(self.pairs.len());
-        for pair in self.texts.iter().flat_map(|_| &self.pairs) {
-            let [a, b] = pair.documents();
-            let mut line: Vec<Field> = self.cluster_id.iter().map(field).collect();
-            line.extend([field(&pair.id_a), field(&pair.id_b)]);
-            line.extend(
-                [pair.jaccard, pair.containment_a, pair.containment_b].map(|n| Field::Number(n.to_string())),
-            );
-            for document in [a, b] {
-                let text = self.texts.as_ref().map(|texts| texts.of(&document)).transpose()?;
-                line.push(Field::Text(text.unwrap_or_default().to_owned()));
-            }
-            lines.push(line);
-        }
-        rows::csv_of(&names, &lines, kind)
+        use DataType::{Float64, Utf8};
+        let lines = self.lines(|_| (Vec::new(), true))?;
+        let id = self.pairs.first().map_or(Utf8, |pair| pair.id_a.data_type());
+        let columns = [
+            ("cluster_id", id.clone()),
+            ("id_a", id.clone()),
+            ("id_b", id),
+            ("jaccard", Float64),
+            ("containment_a", Float64),
+            ("containment_b", Float64),
+            ("text_a", Utf8),
+            ("text_b", Utf8),
+        ];
+        // Only the pairs of a cluster have its id.
+        let columns = &columns[usize::from(self.cluster_id.is_none())..];
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        rows::csv(&names, &[rows::batch(&lines, columns)?], kind)
     }
 
     fn json_lines(&self) -> Result<String> {
-        let mut lines = String::new();
-        let Some(texts) = &self.texts else { return Ok(lines) };
+        self.lines(|texts| common(texts, &self.job.shingle))?.iter().map(print::json_line).collect()
+    }
+
+    /// The pairs with their texts, and the passages that `common` finds.
+    fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<Common>, bool)) -> Result<Vec<Line<'_>>> {
+        let Some(texts) = &self.texts else { return Ok(Vec::new()) };
+        let mut lines = Vec::with_capacity(self.pairs.len());
         for pair in &self.pairs {
             let [a, b] = pair.documents();
             let [text_a, text_b] = [texts.of(&a)?, texts.of(&b)?];
-            let (passages, passages_complete) = common([text_a, text_b], &self.job.shingle);
-            let line = Line {
+            let (passages, passages_complete) = common([text_a, text_b]);
+            lines.push(Line {
                 cluster_id: self.cluster_id.as_ref(),
                 pair,
                 reference_a: a.is_reference,
@@ -295,17 +292,9 @@ impl Shown {
                 text_b,
                 passages,
                 passages_complete,
-            };
-            lines += &print::json_line(&line)?;
+            });
         }
         Ok(lines)
-    }
-}
-
-fn field(id: &Id) -> Field {
-    match id {
-        Id::Number(number) => Field::Number(number.to_string()),
-        Id::Text(text) => Field::Text(text.clone()),
     }
 }
 

@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 use rustyline::error::ReadlineError;
 
 use crate::apply::result::Applied;
-use crate::cli::support::csv_arguments::CsvArguments;
+use crate::cli::support::arguments::CsvArguments;
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, errors, print};
 use crate::engine::session;
@@ -64,7 +64,7 @@ impl Sql {
         // Users write joins in any order.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
         work.run(self.open(&context))?;
-        let answer = |query: &str| self.csv.print(&work.run(self.answer(&context, query))?);
+        let answer = |query: &str| work.run(self.answer(&context, query));
         match &self.query {
             Some(query) => answer(query),
             None if std::io::stdin().is_terminal() => {
@@ -82,21 +82,15 @@ impl Sql {
         }
     }
 
-    async fn answer(&self, session: &SessionContext, query: &str) -> Result<String> {
+    async fn answer(&self, session: &SessionContext, query: &str) -> Result<()> {
         let frame = match self.allow_writes {
             true => query::with_writes(session, query).await?,
             false => query::read_only(session, query).await?,
         };
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
         let batches = query::collected(frame).await?;
-        if self.json {
-            return rows::json_lines(&batches);
-        }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        if let Some(kind) = self.csv.kind() {
-            return rows::csv(&names, &batches, kind);
-        }
-        Ok(print::table(&names, &rows::cells(&batches)?))
+        self.csv.print(self.json, &names, &batches, || Ok(print::table(&names, &rows::cells(&batches)?)))
     }
 }
 

@@ -1,40 +1,22 @@
-//! What an application kept, removed and wrote, in lines.
+//! What an application kept, removed and wrote, and what a run left out, in lines.
 
 use serde_json::{Value, json};
 
 use crate::apply::{self, Counts, Losses, Opened, Outcome, Rejects};
-use crate::cli::support::full_disk::{self, Place};
-use crate::cli::support::{print, telemetry};
+use crate::cli::support::print::{self, Numbers};
+use crate::cli::support::telemetry;
+use crate::cli::support::temporary::{self, Place};
 use crate::engine::{Engine, RunControl};
 use crate::error::Result;
+use crate::job::Shingle;
+use crate::output::counts::Counts as RunCounts;
 
-/// The place of documents that cannot be compared.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum Where {
-    /// They stay
-    Keep,
-    /// They are left out
-    Drop,
-    /// They are written to _resemblance/rejected/
-    Separate,
-}
-
-impl Where {
-    pub(in crate::cli) fn rejects(self) -> Rejects {
-        match self {
-            Where::Keep => Rejects::Keep,
-            Where::Drop => Rejects::Drop,
-            Where::Separate => Rejects::Separate,
-        }
-    }
-
-    /// The place in a sentence.
-    pub(in crate::cli) fn in_words(self) -> &'static str {
-        match self {
-            Where::Keep => "which stay",
-            Where::Drop => "which are left out",
-            Where::Separate => "which are in _resemblance/rejected/",
-        }
+/// The place of documents that cannot be compared, in a sentence.
+pub(in crate::cli) fn rejects_in_words(rejects: Rejects) -> &'static str {
+    match rejects {
+        Rejects::Keep => "which stay",
+        Rejects::Drop => "which are left out",
+        Rejects::Separate => "which are in _resemblance/rejected/",
     }
 }
 
@@ -54,36 +36,36 @@ pub(in crate::cli) async fn apply(
         telemetry::applied(to, outcome);
     }
     let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
-    applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))
+    applied.map_err(|error| temporary::explain(error, &places, Some(needed)))
 }
 
 /// The counts, each on a line; the words of two of them are `kept` and `of_rejects`.
 pub(in crate::cli) fn counts(counts: Counts, kept: &str, of_rejects: &str) -> String {
-    let lines = [
-        (counts.read, "documents read"),
-        (counts.kept, kept),
-        (counts.removed, "removed as near-duplicates"),
-        (counts.rejected, of_rejects),
-    ];
-    lines.into_iter().map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
+    let mut numbers = Numbers::default();
+    numbers.line(counts.read, "", "documents read");
+    numbers.line(counts.kept, "", kept);
+    numbers.line(counts.removed, "", "removed as near-duplicates");
+    numbers.line(counts.rejected, "", of_rejects);
+    numbers.0
 }
 
 /// What is lost by removing `removed` documents, each number on a line. `shingles` says what a shingle is.
 pub(in crate::cli) fn losses(losses: &Losses, removed: u64, shingles: &str) -> String {
-    let lossy = format!(
-        "of the {} removed have text that is lost: more than 2 % of their shingles ({shingles}) are not in the document that stays",
-        print::count(removed)
+    let mut numbers = Numbers::default();
+    let rest = "kept: the document that represents their cluster does not contain them";
+    numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
+    let lossy = losses.lossy_removals.filter(|_| removed > 0);
+    let either = |one, other| print::either(lossy.unwrap_or_default(), one, other);
+    let rest = format!(
+        "of the {} removed {} text that is lost: more than 2 % of {} shingles ({shingles}) are not in the document that stays",
+        print::count(removed),
+        either("has", "have"),
+        either("its", "their")
     );
-    let lines = [
-        (
-            Some(losses.spared).filter(|&spared| spared > 0),
-            "kept: the document that represents their cluster does not contain them",
-        ),
-        (losses.lossy_removals.filter(|_| removed > 0), lossy.as_str()),
-        (losses.lost_shingles, "shingles lost in all: no document that stays of the same cluster has them"),
-    ];
-    let known = lines.into_iter().filter_map(|(number, line)| Some((number?, line)));
-    known.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
+    numbers.line(lossy, "", &rest);
+    let rest = "shingles lost in all: no document that stays of the same cluster has them";
+    numbers.line(losses.lost_shingles, "", rest);
+    numbers.0
 }
 
 /// The line for the files that were written to the folder `to`.
@@ -115,4 +97,37 @@ pub(in crate::cli) fn record(counts: Counts, outcome: Option<&Outcome>) -> Value
 /// The number of files that were written.
 fn files(outcome: &Outcome) -> usize {
     outcome.manifest.files.iter().map(|file| file.written.len()).sum()
+}
+
+/// The numbers of rows and files that a run leaves out, each with the words after it; none that is 0.
+pub(in crate::cli) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
+    let all = [
+        (counts.files_left_out, "file", "by source.where"),
+        (counts.rows_left_out_by_where, "row", "by source.where"),
+        (counts.rows_left_out_by_limit, "row", "by source.limit"),
+        (counts.reference_files_left_out, "file", "of the second source"),
+        (counts.reference_rows_left_out, "row", "of the second source"),
+    ];
+    let words = |(n, noun, rest): (Option<u64>, &str, &str)| {
+        let n = n.filter(|n| *n > 0)?;
+        Some((n, format!("{} left out {rest}", print::plural(n, noun))))
+    };
+    all.into_iter().filter_map(words).collect()
+}
+
+/// A shingle in words, as `5 words in a row`.
+pub(in crate::cli) fn shingle(shingle: &Shingle) -> String {
+    match shingle.size {
+        1 => format!("one {}", shingle.unit.noun()),
+        size => format!("{} {} in a row", print::count(size as u64), shingle.unit.plural()),
+    }
+}
+
+/// The number of texts that are no longer than a shingle, with the words after it; `None` if it is 0.
+pub(in crate::cli) fn short(counts: &RunCounts, shingle: &Shingle) -> Option<(u64, String)> {
+    let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
+    let has = print::either(n, "has", "have");
+    let (size, units) = (shingle.size, shingle.unit.plural());
+    let rule = "texts of fewer match only equal ones";
+    Some((n, format!("{} {has} {size} {units} or fewer: {rule}", print::plural(n, "text"))))
 }

@@ -1,11 +1,18 @@
-//! Parsers of arguments. Each error says what is allowed.
+//! Arguments that several commands have, and parsers of arguments. Each error says what is allowed.
 
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use arrow::array::RecordBatch;
 
+use crate::cli::support::print;
+use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
 use crate::error::{Error, Result};
-use crate::job;
+use crate::job::file::{File, Names};
+use crate::job::{self, Prefer, Preference};
+use crate::lookup::rows::{self, Csv};
+use crate::output::Stored;
 use crate::pipeline::OnExisting;
 
 type Read<T> = std::result::Result<T, String>;
@@ -22,16 +29,6 @@ pub(in crate::cli) const MAX_TOP: usize = 1_000_000;
 pub(in crate::cli) const MAX_SAMPLE: usize = 1_000_000_000;
 /// The most repetitions of a measurement.
 pub(in crate::cli) const MAX_REPEAT: usize = 1_000_000;
-
-/// One of these values, by its word.
-pub(in crate::cli) fn one_of<T: Copy + Send + Sync + 'static>(
-    named: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(named.iter().map(|(word, _)| *word)).try_map(move |given| {
-        let value = named.iter().find(|(word, _)| *word == given).map(|(_, value)| *value);
-        value.ok_or_else(|| format!("there is no {given}"))
-    })
-}
 
 /// A whole number from 1 to `most`.
 pub(in crate::cli) fn one_to(
@@ -113,4 +110,164 @@ pub(in crate::cli) fn on_existing(overwrite: bool) -> OnExisting {
 /// An amount of memory, in bytes.
 pub(in crate::cli) fn memory(text: &str) -> Read<u64> {
     job::parse_size(text).map_err(|e| e.to_string())
+}
+
+/// Whether and how rows are printed as CSV.
+#[derive(clap::Args)]
+pub(in crate::cli) struct CsvArguments {
+    /// Print CSV: UTF-8 with a header, and every value as it is
+    #[arg(long, conflicts_with_all = ["json", "excel"])]
+    csv: bool,
+    /// Print CSV that Excel opens by double click: with a byte order mark, and with ' before texts that it would take for formulas
+    #[arg(long, conflicts_with = "json")]
+    excel: bool,
+}
+
+impl CsvArguments {
+    /// Prints rows with columns of these `names`: as JSON lines if `json` is wanted, as CSV, or else as `text`.
+    pub(in crate::cli) fn print(
+        &self,
+        json: bool,
+        names: &[&str],
+        rows: &[RecordBatch],
+        text: impl FnOnce() -> Result<String>,
+    ) -> Result<()> {
+        match self.kind().filter(|_| !json) {
+            Some(kind) => self.print_csv(&rows::csv(names, rows, kind)?),
+            None if json => print::result(&rows::json_lines(rows)?),
+            None => print::result(&text()?),
+        }
+    }
+
+    /// Prints CSV as it is, unless a terminal shows it.
+    pub(in crate::cli) fn print_csv(&self, text: &str) -> Result<()> {
+        if std::io::stdout().is_terminal() { print::result(text) } else { print::exact(text) }
+    }
+
+    /// The kind of CSV; `None` if it is not wanted.
+    pub(in crate::cli) fn kind(&self) -> Option<Csv> {
+        match (self.csv, self.excel) {
+            (_, true) => Some(Csv::Spreadsheet),
+            (true, false) => Some(Csv::Exact),
+            (false, false) => None,
+        }
+    }
+}
+
+/// A job file and the keys that are set over it.
+#[derive(clap::Args)]
+pub(in crate::cli) struct JobArguments {
+    /// The job file (TOML)
+    #[arg(value_name = "JOB.toml")]
+    job: std::path::PathBuf,
+    /// Set a key of the job, such as `--set score.threshold=0.9`; a value that is not TOML is taken as a string
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+impl JobArguments {
+    /// The job, resolved.
+    ///
+    /// # Errors
+    /// When it cannot be read or breaks a rule.
+    pub(in crate::cli) fn load(&self) -> Result<job::Job> {
+        job::Job::load(&self.job, &self.sets)
+    }
+
+    /// The job, resolved; where it reuses a finished output, the manifest of that is read for it.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and when the output that it reuses cannot be read.
+    pub(in crate::cli) fn load_over_output(&self) -> Result<job::Job> {
+        let draft = job::Draft::read(&self.job, &self.sets)?;
+        let Some(url) = draft.reuse()? else { return draft.resolve(None) };
+        draft.resolve(Some(&made_by(&url)?))
+    }
+
+    /// Whether the job is still valid with one more `KEY=VALUE`.
+    pub(in crate::cli) fn takes(&self, set: &str) -> bool {
+        let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
+        job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
+    }
+
+    /// The name of the job file without its ending: the job's name until its file has been read.
+    pub(in crate::cli) fn stem(&self) -> String {
+        self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
+/// The job that made the finished output at `url`.
+///
+/// # Errors
+/// As [`Stored::open`].
+pub(in crate::cli) fn made_by(url: &str) -> Result<job::Job> {
+    on_session(MANIFEST_MEMORY, async |session, _| Ok(Stored::open(session, url).await?.job().clone()))
+}
+
+/// Which of similar documents stays.
+#[derive(clap::Args)]
+pub(in crate::cli) struct KeepArguments {
+    /// Which of similar documents stays: longest (the most different shingles), first or last (by file name, then by row), or
+    /// COLUMN for the smallest value, "COLUMN desc" for the greatest one, "COLUMN in (A, B)" for A before B. Of several rules,
+    /// with commas between them, the first by which two documents differ decides; if none does, the first document stays
+    #[arg(long, value_name = "RULES", default_value = "longest", value_parser = checked)]
+    keep: String,
+}
+
+fn checked(text: &str) -> Result<String, String> {
+    for rule in rules(text) {
+        rule.parse::<Preference>().map_err(|fault| format!("the rule {rule:?} {fault}"))?;
+    }
+    Ok(text.to_owned())
+}
+
+/// The rules between the commas that are outside brackets.
+fn rules(text: &str) -> Vec<&str> {
+    let mut open = 0_i32;
+    let between = |c: char| {
+        open += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && open == 0
+    };
+    text.split(between).map(str::trim).collect()
+}
+
+impl KeepArguments {
+    /// Returns the rules. The last one tells any two documents apart.
+    pub(in crate::cli) fn rules(&self) -> Vec<&str> {
+        let mut rules = rules(&self.keep);
+        if !rules.iter().any(|rule| matches!(*rule, "first" | "last")) {
+            rules.push("first");
+        }
+        rules
+    }
+
+    /// Lets a job over data keep documents by the rules, and read their columns.
+    pub(in crate::cli) fn set(&self, file: &mut File) {
+        let rules = self.rules();
+        let entries =
+            rules.iter().flat_map(|rule| Preference::entries(rule)).filter_map(|rule| rule.parse().ok());
+        let columns: BTreeSet<String> = entries.filter_map(Preference::column_of_data).collect();
+        if !columns.is_empty() {
+            file.source.columns = Some(Names::Many(columns.into_iter().collect()));
+        }
+        file.clusters.keep = rules.into_iter().map(str::to_owned).collect();
+    }
+
+    /// The rules as in `the one with the greatest stars, if equal the first`.
+    pub(in crate::cli) fn in_words(&self) -> String {
+        self.rules().into_iter().map(in_words).collect::<Vec<_>>().join(", if equal ")
+    }
+}
+
+fn in_words(rule: &str) -> String {
+    match (rule, rule.parse()) {
+        ("first" | "last" | "longest", _) => format!("the {rule}"),
+        (_, Ok(Preference::Column { column, prefer: Prefer::Least })) => {
+            format!("the one with the smallest {column}")
+        }
+        (_, Ok(Preference::Column { column, prefer: Prefer::Most })) => {
+            format!("the one with the greatest {column}")
+        }
+        _ => format!("by {rule}"),
+    }
 }

@@ -1,16 +1,14 @@
 //! The files of a pack of pairs to judge, and what labels say, in lines and as JSON.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::audit::{Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack, html};
-use crate::cli::support::print;
+use crate::cli::support::evaluated::shown;
+use crate::cli::support::{own_file, print};
 use crate::error::{Context, Error, Result};
-use crate::evaluate::Estimate;
-use crate::output::partial_file;
 
 /// The files of a pack.
 const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
@@ -34,16 +32,9 @@ pub(in crate::cli) fn free(folder: &str) -> Result<[PathBuf; 3]> {
 pub(in crate::cli) fn write(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
     let contents = [html(pack)?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
     for (path, content) in paths.iter().zip(contents) {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let written = || -> std::io::Result<()> {
-            std::fs::create_dir_all(folder)?;
-            let mut file = partial_file(folder, "")?;
-            file.write_all(&content)?;
-            file.as_file().sync_all()?;
-            file.persist_noclobber(path)?;
-            Ok(())
-        };
-        written().context(|| format!("cannot write {}", path.display()))?;
+        let folder = own_file::folder(path);
+        std::fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))?;
+        own_file::write(path, &content, false)?;
     }
     Ok(())
 }
@@ -78,13 +69,6 @@ pub(in crate::cli) fn pack_json(pack: &Pack, paths: &[PathBuf; 3]) -> Value {
         "strata": pack.strata,
         "files": paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
     })
-}
-
-fn shown(estimate: Option<Estimate>) -> [String; 2] {
-    match estimate {
-        Some(Estimate { value, low, high }) => [format!("{value:.4}"), format!("{low:.4} to {high:.4}")],
-        None => ["none".to_owned(), String::new()],
-    }
 }
 
 /// What labels say, for people.

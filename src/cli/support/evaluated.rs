@@ -17,7 +17,7 @@ pub(in crate::cli) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluat
 }
 
 /// An estimate as a share with its interval.
-fn shown(estimate: Option<Estimate>) -> [String; 2] {
+pub(in crate::cli) fn shown(estimate: Option<Estimate>) -> [String; 2] {
     match estimate {
         Some(Estimate { value, low, high }) => [format!("{value:.4}"), format!("{low:.4} to {high:.4}")],
         None => ["none".to_owned(), String::new()],

@@ -7,7 +7,7 @@ use crate::cli::support::progress::Screen;
 use crate::cli::support::work::on_session;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
-use crate::inspect::{self, Dataset, Found};
+use crate::inspect::{self, Found};
 use crate::job::file::{File, Limit, Shingle};
 use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method, Score, Unit};
 
@@ -44,7 +44,7 @@ pub(in crate::cli) struct FromData {
     #[arg(short = 'k', long, value_name = "N", value_parser = shingle_size)]
     size: Option<NonZeroUsize>,
     /// What shingles are made of
-    #[arg(short, long, default_value = Unit::WORDS[0].0, value_parser = arguments::one_of(&Unit::WORDS))]
+    #[arg(short, long, value_enum, default_value_t = Unit::Word)]
     unit: Unit,
     /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: for data what their
     /// bytes say, for text files utf-8]
@@ -102,13 +102,8 @@ impl FromData {
         folder: &SpillFolder,
         change: impl FnOnce(&mut File),
     ) -> Result<Job> {
-        let (mut file, noun) = match look(screen, command, &self.paths, self.encoding)? {
-            Found { dataset: None, urls, .. } => {
-                refuse_columns(&[("--text", &self.text), ("--id", &self.id)])?;
-                (self.texts(urls, output), Noun::File)
-            }
-            Found { dataset: Some(dataset), .. } => (self.rows(screen, &dataset, output)?, Noun::Document),
-        };
+        let columns = (self.text.as_deref(), self.id.as_deref());
+        let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
         file.shingle =
             Some(Shingle { unit: self.unit, size: self.size.map(NonZeroUsize::get), ..Shingle::default() });
         file.source.condition = self.condition.clone();
@@ -120,19 +115,32 @@ impl FromData {
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
         Ok(Job { job, noun })
     }
+}
 
-    fn texts(&self, urls: Vec<String>, output: &str) -> File {
+/// A job file that reads what the `paths` of `command` name, with the columns of the text and the id, and what its documents are. What
+/// was found out about the data is shown on the screen.
+///
+/// # Errors
+/// As [`look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
+pub(in crate::cli) fn file(
+    screen: &Screen,
+    command: &str,
+    paths: &[String],
+    (text, id): (Option<&str>, Option<&str>),
+    encoding: Option<Encoding>,
+    output: &str,
+) -> Result<(File, Noun)> {
+    let Found { dataset, urls, .. } = look(screen, command, paths, encoding)?;
+    let Some(dataset) = dataset else {
+        refuse_columns(&[("--text", text), ("--id", id)])?;
         let mut file = File::new(job::Format::Text.into(), urls, output);
-        file.source.encoding = self.encoding.map(|encoding| encoding.to_string());
-        file
-    }
-
-    fn rows(&self, screen: &Screen, dataset: &Dataset, output: &str) -> Result<File> {
-        let id = dataset.id_column(self.id.as_deref());
-        let text = dataset.text_column(self.text.as_deref(), id.as_deref())?;
-        screen.say(&dataset.sentence(&text, id.as_deref()));
-        Ok(dataset.job(&text, id.as_deref(), output))
-    }
+        file.source.encoding = encoding.map(|encoding| encoding.to_string());
+        return Ok((file, Noun::File));
+    };
+    let id = dataset.id_column(id);
+    let text = dataset.text_column(text, id.as_deref())?;
+    screen.say(&dataset.sentence(&text, id.as_deref()));
+    Ok((dataset.job(&text, id.as_deref(), output), Noun::Document))
 }
 
 /// What the `paths` of `command` name. Files that are left out are shown on the screen.
@@ -163,7 +171,7 @@ pub(in crate::cli) fn look(
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the option.
-pub(in crate::cli) fn refuse_columns(options: &[(&str, &Option<String>)]) -> Result<()> {
+pub(in crate::cli) fn refuse_columns(options: &[(&str, Option<&str>)]) -> Result<()> {
     match options.iter().find(|(_, given)| given.is_some()) {
         None => Ok(()),
         Some((option, _)) => Err(Error::job(format!(

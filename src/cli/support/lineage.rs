@@ -7,8 +7,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::cli::support::errors::sentences;
+use crate::cli::support::http;
 use crate::cli::support::run_job::Ran;
-use crate::cli::support::{http, senders};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -56,7 +56,7 @@ impl Open {
     fn new(events: Events) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
         let (first, destination) = (events.start(machine::now()), events.destination().clone());
-        senders::start("the OpenLineage events", move || {
+        http::start("the OpenLineage events", move || {
             for event in std::iter::once(first).chain(waiting) {
                 if let Err(error) = send(&destination, &event) {
                     tracing::warn!("{}", sentences(&error).join("; because: "));

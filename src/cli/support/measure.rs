@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
-use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::arguments::JobArguments;
 use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;

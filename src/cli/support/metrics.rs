@@ -1,14 +1,21 @@
-//! Writes a run's metrics to a file or a Pushgateway.
+//! The metrics of a run in Prometheus' text format, and where they go: a file or a Pushgateway.
+//!
+//! All are gauges, which hold the last run of each job: a run is one event.
 
 use std::time::Duration;
 
+use prometheus::proto::MetricFamily;
+use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
 use crate::cli::support::http;
-use crate::cli::support::metrics_text::MARK;
 use crate::cli::support::own_file::{Mark, OwnFile};
+use crate::cli::support::record::Ended;
 use crate::error::{Error, Result};
+use crate::output::counts::Counts;
+use crate::output::manifest::StageTime;
+use crate::pipeline::Outcome;
 
 /// The time limit of a push.
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
@@ -62,9 +69,175 @@ fn push(url: &Url, text: String) -> Result<()> {
     }
 }
 
+/// The counts that become metrics: name, help text, and the count if the run made it.
+fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 19] {
+    [
+        ("documents", "Documents that were compared.", Some(counts.documents)),
+        ("shingle_sets", "Different shingle sets among the compared documents.", Some(counts.shingle_sets)),
+        ("hot_documents", "Documents in buckets larger than lsh.hot_bucket.", counts.hot_documents),
+        (
+            "dense_documents",
+            "Documents of dense groups, which are paired with leaders instead of each other.",
+            counts.dense_documents,
+        ),
+        ("candidates", "Pairs of shingle sets that were candidates.", counts.candidates),
+        ("scores", "Candidates whose similarity reached the threshold.", Some(counts.scores)),
+        ("pairs", "Pairs of similar documents.", Some(counts.pairs)),
+        (
+            "pairs_left_out",
+            "Pairs within large groups of identical documents that were not written.",
+            Some(counts.pairs_left_out),
+        ),
+        (
+            "dense_pairs_left_out",
+            "Pairs of different shingle sets within dense groups that were not written, estimated from a sample of 1,000 documents.",
+            counts.dense_pairs_left_out,
+        ),
+        ("clusters", "Clusters of similar documents.", Some(counts.clusters)),
+        ("clustered_documents", "Documents that are in a cluster.", Some(counts.clustered_documents)),
+        (
+            "chained_documents",
+            "Documents that clusters.method = \"components\" would have removed in addition.",
+            counts.chained_documents,
+        ),
+        ("removed_documents", "Documents that apply removes.", Some(counts.removed_documents)),
+        (
+            "lossy_removals",
+            "Documents whose removal loses more than 2 % of their shingles.",
+            counts.lossy_removals,
+        ),
+        (
+            "lost_shingles",
+            "Shingles of removed documents that no kept document of their cluster has.",
+            counts.lost_shingles,
+        ),
+        ("spared", "Documents that stay although another one represents their cluster.", counts.spared),
+        ("passages", "Passages that occur more than once in the compared documents.", counts.passages),
+        ("spans", "Places of passages that occur more than once.", counts.spans),
+        (
+            "frequent_shingles",
+            "Shingles that do not count, because too many documents have them.",
+            counts.frequent_shingles,
+        ),
+    ]
+}
+
+/// The beginning of every text of metrics.
+pub(crate) const MARK: &str = "# HELP resemblance_";
+
+/// The metrics of `run`, and of its outcome or of the error that ended it.
+///
+/// A failed run has no counts, and its exit code instead of them. Only `resemblance_run_info` has the id of the run as a label,
+/// because each id is a new time series.
+///
+/// # Errors
+/// Only a bug causes one.
+pub(crate) fn metrics(run: &Ended<'_>, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
+    let page = Page { registry: Registry::new(), name: run.name };
+    let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
+    page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;
+    let success = f64::from(u8::from(how.is_ok()));
+    page.one("run_success", "Whether the run succeeded (1) or not (0).", &[], success)?;
+    let exit_code = f64::from(how.err().map_or(0, |error| error.kind().exit_code()));
+    page.one("run_exit_code", "The exit code of the run's process.", &[], exit_code)?;
+    page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
+    page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.at)?;
+    let help = "How often finished work was lost with an executor, or a stage was submitted again.";
+    page.one("run_recoveries", help, &[], run.recoveries as f64)?;
+    match how {
+        Ok(outcome) => page.outcome(outcome)?,
+        Err(_) => page.stages(&run.stages)?,
+    }
+    Ok(page.registry.gather())
+}
+
+/// Metrics as a text that node_exporter's textfile collector and the Pushgateway take.
+///
+/// # Errors
+/// Only a bug causes one.
+pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
+    TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
+}
+
+struct Page<'a> {
+    registry: Registry,
+    name: &'a str,
+}
+
+impl Page<'_> {
+    fn outcome(&self, outcome: &Outcome) -> Result<()> {
+        let manifest = &outcome.manifest;
+        let already = f64::from(u8::from(outcome.already_finished));
+        let help = "Whether the output was finished before the run, which then did nothing.";
+        self.one("run_already_finished", help, &[], already)?;
+        let reused = outcome.stages_reused as f64;
+        self.one("run_stages_reused", "Stages that an earlier run had finished.", &[], reused)?;
+        self.one("input_files", "Files that were read.", &[], manifest.inputs.len() as f64)?;
+        let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
+        self.one("input_bytes", "Bytes of the files that were read.", &[], bytes as f64)?;
+        for (name, help, count) in counts(&manifest.counts) {
+            if let Some(count) = count {
+                self.one(name, help, &[], count as f64)?;
+            }
+        }
+        let rejects = manifest.rejects.iter().map(|(reason, &n)| (reason.as_str(), n as f64));
+        self.each("rejects", "Documents that were read and not compared.", "reason", rejects)?;
+        self.stages(&manifest.stages)
+    }
+
+    fn stages(&self, stages: &[StageTime]) -> Result<()> {
+        let seconds = stages.iter().map(|stage| (stage.name.as_str(), stage.seconds));
+        let help = "Wall-clock seconds that the stage took, in the run that finished it.";
+        self.each("stage_seconds", help, "stage", seconds)?;
+        let rows = stages.iter().map(|stage| (stage.name.as_str(), stage.rows as f64));
+        self.each("stage_rows", "Rows that the stage wrote.", "stage", rows)
+    }
+
+    fn one(&self, metric: &str, help: &str, labels: &[(&str, &str)], value: f64) -> Result<()> {
+        let (mut names, mut values) = (vec!["name"], vec![self.name]);
+        for (name, value) in labels {
+            names.push(name);
+            values.push(value);
+        }
+        self.gauge(metric, help, &names)?
+            .get_metric_with_label_values(&values)
+            .map_err(unexpected)?
+            .set(value);
+        Ok(())
+    }
+
+    /// One value for each value of `label`.
+    fn each<'v>(
+        &self,
+        metric: &str,
+        help: &str,
+        label: &str,
+        values: impl Iterator<Item = (&'v str, f64)>,
+    ) -> Result<()> {
+        let gauge = self.gauge(metric, help, &["name", label])?;
+        for (of, value) in values {
+            gauge.get_metric_with_label_values(&[self.name, of]).map_err(unexpected)?.set(value);
+        }
+        Ok(())
+    }
+
+    fn gauge(&self, metric: &str, help: &str, labels: &[&str]) -> Result<GaugeVec> {
+        let opts = Opts::new(format!("resemblance_{metric}"), help);
+        let gauge = GaugeVec::new(opts, labels).map_err(unexpected)?;
+        self.registry.register(Box::new(gauge.clone())).map_err(unexpected)?;
+        Ok(gauge)
+    }
+}
+
+fn unexpected(error: prometheus::Error) -> Error {
+    Error::bug("a metric cannot be written").because(error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::support::record::Recorder;
+    use crate::engine::Progress;
 
     #[test]
     fn a_url_is_pushed_to_and_anything_else_is_a_file() {
@@ -78,5 +251,27 @@ mod tests {
             let said = error.to_string();
             assert!(said.starts_with("--metrics") && !said.contains("secret"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_failed_run_tells_how_far_it_came() {
+        let recorder = Recorder::begin();
+        recorder.stage_ends("sketches", 7, 1.5, false);
+        let run =
+            Ended { seconds: 2.25, at: 1.75e9, recoveries: 3, ..recorder.end("a \"quoted\\name\"", "r1") };
+        let text = text(&metrics(&run, Err(&Error::engine("lost"))).unwrap()).unwrap();
+        let name = r#"name="a \"quoted\\name\"""#;
+        for line in [
+            format!("resemblance_run_success{{{name}}} 0"),
+            format!("resemblance_run_exit_code{{{name}}} 4"),
+            format!("resemblance_run_recoveries{{{name}}} 3"),
+            format!("resemblance_run_seconds{{{name}}} 2.25"),
+            format!("resemblance_run_timestamp_seconds{{{name}}} 1750000000"),
+            format!("resemblance_stage_rows{{{name},stage=\"sketches\"}} 7"),
+            format!("resemblance_stage_seconds{{{name},stage=\"sketches\"}} 1.5"),
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("resemblance_pairs"), "{text}");
     }
 }

@@ -84,20 +84,28 @@ impl OwnFile {
     /// # Errors
     /// As [`Self::at`], or when it cannot be written.
     pub(in crate::cli) fn write(&self, text: &str) -> Result<()> {
-        let is_there = self.is_there()?;
-        let written = || -> io::Result<()> {
-            // Collectors of files match no name of this ending. They may be other users.
-            let mut file = partial_file(folder(&self.path), "")?;
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            match is_there {
-                true => file.persist(&self.path)?,
-                false => file.persist_noclobber(&self.path)?,
-            };
-            Ok(())
-        };
-        written().context(|| format!("cannot write {}", self.path.display()))
+        write(&self.path, text.as_bytes(), self.is_there()?)
     }
+}
+
+/// Writes a file atomically, and over one of its name only if it `replaces` it.
+///
+/// # Errors
+/// When it cannot be written.
+pub(in crate::cli) fn write(path: &Path, content: &[u8], replaces: bool) -> Result<()> {
+    let written = || -> io::Result<()> {
+        // Collectors of files match no name of this ending. They may be other users.
+        let mut file = partial_file(folder(path), "")?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        if replaces {
+            file.persist(path)?;
+        } else {
+            file.persist_noclobber(path)?;
+        }
+        Ok(())
+    };
+    written().context(|| format!("cannot write {}", path.display()))
 }
 
 /// The folder of a file.

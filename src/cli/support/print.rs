@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::error::visible::{escaped, visible};
 use crate::error::{Error, Result};
-pub(in crate::cli) use crate::page::count;
 use crate::page::side_by_side::COLOURS;
+pub(in crate::cli) use crate::page::text::{bytes, count, counted, either, plural};
 
 /// Writes a result to standard output. Whatever a terminal would act on is escaped, except the colours of this program.
 pub(in crate::cli) fn result(text: &str) -> Result<()> {
@@ -84,36 +84,22 @@ pub(in crate::cli) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     format!("{table}\n")
 }
 
-/// A count with its noun: `1 pair`, `1,000 pairs`.
-pub(in crate::cli) fn counted(n: u64, noun: &str) -> String {
-    format!("{} {}", count(n), plural(n, noun))
+/// Numbers in a column, each with words behind it.
+#[derive(Default)]
+pub(in crate::cli) struct Numbers(pub(in crate::cli) String);
+
+impl Numbers {
+    /// Adds a line with the plural of `noun`, if it is not empty, and `rest`; none without a number.
+    pub(in crate::cli) fn line(&mut self, n: impl Into<Option<u64>>, noun: &str, rest: &str) {
+        let Some(n) = n.into() else { return };
+        let noun = if noun.is_empty() { String::new() } else { plural(n, noun) };
+        self.0.push_str(&format!("{:>12} {noun}{rest}\n", count(n)));
+    }
 }
 
 /// Rejected documents by reason, as in `2 empty_text, 1 invalid_utf8`.
 pub(in crate::cli) fn reasons(rejects: &BTreeMap<String, u64>) -> String {
     rejects.iter().map(|(reason, &n)| format!("{} {reason}", count(n))).collect::<Vec<_>>().join(", ")
-}
-
-/// The noun in the singular for 1, else in the plural.
-pub(in crate::cli) fn plural(n: u64, noun: &str) -> String {
-    format!("{noun}{}", if n == 1 { "" } else { "s" })
-}
-
-/// A number of bytes, in the largest unit that it fills.
-pub(in crate::cli) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    let (mut size, mut unit) = (bytes as f64, None);
-    for name in UNITS {
-        if size < 1024.0 {
-            break;
-        }
-        size /= 1024.0;
-        unit = Some(name);
-    }
-    match unit {
-        None => counted(bytes, "byte"),
-        Some(unit) => format!("{size:.1} {unit}"),
-    }
 }
 
 /// Seconds as people say them.
@@ -123,29 +109,5 @@ pub(in crate::cli) fn duration(seconds: f64) -> String {
         s if s < 120.0 => format!("{s:.0} s"),
         s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3_600.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn counts_read_easily() {
-        assert_eq!(super::count(7), "7");
-        assert_eq!(super::count(999), "999");
-        assert_eq!(super::count(1000), "1,000");
-        assert_eq!(super::count(1234567), "1,234,567");
-    }
-
-    #[test]
-    fn bytes_have_units() {
-        for (number, shown) in [
-            (1, "1 byte"),
-            (1023, "1,023 bytes"),
-            (1536, "1.5 KiB"),
-            (3 << 30, "3.0 GiB"),
-            (5 << 60, "5120.0 PiB"),
-        ] {
-            assert_eq!(super::bytes(number), shown);
-        }
     }
 }

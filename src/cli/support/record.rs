@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use prometheus::proto::MetricFamily;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::address::masked;
+use crate::apply::alarms::Verdict;
 use crate::cli::support::errors::causes;
-use crate::cli::support::metrics_text::{Measured, metrics};
+use crate::cli::support::print;
 use crate::cli::support::run_job::Ran;
 use crate::engine::Progress;
 use crate::error::{Error, Result};
@@ -17,8 +18,7 @@ use crate::evaluate::Evaluation;
 use crate::forecast::Forecast;
 use crate::lookup::rows;
 use crate::machine;
-use crate::output::manifest::StageTime;
-use crate::pipeline::Outcome;
+use crate::output::manifest::{Run as Manifest, StageTime};
 
 /// The beginning of every record.
 pub(in crate::cli) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
@@ -58,17 +58,54 @@ impl Progress for Recorder {
 }
 
 /// A run that ended.
+#[derive(Debug, Serialize)]
 pub(in crate::cli) struct Ended<'a> {
-    name: &'a str,
-    id: &'a str,
-    seconds: f64,
+    /// The job's name.
+    pub(super) name: &'a str,
+    #[serde(rename = "run_id")]
+    pub(super) id: &'a str,
+    pub(super) seconds: f64,
     /// Seconds since 1970.
-    at: f64,
-    stages: Vec<StageTime>,
+    #[serde(rename = "ended_unix_seconds")]
+    pub(super) at: f64,
+    #[serde(skip)]
+    pub(super) stages: Vec<StageTime>,
     /// The number of losses of finished work on a cluster and of resubmitted stages.
-    recoveries: u64,
+    pub(super) recoveries: u64,
     /// The most memory of the process, if the system says how much it has.
-    peak_memory: Option<u64>,
+    #[serde(rename = "peak_memory_bytes")]
+    pub(super) peak_memory: Option<u64>,
+}
+
+/// The record of a run, with more by how it ended.
+#[derive(Serialize)]
+struct Record<'a, H> {
+    record: &'static str,
+    #[serde(flatten)]
+    run: &'a Ended<'a>,
+    exit_code: u8,
+    #[serde(flatten)]
+    how: H,
+}
+
+#[derive(Serialize)]
+struct Success<'a> {
+    already_finished: bool,
+    stages_reused: usize,
+    alarms: &'a [Verdict],
+    manifest: &'a Manifest,
+    evaluation: Option<&'a Evaluation>,
+    forecast: Option<&'a Forecast>,
+    top_pairs: Vec<Value>,
+}
+
+/// The finished stages stand instead of a manifest.
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: String,
+    causes: Vec<String>,
+    kind: &'static str,
+    stages: &'a [StageTime],
 }
 
 impl Ended<'_> {
@@ -87,60 +124,30 @@ impl Ended<'_> {
         let Ran { outcome, pairs, verdicts } = ran;
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
-        Ok(self.record(
-            0,
-            json!({
-                "already_finished": outcome.already_finished,
-                "stages_reused": outcome.stages_reused,
-                "alarms": verdicts,
-                "manifest": outcome.manifest,
-                "evaluation": evaluation,
-                "forecast": forecast,
-                "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
-            }),
-        ))
+        let success = Success {
+            already_finished: outcome.already_finished,
+            stages_reused: outcome.stages_reused,
+            alarms: verdicts,
+            manifest: &outcome.manifest,
+            evaluation,
+            forecast,
+            top_pairs: top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
+        };
+        self.record(0, success)
     }
 
-    /// The record of a run that `error` ended, as JSON: its finished stages instead of a manifest.
-    pub(in crate::cli) fn failure(&self, error: &Error) -> String {
-        self.record(
-            error.kind().exit_code(),
-            json!({
-                "error": masked(&error.to_string()),
-                "causes": causes(error).iter().map(|cause| masked(cause)).collect::<Vec<_>>(),
-                "kind": error.kind().name(),
-                "stages": self.stages,
-            }),
-        )
-    }
-
-    fn record(&self, exit_code: u8, how: Value) -> String {
-        let mut record = json!({
-            "run_id": self.id,
-            "name": self.name,
-            "exit_code": exit_code,
-            "seconds": self.seconds,
-            "ended_unix_seconds": self.at,
-            "recoveries": self.recoveries,
-            "peak_memory_bytes": self.peak_memory,
-        });
-        if let (Some(record), Value::Object(how)) = (record.as_object_mut(), how) {
-            record.extend(how);
-        }
-        format!("{MARK}{}\n", &format!("{record:#}")[1..])
-    }
-
-    /// The metrics of the run.
-    pub(in crate::cli) fn metrics(&self, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
-        metrics(&Measured {
-            name: self.name,
-            run_id: self.id,
-            exit_code: how.err().map_or(0, |error| error.kind().exit_code()),
-            seconds: self.seconds,
-            ended: self.at,
-            outcome: how.ok(),
+    /// The record of a run that `error` ended, as JSON.
+    pub(in crate::cli) fn failure(&self, error: &Error) -> Result<String> {
+        let failure = Failure {
+            error: masked(&error.to_string()),
+            causes: causes(error).iter().map(|cause| masked(cause)).collect(),
+            kind: error.kind().name(),
             stages: &self.stages,
-            recoveries: self.recoveries,
-        })
+        };
+        self.record(error.kind().exit_code(), failure)
+    }
+
+    fn record(&self, exit_code: u8, how: impl Serialize) -> Result<String> {
+        print::json(&Record { record: "resemblance run", run: self, exit_code, how })
     }
 }

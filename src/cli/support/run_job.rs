@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::apply::alarms::{self, Bounds, Verdict};
-use crate::cli::support::full_disk::{self, Place};
+use crate::cli::support::temporary::{self, Place};
 use crate::cli::support::work::Work;
-use crate::cli::support::{data_text, telemetry, temporary};
+use crate::cli::support::{data_text, telemetry};
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::inspect;
@@ -102,7 +102,7 @@ async fn explained(error: Error, job: &Job) -> Error {
     {
         places = vec![Place { setting: "TMPDIR", folder: spills.folder.clone() }];
     }
-    if !full_disk::is_full(&error) {
+    if !temporary::is_full(&error) {
         return error;
     }
     let contents = async {
@@ -110,7 +110,7 @@ async fn explained(error: Error, job: &Job) -> Error {
         inspect::contents(&session, &job.source).await
     };
     let needed = contents.await.ok().and_then(|contents| data_text::expected_bytes(job, &contents));
-    full_disk::explain(error, &places, needed)
+    temporary::explain(error, &places, needed)
 }
 
 /// The line for an output that was finished before, so that nothing was run.

@@ -1,10 +1,15 @@
-//! Documents with their texts side by side.
+//! Documents with their texts side by side, and passages, as text.
 
 use std::fmt::Write;
 
+use arrow::array::RecordBatch;
+
 use crate::cli::support::print;
 use crate::error::Result;
+use crate::error::visible::visible;
 use crate::job::Shingle;
+use crate::lookup::passage::{Passage, Places};
+use crate::lookup::rows;
 use crate::lookup::show::{Pair, Texts};
 use crate::page::side_by_side::{Extent, Mark, View, side_by_side};
 
@@ -60,7 +65,40 @@ pub(in crate::cli) fn two(
 pub(in crate::cli) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
-        1 => format!("\n1 more {noun} is not shown\n"),
-        n => format!("\n{} more {noun}s are not shown; {option} {all} shows all\n", print::count(n)),
+        n => format!(
+            "\n{} more {} {} not shown; {option} {all} shows all\n",
+            print::count(n),
+            print::plural(n, noun),
+            print::either(n, "is", "are")
+        ),
     }
+}
+
+/// The passage with its counts, a sample, and a table of its places, and another of those in reference documents.
+///
+/// # Errors
+/// When Arrow cannot format a type.
+pub(in crate::cli) fn passage(passage: &Passage) -> Result<String> {
+    let Passage { id, words, occurrences, documents, sample, places, reference } = passage;
+    let all = &places.all;
+    let (words, documents) = (print::counted(*words, "word"), print::counted(*documents, "document"));
+    let mut text = format!("passage {id}: {words}, occurs {} in {documents}", print::counted(*all, "time"));
+    if occurrences > all {
+        text += &format!("; the most frequent window in it occurs {}", print::counted(*occurrences, "time"));
+    }
+    text.push_str("\n\n");
+    sample.lines().for_each(|line| text += &format!("    {}\n", visible(line)));
+    text += &table(passage.columns(), places)?;
+    if let Some(found) = reference.as_ref().filter(|found| found.all > 0) {
+        text += &format!("\nin reference documents it occurs {}\n", print::counted(found.all, "time"));
+        text += &table(passage.columns(), found)?;
+    }
+    Ok(text)
+}
+
+/// A table of places, and how many are left out.
+fn table(columns: &[&str], places: &Places) -> Result<String> {
+    let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
+    let table = print::table(columns, &rows::cells(&places.first)?);
+    Ok(format!("\n{table}{}", left_out(places.all, shown, "place", "--top")))
 }

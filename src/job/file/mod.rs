@@ -315,7 +315,7 @@ impl Default for Shingle {
     fn default() -> Self {
         Self {
             normalize: ["nfkc", "lowercase", "collapse-whitespace"].map(String::from).to_vec(),
-            unit: Unit::WORDS[0].1,
+            unit: Unit::Word,
             words: Words::Auto,
             size: None,
             separator: " ".into(),

@@ -9,7 +9,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::apply;
 use crate::cli::support::errors::sentences;
-use crate::cli::support::{http, senders};
+use crate::cli::support::http;
 use crate::engine::{Both, Progress};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -95,9 +95,9 @@ pub(in crate::cli) fn end(error: Option<&Error>) {
 }
 
 fn send_all(requests: Vec<Request>) -> Result<()> {
-    requests.into_iter().try_for_each(|request| {
-        senders::start("the spans and metrics of OpenTelemetry", move || send(&request))
-    })
+    requests
+        .into_iter()
+        .try_for_each(|request| http::start("the spans and metrics of OpenTelemetry", move || send(&request)))
 }
 
 fn send(request: &Request) -> Result<()> {
