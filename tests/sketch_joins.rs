@@ -79,8 +79,8 @@ fn every_join_finds_what_a_comparison_of_all_finds() {
         ("segments", NARROW, &MANY, "segments"),
         ("blocks", SPREAD, &MANY, "blocks"),
         ("held-by-few", ROOMY, &FEW, "held"),
-        ("homes", DIVIDED, &FEW, "homes"),
-        ("homes-spread", Machine { one_process: false, ..DIVIDED }, &FEW, "homes"),
+        ("blocks-of-few", DIVIDED, &FEW, "blocks"),
+        ("blocks-of-few-spread", Machine { one_process: false, ..DIVIDED }, &FEW, "blocks"),
     ] {
         let output = scene.run(name, machine, sets);
         assert_eq!(join_of(&output, "scores").as_deref(), Some(expected), "{name}");
@@ -99,11 +99,9 @@ fn stored_shingles_are_joined_in_every_way_too() {
     let scene = Scene::new();
     let exact = exact_pairs(&scene.documents, 3, 0.5);
     let kept = [&MANY[..], &["output.keep=shingles"]].concat();
-    for (name, machine, expected) in
-        [("held", ROOMY, "held"), ("segments", NARROW, "segments"), ("blocks", SPREAD, "blocks")]
-    {
+    for (name, machine) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
         let output = scene.run(name, machine, &kept);
-        assert_eq!(join_of(&output, "scores").as_deref(), Some(expected), "{name}");
+        assert_eq!(join_of(&output, "scores").as_deref(), Some(name));
         assert_eq!(pairs(&output), exact, "{name}");
     }
 }

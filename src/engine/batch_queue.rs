@@ -93,17 +93,15 @@ impl Queue {
     }
 }
 
-impl fmt::Display for BatchQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "partitions={}", self.partitions)
-    }
-}
-
 impl Description for BatchQueue {
     const NAME: &'static str = "BatchQueueExec";
     const COUNTS_ROWS: bool = false;
 
     type Shared = Mutex<QueueState>;
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "partitions={}", self.partitions)
+    }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let input = only_input(Self::NAME, inputs)?;

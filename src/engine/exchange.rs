@@ -131,17 +131,15 @@ struct Exchange {
 /// that wait for it are dropped.
 type Filled = Shared<BoxFuture<'static, Result<Arc<PartitionStore>, Arc<DataFusionError>>>>;
 
-impl fmt::Display for Exchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.properties.partitioning.fmt(f)
-    }
-}
-
 impl Description for Exchange {
     const NAME: &'static str = "ExchangeExec";
     const COUNTS_ROWS: bool = false;
 
     type Shared = OnceLock<Filled>;
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.properties.partitioning)
+    }
 
     fn shape(&self, _: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         Ok(Shape::new(Arc::clone(&self.properties), vec![Requirement::none()]))

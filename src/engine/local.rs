@@ -10,19 +10,20 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 
 use super::batch_queue::share_batches;
-use super::control::RunControl;
-
+use super::control::{Reached, RunControl, Unit};
 use super::exchange::exchange;
 use super::interface::{BUCKET_SHARE, Engine, MOST_PARTITIONS};
-use super::reached::reached;
 use super::session;
 use crate::error::{Error, Kind, Result};
 use crate::machine;
 use crate::output::manifest::File;
+use crate::plan::{OperatorExec, file_scan, scanned_rows};
+use crate::rewrite::Rewrite;
+use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 
 /// How often the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -177,4 +178,44 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
         }
     }
     (leaves(plan), own(plan))
+}
+
+/// What `plan` has read of its files; `None` if the amount is not known. Of a plan that reads files by bytes, tables do not count.
+fn reached(plan: &Arc<dyn ExecutionPlan>) -> Option<Reached> {
+    let mut inputs = Vec::new();
+    let is_known = collect(plan, &mut inputs);
+    let sum = |unit: Unit| {
+        let of_unit = inputs.iter().filter(|input| input.unit == unit);
+        of_unit.fold(Reached { done: 0, all: 0, unit }, |sum, input| Reached {
+            done: sum.done + input.done,
+            all: sum.all + input.all,
+            unit,
+        })
+    };
+    let (bytes, rows) = (sum(Unit::Bytes), sum(Unit::Rows));
+    let sum = if bytes.all > 0 { bytes } else { rows };
+    (is_known && sum.all > 0).then(|| Reached { done: sum.done.min(sum.all), ..sum })
+}
+
+/// Collects the inputs of `plan`. Returns whether the size of each is known.
+fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<Reached>) -> bool {
+    let rows = || plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0) as u64;
+    let bytes = || {
+        let metric = plan.metrics().and_then(|metrics| metrics.sum_by_name(READ_BYTES));
+        metric.map_or(0, |read| read.as_usize()) as u64
+    };
+    let input = if let Some(numbered) = OperatorExec::<NumberRows>::described(plan.as_ref()) {
+        numbered.rows().map(|all| Reached { done: rows(), all, unit: Unit::Rows })
+    } else if let Some(parsed) = OperatorExec::<ParseFiles>::described(plan.as_ref()) {
+        Some(Reached { done: bytes(), all: parsed.bytes(), unit: Unit::Bytes })
+    } else if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan.as_ref()) {
+        Some(Reached { done: bytes(), all: rewrite.bytes(), unit: Unit::Bytes })
+    } else if let Some(scan) = file_scan(plan) {
+        scanned_rows(scan).map(|all| Reached { done: rows(), all, unit: Unit::Rows })
+    } else {
+        return plan.children().into_iter().all(|child| collect(child, inputs));
+    };
+    let is_known = input.is_some();
+    inputs.extend(input);
+    is_known
 }

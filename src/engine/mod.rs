@@ -7,7 +7,7 @@
 //! - `interface`: the interface between stages and engines; `control`: progress and interruption.
 //! - `held_sides`: the sides that the joins of a plan hold whole, together.
 //! - `local`: the engine of this process, with its `exchange` (and the filter `repeated_keys` in front of it) and its
-//!   `batch_queue`; `reached`: how much of its input a plan has read.
+//!   `batch_queue`.
 //! - `cluster`: the engine of many machines.
 //! - `spills`: folders for spills; `stores`: object stores.
 
@@ -19,7 +19,6 @@ mod exchange;
 mod held_sides;
 mod interface;
 mod local;
-mod reached;
 mod repeated_keys;
 pub mod session;
 pub mod spills;

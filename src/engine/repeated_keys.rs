@@ -6,7 +6,6 @@
 //! counting Bloom filter (Fan, Cao, Almeida and Broder, *Summary cache*, SIGCOMM 1998) with one hash and a counter of two bits,
 //! which counts to two.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +27,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::plan::{Batches, Description, OperatorExec, Shape, SharedValue, Task, file_scan, only_input};
+use crate::plan::{
+    Batches, Description, OperatorExec, Shape, SharedValue, Task, file_scan, only_input, scanned_rows,
+};
 
 /// The filter takes at most one part in this many of the memory pool.
 const PART_OF_POOL: usize = 8;
@@ -49,12 +50,6 @@ struct RepeatedKeys {
     /// About how many rows there are.
     keys: u64,
     tasks: usize,
-}
-
-impl fmt::Display for RepeatedKeys {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
 }
 
 impl Description for RepeatedKeys {
@@ -124,9 +119,7 @@ fn keys_of(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<d
 /// The rows of the files of `plan`; `None` if it may have more rows than those.
 fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = file_scan(plan) {
-        let files = scan.file_groups.iter().flat_map(|group| group.iter());
-        let rows = files.map(|file| file.statistics.as_ref()?.num_rows.get_value().copied());
-        return Some(rows.sum::<Option<usize>>()? as u64);
+        return scanned_rows(scan);
     }
     match plan.cardinality_effect() {
         CardinalityEffect::Equal | CardinalityEffect::LowerEqual if !plan.children().is_empty() => {

@@ -14,8 +14,7 @@ use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::kernel::signature::Values;
 use crate::output::Stored;
 use crate::schema::Table;
-use crate::udf::arguments::Column;
-use crate::udf::signatures::Signatures;
+use crate::udf::arguments::{Column, Signatures};
 
 /// The drawn sets that each set agrees with, by the numbers of both.
 pub(super) type Agreeing = BTreeMap<u32, BTreeSet<u32>>;
@@ -38,7 +37,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u32]) -> Res
         let mut batches = frame.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let docs = as_uint64_array(batch.column(0))?;
-            let signatures = Signatures::new("evaluate", batch.column(1), false)?;
+            let signatures = Signatures::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
                 let (Some(set), Some(signature)) = (sets.of(doc), signatures.row(row)) else { continue };
                 // One document is compared for all that have the set.

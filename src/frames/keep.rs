@@ -9,7 +9,7 @@ use super::by_group::group;
 use crate::error::Result;
 use crate::job::{Prefer, Preference, Source};
 use crate::udf::expr_fn::order_key;
-use crate::udf::order_key::order_key as key_of;
+use crate::udf::values::order_key as key_of;
 
 /// The column with the place of a document, if an order names reference documents: the least place comes first.
 pub(crate) const BEFORE: &str = "before";

@@ -9,7 +9,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::error::Result;
 use crate::job::{Lsh, Minhash, Score, ScoreBy};
-use crate::operator::score::{Homes, Probe, Scoring};
+use crate::operator::score::{Probe, Scoring};
 use crate::operator::{Operator, apply};
 
 /// A block of the comparison of all pairs, whose sketches fit in memory: the pairs of a document in key segment `left`
@@ -55,26 +55,18 @@ pub(crate) enum SketchJoin {
     /// Each partition holds the sketches of a segment of the documents, and those of all documents are read past them: a
     /// sketch is written once and read by every partition. Only in one process, where a partition can be read again.
     Segments,
-    /// Each candidate has a home, and a sketch is sent once to each home that needs it. The home depends on the lesser
-    /// document: a sketch is sent at most as often as there are candidates in which its document is the greater one.
-    Homes,
-    /// The same, but the home depends on the segments of both documents: a sketch is sent at most once for each
-    /// segment.
+    /// The home of a candidate is the block of the segments of its two documents. A sketch is sent once to each home that needs
+    /// it, and so at most once for each segment.
     Blocks,
 }
 
-/// Homes for each partition, so that partitions get about equally many candidates.
-const HOMES_PER_PARTITION: u64 = 8;
+/// Blocks for each partition, so that partitions get about equally many candidates.
+const BLOCKS_PER_PARTITION: usize = 8;
 
-/// The number of homes that depend on the lesser document.
-pub(crate) fn homes(partitions: usize) -> u64 {
-    HOMES_PER_PARTITION * partitions.max(1) as u64
-}
-
-/// The number of segments, if every two of them are a home: the segment of a document is `doc % segments`.
+/// The number of segments of the documents; the segment of a document is `doc % segments`.
 pub(crate) fn segments(partitions: usize) -> u64 {
     // n segments make half of n times n blocks, and some more.
-    (2.0 * homes(partitions) as f64).sqrt().ceil() as u64
+    (2.0 * (BLOCKS_PER_PARTITION * partitions.max(1)) as f64).sqrt().ceil() as u64
 }
 
 /// The documents of candidates: (a, b) -> distinct (needed: UInt64).
@@ -96,13 +88,9 @@ pub(crate) fn scores(
     let (probe, [sketches, pairs]) = match join {
         SketchJoin::Held => (Probe::Held, in_place(documents, candidates)?),
         SketchJoin::Segments => (Probe::Segments, in_place(documents, candidates)?),
-        SketchJoin::Homes => {
-            let home = col("a") % lit(homes(partitions));
-            (Probe::Homes(Homes::OfLesser), at_homes(documents, candidates, home)?)
-        }
         SketchJoin::Blocks => {
             let home = block(lit(segments(partitions)))?;
-            (Probe::Homes(Homes::OfBlocks), at_homes(documents, candidates, home)?)
+            (Probe::Blocks, at_homes(documents, candidates, home)?)
         }
     };
     let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe };

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::job::{Format, Source};
 use crate::schema;
 use crate::source::{self, Listed, ParquetFile, Request, SourceFile};
-use crate::udf::order_key::number;
+use crate::udf::values::number;
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;

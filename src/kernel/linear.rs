@@ -21,11 +21,6 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The number of functions, which is a signature's length.
-    pub(crate) fn len(&self) -> usize {
-        self.a.len()
-    }
-
     /// The first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1 to `draws`.
     ///
     /// `None` unless `count <= draws < modulus < 2^32`.

@@ -21,8 +21,7 @@ use crate::kernel::signature::{Signature, Values};
 use crate::kernel::text::shingle_texts;
 use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::schema::Table;
-use crate::udf::arguments::Column;
-use crate::udf::signatures::Signatures;
+use crate::udf::arguments::{Column, Signatures};
 
 /// A document's shingles and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,7 +197,7 @@ const NEVER: u32 = u32::MAX;
 /// # Errors
 /// When the column holds no signatures.
 pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
-    let rows = Signatures::new("a query for neighbors", column, false)?;
+    let rows = Signatures::new("a query for neighbors", column)?;
     Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
 }
 

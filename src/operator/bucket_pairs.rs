@@ -7,19 +7,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
-use datafusion::common::{Result, plan_err};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
+use arrow::datatypes::Schema;
+use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::bucket_reader::{Bucket, Member, PAIRS_AT_ONCE, pairs_of_buckets};
+use super::bucket_reader::{Bucket, Member, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
 use super::by_bucket::by_bucket;
-use super::pair_builder::PairBuilder;
-pub(crate) use super::pair_builder::schema;
 use crate::kernel::jaccard::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -73,8 +69,12 @@ impl PairRule {
     }
 }
 
-impl fmt::Display for PairRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Description for PairRule {
+    const NAME: &'static str = "BucketSelfJoinExec";
+
+    type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PairRule::All { hot } => write!(f, "buckets of {hot} or fewer"),
             PairRule::MinJaccard { threshold, dense: None } => write!(f, "jaccard >= {threshold}"),
@@ -84,33 +84,15 @@ impl fmt::Display for PairRule {
             PairRule::MinContainment { threshold } => write!(f, "containment >= {threshold}"),
         }
     }
-}
-
-impl Description for PairRule {
-    const NAME: &'static str = "BucketSelfJoinExec";
-
-    type Shared = ();
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        use DataType::{Boolean, UInt32, UInt64};
         let columns = only_input(Self::NAME, inputs)?.schema();
-        let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
-        let expected = match self {
-            PairRule::All { .. } => vec![UInt64, UInt64],
-            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
-                vec![UInt64, UInt64, UInt32, UInt32]
-            }
+        let requirement = if self.groups(&columns) {
+            Requirement::keyed(&columns)
+        } else {
+            Requirement::sorted(&columns, [])
         };
-        let of_rule = types.strip_suffix(&[Boolean]).unwrap_or(&types);
-        if of_rule != expected {
-            return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
-        }
-        let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(columns.field(0).name(), 0));
-        let requirement = match self.groups(&columns) {
-            true => Requirement::keyed(bucket),
-            false => Requirement::sorted_by(bucket),
-        };
-        Shape::over(inputs, schema(), vec![requirement])
+        Shape::over(inputs, pair_schema(), vec![requirement])
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {

@@ -8,14 +8,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, plan_err};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_reader::{Bucket, Member, PAIRS_AT_ONCE, pairs_of_buckets};
-use super::pair_builder::{PairBuilder, schema};
+use super::bucket_reader::{Bucket, Member, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -73,8 +70,12 @@ impl Pass {
     }
 }
 
-impl fmt::Display for Pass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Description for Pass {
+    const NAME: &'static str = "DenseExec";
+
+    type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Pass { threshold, dense, pairs } = self;
         write!(f, "jaccard >= {threshold}, buckets of more than {dense}, ")?;
         match pairs {
@@ -82,23 +83,10 @@ impl fmt::Display for Pass {
             DensePairs::OfTheRest => f.write_str("the rest"),
         }
     }
-}
-
-impl Description for Pass {
-    const NAME: &'static str = "DenseExec";
-
-    type Shared = ();
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        use DataType::{Boolean, UInt32, UInt64};
         let columns = only_input(Self::NAME, inputs)?.schema();
-        let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
-        let expected = [UInt64, UInt64, UInt32, UInt32, UInt32, Boolean];
-        if types != expected {
-            return plan_err!("pairs of dense buckets are made of columns of {expected:?}, not of {types:?}");
-        }
-        let token = Arc::new(Column::new(columns.field(0).name(), 0));
-        Shape::over(inputs, schema(), vec![Requirement::sorted_by(token)])
+        Shape::over(inputs, pair_schema(), vec![Requirement::sorted(&columns, [])])
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {

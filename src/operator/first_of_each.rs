@@ -10,8 +10,6 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{SortOptions, concat, interleave, partition, take};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, plan_err};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortRequirement};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -91,16 +89,14 @@ fn continues(first: &[ArrayRef], keys: &[ArrayRef]) -> Result<bool> {
     Ok(partition(&both)?.len() == 1)
 }
 
-impl fmt::Display for FirstOfEach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} columns of the first row", self.of_first)
-    }
-}
-
 impl Description for FirstOfEach {
     const NAME: &'static str = "FirstOfEachExec";
 
     type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} columns of the first row", self.of_first)
+    }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let columns = only_input(Self::NAME, inputs)?.schema();
@@ -108,14 +104,11 @@ impl Description for FirstOfEach {
         if key == 0 || columns.fields().len() < key + order + self.of_first {
             return plan_err!("a first row is found by {key} and {order} columns, not by {columns}");
         }
-        let column =
-            |at: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(columns.field(at).name(), at)) };
-        let low = (1..key).map(|at| PhysicalSortRequirement::new(column(at), Some(SortOptions::default())));
-        let further = (key..).zip(&self.order).map(|(at, order)| {
-            let Order { descending, nulls_first } = *order;
-            PhysicalSortRequirement::new(column(at), Some(SortOptions { descending, nulls_first }))
-        });
-        let sorted = Requirement::sorted_further(column(0), low.chain(further));
+        let low = (1..key).map(|at| (at, SortOptions::default()));
+        let further = (key..)
+            .zip(&self.order)
+            .map(|(at, &Order { descending, nulls_first })| (at, SortOptions { descending, nulls_first }));
+        let sorted = Requirement::sorted(&columns, low.chain(further));
         Shape::over(inputs, marked(&columns), vec![sorted])
     }
 

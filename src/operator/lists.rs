@@ -4,7 +4,6 @@
 //! rows of all keys of a partition at once, and copies them when it makes the lists: together more than twice the memory that it
 //! reserves.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ListArray, RecordBatch, UInt64Array};
@@ -13,7 +12,6 @@ use arrow::compute::concat;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{Result, plan_err};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -90,12 +88,6 @@ fn lists_of(lists: &[(u64, usize)], values: &[ArrayRef], schema: &SchemaRef) -> 
     Ok(Some(RecordBatch::try_new(Arc::clone(schema), columns)?))
 }
 
-impl fmt::Display for Lists {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-}
-
 impl Description for Lists {
     const NAME: &'static str = "ListsExec";
 
@@ -106,7 +98,7 @@ impl Description for Lists {
         let rows = input.schema();
         match rows.fields().as_ref() {
             [key, _] if key.data_type() == &DataType::UInt64 => {
-                let sorted = Requirement::sorted_by(Arc::new(Column::new(key.name(), 0)));
+                let sorted = Requirement::sorted(&rows, []);
                 Ok(Shape::over(inputs, schema(&rows), vec![sorted])?.partitioned_as(input))
             }
             _ => plan_err!("lists are made of a number and a value, not of {rows}"),

@@ -4,17 +4,15 @@
 //! the shingles that it lacks.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanBuilder, RecordBatch, UInt64Builder};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_list_array, as_uint64_array};
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortRequirement};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -32,7 +30,11 @@ pub(crate) const CHAINED: u64 = 2;
 /// Not removed, whatever its representative has.
 pub(crate) const STAYS: u64 = 3;
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+/// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64): a shingle set of a
+/// cluster, the documents that have it and may be removed, whether it is paired with the representative, how many shingles it
+/// shares with that, has itself, and that has; and in the row of the representative, how many shingles are gone with the removed
+/// documents.
+pub(crate) fn schema() -> SchemaRef {
     let number = |name: &str, nullable| Field::new(name, DataType::UInt64, nullable);
     Arc::new(Schema::new(vec![
         number("set", false),
@@ -43,14 +45,6 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         number("of_shingles", true),
         number("gone", false),
     ]))
-});
-
-/// The columns (set, documents: UInt64, paired: Boolean, shared, shingles, of_shingles, gone: UInt64): a shingle set of a
-/// cluster, the documents that have it and may be removed, whether it is paired with the representative, how many shingles it
-/// shares with that, has itself, and that has; and in the row of the representative, how many shingles are gone with the removed
-/// documents.
-pub(crate) fn schema() -> SchemaRef {
-    Arc::clone(&SCHEMA)
 }
 
 /// The sets of clusters (root, place, role, set, documents: UInt64, shingles: `List<UInt64>`) -> the columns of [`schema`].
@@ -64,34 +58,22 @@ pub(crate) struct CountLosses {
 /// The name in the memory pool.
 const CONSUMER: &str = "CountLosses";
 
-impl fmt::Display for CountLosses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.contained {
-            Some(contained) => write!(f, "contained={contained}"),
-            None => Ok(()),
-        }
-    }
-}
-
 impl Description for CountLosses {
     const NAME: &'static str = "CountLossesExec";
 
     type Shared = ();
 
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.contained {
+            Some(contained) => write!(f, "contained={contained}"),
+            None => Ok(()),
+        }
+    }
+
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let columns = only_input(Self::NAME, inputs)?.schema();
-        let types: Vec<_> = columns.fields().iter().map(|field| field.data_type().clone()).collect();
-        let has_numbers = types.len() == 6 && types[..5].iter().all(|kind| *kind == DataType::UInt64);
-        if !has_numbers || !matches!(types[5], DataType::List(_)) {
-            return plan_err!(
-                "losses are counted by (root, place, role, set, documents, shingles), not by columns of {types:?}"
-            );
-        }
-        let column =
-            |at: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(columns.field(at).name(), at)) };
         let options = SortOptions { descending: false, nulls_first: false };
-        let sorted = |at: usize| PhysicalSortRequirement::new(column(at), Some(options));
-        let requirement = Requirement::sorted_further(column(0), [sorted(1), sorted(2)]);
+        let requirement = Requirement::sorted(&columns, [(1, options), (2, options)]);
         Shape::over(inputs, schema(), vec![requirement])
     }
 

@@ -81,8 +81,12 @@ impl MatchRule {
     }
 }
 
-impl fmt::Display for MayMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Description for MayMatch {
+    const NAME: &'static str = "MayMatchExec";
+
+    type Shared = SharedValue<Held<CountedTokens>>;
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for rule in &self.rules {
             match rule {
                 MatchRule::Any => write!(f, "one token, ")?,
@@ -91,12 +95,6 @@ impl fmt::Display for MayMatch {
         }
         write!(f, "2^{} counters", self.bits)
     }
-}
-
-impl Description for MayMatch {
-    const NAME: &'static str = "MayMatchExec";
-
-    type Shared = SharedValue<Held<CountedTokens>>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let Some((documents, counters)) = inputs.split_last() else {

@@ -4,7 +4,6 @@
 //! filter for that (`engine::repeated_keys`) and puts it in the place of this node. Where tasks have no memory in common, all
 //! rows pass.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -17,12 +16,6 @@ use crate::plan::{Batches, Description, Shape, Task, only_input};
 /// Rows (key: UInt64, ..) -> those whose key another row has, and any others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MayRepeat;
-
-impl fmt::Display for MayRepeat {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
-}
 
 impl Description for MayRepeat {
     const NAME: &'static str = "MayRepeatExec";

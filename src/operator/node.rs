@@ -80,9 +80,9 @@ macro_rules! operators {
 
 operators! {
     /// Input: (bucket, doc, ..). See [`super::bucket_pairs`].
-    BucketPairs(PairRule) => |_| super::bucket_pairs::schema(),
+    BucketPairs(PairRule) => |_| super::bucket_reader::pair_schema(),
     /// Input: (token, doc, size, position, state, reference). See [`super::dense_pairs`].
-    Dense(Pass) => |_| super::bucket_pairs::schema(),
+    Dense(Pass) => |_| super::bucket_reader::pair_schema(),
     /// Input: (tokens). See [`super::token_counts`].
     TokenCounts(TokenCounts) => |_| super::token_counts::schema(),
     /// Inputs: counters and documents. See [`super::prefixes`].

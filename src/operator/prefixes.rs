@@ -11,7 +11,7 @@
 //! anywhere. So for containment, prefixes are joined with all tokens that are in some prefix.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -25,19 +25,15 @@ use super::token_counts::{Counters, Held};
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
+/// the number of those before this one.
+pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("token", DataType::UInt64, false),
         Field::new("doc", DataType::UInt64, false),
         Field::new("size", DataType::UInt32, false),
         Field::new("position", DataType::UInt32, false),
     ]))
-});
-
-/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
-/// the number of those before this one.
-pub(crate) fn schema() -> SchemaRef {
-    Arc::clone(&SCHEMA)
 }
 
 /// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`]. For
@@ -73,20 +69,18 @@ impl Prefixes {
     }
 }
 
-impl fmt::Display for Prefixes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Description for Prefixes {
+    const NAME: &'static str = "PrefixesExec";
+
+    type Shared = SharedValue<Held<Counters>>;
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = match self.tokens {
             Tokens::OfPrefix => "jaccard",
             Tokens::OfPrefixes => "tokens of all prefixes, containment",
         };
         write!(f, "{measure} >= {}, 2^{} counters", self.threshold, self.bits)
     }
-}
-
-impl Description for Prefixes {
-    const NAME: &'static str = "PrefixesExec";
-
-    type Shared = SharedValue<Held<Counters>>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         // The documents come last: the output has their partitions.

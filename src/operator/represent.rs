@@ -4,17 +4,15 @@
 //! the edges of a component is enough, because the engine sorts them first.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Builder, RecordBatch, UInt64Builder};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::Result;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
-use datafusion::common::{Result, plan_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortRequirement};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -22,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::clusters::{Division, Edge, EdgeOrder, Representatives, Represented, representatives};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, the similarity of
+/// the two if they are a pair, and the least similarity on the best path between them.
+pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("root", DataType::UInt64, false),
         Field::new("rank", DataType::UInt64, false),
@@ -30,12 +30,6 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new("jaccard", DataType::Float64, true),
         Field::new("weakest_link", DataType::Float64, true),
     ]))
-});
-
-/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, the similarity of
-/// the two if they are a pair, and the least similarity on the best path between them.
-pub(crate) fn schema() -> SchemaRef {
-    Arc::clone(&SCHEMA)
 }
 
 /// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`], by a cluster method. The
@@ -46,38 +40,26 @@ pub(crate) struct Represent(pub(crate) Division);
 /// The name in the memory pool.
 const CONSUMER: &str = "Represent";
 
-impl fmt::Display for Represent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Division::Whole(method) => write!(f, "{method:?}"),
-            Division::Part(method) => write!(f, "{method:?} of parts"),
-        }
-    }
-}
-
 impl Description for Represent {
     const NAME: &'static str = "RepresentExec";
 
     type Shared = ();
 
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Division::Whole(method) => write!(f, "{method:?}"),
+            Division::Part(method) => write!(f, "{method:?} of parts"),
+        }
+    }
+
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let columns = only_input(Self::NAME, inputs)?.schema();
-        let types: Vec<_> = columns.fields().iter().map(|field| field.data_type().clone()).collect();
-        if types != [DataType::UInt64, DataType::UInt64, DataType::UInt64, DataType::Float64] {
-            return plan_err!(
-                "representatives are found by (root, high, low, jaccard), not by columns of {types:?}"
-            );
-        }
-        let column =
-            |at: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(columns.field(at).name(), at)) };
-        let sorted = |at: usize, descending: bool| {
-            PhysicalSortRequirement::new(column(at), Some(SortOptions { descending, nulls_first: false }))
-        };
+        let sorted = |at, descending| (at, SortOptions { descending, nulls_first: false });
         let further = match representatives(self.0).order() {
             EdgeOrder::Strongest => vec![sorted(3, true)],
             EdgeOrder::ByNodes => vec![sorted(1, false), sorted(2, false)],
         };
-        Shape::over(inputs, schema(), vec![Requirement::sorted_further(column(0), further)])
+        Shape::over(inputs, schema(), vec![Requirement::sorted(&columns, further)])
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {

@@ -178,17 +178,6 @@ impl Sketches {
         (self.rows, self.held)
     }
 
-    /// The sketch of a document.
-    ///
-    /// # Errors
-    /// If it is missing, which is a bug.
-    fn find(&self, doc: u64) -> Result<SketchRef> {
-        match self.by_doc.get(&doc) {
-            Some(&sketch) => Ok(sketch),
-            None => internal_err!("document {doc} is a candidate and has no sketch"),
-        }
-    }
-
     /// The document of a key and a sketch.
     pub(super) fn document(&self, doc: u64, of: SketchRef) -> Document<'_> {
         let sketch = &self.sketches[of.batch as usize];
@@ -198,9 +187,12 @@ impl Sketches {
     /// A document, found by its key.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// If it has no sketch, which is a bug.
     pub(super) fn get(&self, doc: u64) -> Result<Document<'_>> {
-        Ok(self.document(doc, self.find(doc)?))
+        match self.by_doc.get(&doc) {
+            Some(&sketch) => Ok(self.document(doc, sketch)),
+            None => internal_err!("document {doc} is a candidate and has no sketch"),
+        }
     }
 
     /// Whether there are no sketches.

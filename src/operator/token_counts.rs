@@ -5,7 +5,7 @@
 //! Counters decide the order of tokens, for which any order is correct, and a token whose counter is 1 is in one document.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UInt64Builder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -20,16 +20,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+/// The columns (at, counts): counters of one byte each, from counter `at` on. Rows that overlap are added up.
+pub(crate) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("at", DataType::UInt64, false),
         Field::new("counts", DataType::Binary, false),
     ]))
-});
-
-/// The columns (at, counts): counters of one byte each, from counter `at` on. Rows that overlap are added up.
-pub(crate) fn schema() -> SchemaRef {
-    Arc::clone(&SCHEMA)
 }
 
 /// Counters; their number is a power of two.
@@ -205,19 +201,17 @@ pub(crate) struct TokenCounts {
     pub probes: u32,
 }
 
-impl fmt::Display for TokenCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Description for TokenCounts {
+    const NAME: &'static str = "TokenCountsExec";
+
+    type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.probes {
             1 => write!(f, "2^{} counters", self.bits),
             probes => write!(f, "2^{} counters, {probes} for each token", self.bits),
         }
     }
-}
-
-impl Description for TokenCounts {
-    const NAME: &'static str = "TokenCountsExec";
-
-    type Shared = ();
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         Shape::over(inputs, schema(), vec![Requirement::none()])

@@ -1,7 +1,6 @@
 //! Sets without the shingles that too many documents have.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
@@ -80,12 +79,6 @@ impl Frequent {
 /// The key of a shingle: the product spreads the numbers of short hashes over all bits.
 fn key(shingle: u64) -> u64 {
     shingle.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-impl fmt::Display for WithoutFrequent {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
-    }
 }
 
 impl Description for WithoutFrequent {

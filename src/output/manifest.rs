@@ -304,8 +304,8 @@ pub struct StageTime {
     pub rows: u64,
     /// Bytes of all files that it wrote; 0 in older manifests.
     pub bytes: u64,
-    /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `homes`, `blocks`, or `all` if every pair
-    /// was compared. It was called `road` in older manifests.
+    /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `blocks`, or `all` if every
+    /// pair was compared. It was called `road` in older manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
 }

@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The folder of the documents that `apply` removed. It is below the folder of those that it kept, so a pattern such as
@@ -34,7 +35,7 @@ const FILE_DIGITS: usize = 12;
 const PLACE_DIGITS: usize = 8;
 
 /// One attempt at a run: a process that writes to an output. A run that is killed and taken up again has several.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Attempt(String);
 
 impl Attempt {

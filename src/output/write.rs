@@ -35,14 +35,14 @@ use super::names::Attempt;
 use super::pages::with_pages;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
-use crate::udf::unsigned_bits::reinterpret;
+use crate::udf::values::reinterpret;
 
 /// The range of encoded bytes at which a row group ends. Within it, a 32nd of the memory pool for each writer: encoded bytes
 /// are held until their group ends, and once more while they are sent to the store.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
 /// A table that a writer node writes: which rows and columns of its input.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Target {
     /// The table's name.
     pub table: String,
@@ -52,6 +52,7 @@ pub struct Target {
     pub rows: Rows,
     /// Its columns, found by name in the input. Unsigned numbers whose column is signed here keep their bits; all others are
     /// cast.
+    #[serde(with = "schema_bytes")]
     pub schema: SchemaRef,
     /// The number of carried columns, the last ones, which have other names in the input: see
     /// [`crate::schema::carried`].
@@ -70,22 +71,33 @@ pub enum Rows {
 }
 
 /// Rows -> one row (table, path, rows, bytes, crc32) for each file written. Partitions stay as they are.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Write {
     /// The URL of the store in the session.
-    pub store_url: ObjectStoreUrl,
+    pub store_url: String,
     /// The path in that store of the tables' folders.
-    pub root: Path,
+    pub root: String,
     /// The attempt whose id the files' names have.
     pub attempt: Attempt,
     /// The tables that are written.
     pub targets: Vec<Target>,
 }
 
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tables: Vec<&str> = self.targets.iter().map(|t| t.table.as_str()).collect();
-        write!(f, "tables=[{}]", tables.join(", "))
+/// A schema as an Arrow IPC stream without rows.
+mod schema_bytes {
+    use arrow::datatypes::SchemaRef;
+    use arrow::ipc::reader::StreamReader;
+    use arrow::ipc::writer::StreamWriter;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+
+    pub(super) fn serialize<S: Serializer>(schema: &SchemaRef, serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes = StreamWriter::try_new(Vec::new(), schema).and_then(StreamWriter::into_inner);
+        bytes.map_err(ser::Error::custom)?.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchemaRef, D::Error> {
+        let bytes = Vec::<u8>::deserialize(deserializer)?;
+        Ok(StreamReader::try_new(bytes.as_slice(), None).map_err(de::Error::custom)?.schema())
     }
 }
 
@@ -96,6 +108,11 @@ impl Description for Write {
 
     type Shared = ();
 
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables: Vec<&str> = self.targets.iter().map(|t| t.table.as_str()).collect();
+        write!(f, "tables=[{}]", tables.join(", "))
+    }
+
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         Shape::over(inputs, File::schema(), vec![Requirement::none()])
     }
@@ -103,13 +120,14 @@ impl Description for Write {
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
         let mut input = task.rows_of(0)?;
         let partition = task.partition;
-        let store = task.context.runtime_env().object_store(&self.store_url)?;
+        let store = task.context.runtime_env().object_store(ObjectStoreUrl::parse(&self.store_url)?)?;
+        let root = Path::parse(&self.root).map_err(object_store::Error::from)?;
         let metrics = BaselineMetrics::new(task.metrics, partition);
         let held = MemoryConsumer::new("Write").register(task.context.memory_pool());
         let row_group_bytes = row_group_bytes(only_input(Self::NAME, task.inputs)?, &task.context);
         let part = |target: &Target| {
             let inside = self.attempt.part(&target.folder, partition);
-            Part::new(target.clone(), Arc::clone(&store), &self.root, inside, row_group_bytes)
+            Part::new(target.clone(), Arc::clone(&store), &root, inside, row_group_bytes)
         };
         let mut parts: Vec<Part> = self.targets.iter().map(part).collect();
         let write = async move {

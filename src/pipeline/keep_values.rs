@@ -12,7 +12,7 @@ use crate::frames::keep;
 use crate::job::{Id, Job, Prefer, Preference};
 use crate::schema::Table;
 use crate::source;
-use crate::udf::order_key::shown;
+use crate::udf::values::shown;
 
 /// The job in which every name of `clusters.keep` has one meaning. A name without brackets is a column of the data where they have
 /// it, which documents then carry, and else the value that all documents have.

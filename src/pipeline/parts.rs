@@ -178,17 +178,15 @@ struct RecordParts {
     finished: Arc<Mutex<Vec<FinishedStage>>>,
 }
 
-impl fmt::Display for RecordParts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "parts={}", self.parts.len())
-    }
-}
-
 impl Description for RecordParts {
     const NAME: &'static str = "RecordPartsExec";
     const COUNTS_ROWS: bool = false;
 
     type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parts={}", self.parts.len())
+    }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
         let input = only_input(Self::NAME, inputs)?;

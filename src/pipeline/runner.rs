@@ -378,8 +378,8 @@ impl<'a> Runner<'a> {
             None => plan,
         };
         let write = Write {
-            store_url: self.output.store_url().clone(),
-            root: self.output.root().clone(),
+            store_url: self.output.store_url().to_string(),
+            root: self.output.root().to_string(),
             attempt: self.claim.attempt().clone(),
             targets: work.targets.clone(),
         };

@@ -6,11 +6,11 @@ use super::by_group;
 use super::candidate_pairs::{self, CandidatePairs};
 use super::context::StageContext;
 use super::numbers::one_number;
-use super::sketch_join::{JoinCost, Load, joins};
+use super::sketch_join::Load;
 use super::sketches::Sketched;
 use super::tables::{self, WorkTable};
 use super::writes::Writes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frames;
 use crate::frames::scores::{Block, SketchJoin};
 use crate::job::{Job, NewPairs, ScoreBy};
@@ -70,8 +70,7 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     if candidates < signatures.count {
         return Ok(false);
     }
-    let moved =
-        |load: Load| joins(load, cx.engine(), 1).first().map_or(0.0, |join| join.moved) + load.sketches();
+    let moved = |load: Load| load.cheapest_join(cx.engine()).moved + load.sketches();
     let load = |sketch| Load { documents: signatures.count, candidates, sketch };
     let (first, all) = (moved(load(bytes_of_signature(job))), moved(load(cx.bytes_of_one().await?)));
     Ok(first * WORTH_A_PASS <= all)
@@ -96,11 +95,7 @@ async fn compare(
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
     let candidates = with_reference(cx, candidates.pairs)?;
-    let cheapest = |least, among: fn(&JoinCost) -> bool| {
-        let join = joins(load, cx.engine(), least).into_iter().find(among);
-        join.ok_or_else(|| Error::bug("no join of sketches and candidates is possible"))
-    };
-    let first = cheapest(1, |_| true)?;
+    let first = load.cheapest_join(cx.engine());
     let at_first = cx.engine().partitions(first.shuffled);
     let named = match load.documents.saturating_mul(FEW_OF) <= documents.count {
         true => {
@@ -110,13 +105,11 @@ async fn compare(
     };
     let frames = |partitions| {
         // If the data that were to be held did not fit, they are divided.
-        let JoinCost { join, .. } = match partitions == at_first {
-            true => first,
-            false => cheapest(partitions, |of| of.join != SketchJoin::Held)?,
-        };
+        let divided = || load.cheapest_divided(cx.engine(), partitions);
+        let join = if partitions == at_first { first.join } else { divided().join };
         let documents = match join {
             SketchJoin::Held | SketchJoin::Segments => named.clone(),
-            SketchJoin::Homes | SketchJoin::Blocks => documents.frame.clone(),
+            SketchJoin::Blocks => documents.frame.clone(),
         };
         made(documents, candidates.clone(), (join, partitions))
     };

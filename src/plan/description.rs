@@ -1,11 +1,15 @@
-//! The description of an operator, its requirements and its output.
+//! The description of an operator, its requirements and its output, and what operators share.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::compute::SortOptions;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
@@ -16,13 +20,13 @@ use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 use futures::stream::BoxStream;
+use tokio::sync::OnceCell;
 
 /// The batches of one partition.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// The description of an operator, which maps rows of its inputs to rows. Plans show its name, and its text unless that
-/// is empty.
-pub trait Description: fmt::Debug + fmt::Display + Clone + Send + Sync + 'static {
+/// The description of an operator, which maps rows of its inputs to rows. Plans show its name, and its settings if there are any.
+pub trait Description: fmt::Debug + Clone + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
 
@@ -31,6 +35,14 @@ pub trait Description: fmt::Debug + fmt::Display + Clone + Send + Sync + 'static
 
     /// The state that the partitions of a node share while they run. A copy of the plan has its own.
     type Shared: Default + Send + Sync + 'static;
+
+    /// Writes the settings for people.
+    ///
+    /// # Errors
+    /// The errors of `f`.
+    fn describe(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
 
     /// The output over `inputs`, and the requirements for each of them.
     ///
@@ -110,25 +122,18 @@ impl Requirement {
         Self { distribution: Distribution::SinglePartition, ordering: None }
     }
 
-    /// Rows of the same `key` in the same partition, in any order.
-    pub(crate) fn keyed(key: Arc<dyn PhysicalExpr>) -> Self {
-        Self { distribution: Distribution::KeyPartitioned(vec![key]), ordering: None }
+    /// Rows with the same first column in the same partition, in any order.
+    pub(crate) fn keyed(rows: &Schema) -> Self {
+        Self { distribution: Distribution::KeyPartitioned(vec![column(rows, 0)]), ordering: None }
     }
 
-    /// Rows of the same `key` in the same partition, sorted by it.
-    pub(crate) fn sorted_by(key: Arc<dyn PhysicalExpr>) -> Self {
-        Self::sorted_further(key, [])
-    }
-
-    /// Rows of the same `key` in the same partition, sorted by it and further columns.
-    pub(crate) fn sorted_further(
-        key: Arc<dyn PhysicalExpr>,
-        further: impl IntoIterator<Item = PhysicalSortRequirement>,
-    ) -> Self {
-        let first = PhysicalSortRequirement::new(Arc::clone(&key), None);
-        let sorted = std::iter::once(first).chain(further);
+    /// Rows with the same first column in the same partition, sorted by it and by the columns at these places.
+    pub(crate) fn sorted(rows: &Schema, further: impl IntoIterator<Item = (usize, SortOptions)>) -> Self {
+        let further = further.into_iter().map(|(at, options)| (at, Some(options)));
+        let sorted = std::iter::once((0, None)).chain(further);
+        let sorted = sorted.map(|(at, options)| PhysicalSortRequirement::new(column(rows, at), options));
         let ordering = LexRequirement::new(sorted).map(OrderingRequirements::new);
-        Self { ordering, ..Self::keyed(key) }
+        Self { ordering, ..Self::keyed(rows) }
     }
 }
 
@@ -207,6 +212,10 @@ impl Shape {
     }
 }
 
+fn column(rows: &Schema, at: usize) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Column::new(rows.field(at).name(), at))
+}
+
 fn properties(
     schema: SchemaRef,
     partitioning: Partitioning,
@@ -214,4 +223,42 @@ fn properties(
 ) -> PlanProperties {
     let equivalences = EquivalenceProperties::new(schema);
     PlanProperties::new(equivalences, partitioning, input.pipeline_behavior(), input.boundedness())
+}
+
+/// The rows of the files of a scan; `None` if they are not all known.
+pub(crate) fn scanned_rows(scan: &FileScanConfig) -> Option<u64> {
+    let files = scan.file_groups.iter().flat_map(|group| group.iter());
+    let rows = files.map(|file| file.statistics.as_ref()?.num_rows.get_value().copied());
+    Some(rows.sum::<Option<usize>>()? as u64)
+}
+
+/// The file scan of a node; `None` if the node is another one.
+pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
+}
+
+/// A value that is made by the first partition that needs it, in this process. An error is shared in the same way.
+pub(crate) struct SharedValue<T>(OnceCell<Result<Arc<T>, Arc<DataFusionError>>>);
+
+impl<T> Default for SharedValue<T> {
+    fn default() -> Self {
+        Self(OnceCell::new())
+    }
+}
+
+impl<T> fmt::Debug for SharedValue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedValue").field("is_made", &self.0.initialized()).finish_non_exhaustive()
+    }
+}
+
+impl<T> SharedValue<T> {
+    /// The value, which `make` makes if it does not exist yet.
+    ///
+    /// # Errors
+    /// The error of the future that tried to make it.
+    pub(crate) async fn get(&self, make: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
+        let made = self.0.get_or_init(|| async { make.await.map(Arc::new).map_err(Arc::new) }).await;
+        made.clone().map_err(DataFusionError::Shared)
+    }
 }

@@ -68,7 +68,7 @@ impl<D: Description> fmt::Debug for OperatorExec<D> {
 
 impl<D: Description> DisplayAs for OperatorExec<D> {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let text = self.description.to_string();
+        let text = fmt::from_fn(|f| self.description.describe(f)).to_string();
         f.write_str(D::NAME)?;
         if text.is_empty() { Ok(()) } else { write!(f, ": {text}") }
     }
@@ -182,16 +182,14 @@ mod tests {
         text: &'static str,
     }
 
-    impl fmt::Display for Begun {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.text)
-        }
-    }
-
     impl Description for Begun {
         const NAME: &'static str = "BegunExec";
 
         type Shared = AtomicU64;
+
+        fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.text)
+        }
 
         fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
             let input = only_input(Self::NAME, inputs)?;

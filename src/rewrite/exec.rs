@@ -178,16 +178,14 @@ impl Rewrite {
     }
 }
 
-impl fmt::Display for Rewrite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} parts", self.parts.len())
-    }
-}
-
 impl Description for Rewrite {
     const NAME: &'static str = "RewriteExec";
 
     type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} parts", self.parts.len())
+    }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let input = only_input(Self::NAME, inputs)?;

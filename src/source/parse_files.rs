@@ -63,16 +63,14 @@ impl ParseFiles {
     }
 }
 
-impl fmt::Display for ParseFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "parser={:?}, files={}", self.parser.source.format, self.files.len())
-    }
-}
-
 impl Description for ParseFiles {
     const NAME: &'static str = "ParseFilesExec";
 
     type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parser={:?}, files={}", self.parser.source.format, self.files.len())
+    }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
         let input = only_input(Self::NAME, inputs)?;

@@ -4,20 +4,14 @@
 //! sends when the command ends.
 
 #[cfg(feature = "otlp")]
-mod attributes;
-#[cfg(feature = "otlp")]
 mod message;
-#[cfg(feature = "otlp")]
-mod metrics;
-#[cfg(feature = "otlp")]
-mod parent;
 #[cfg(feature = "otlp")]
 mod recorded;
 #[cfg(feature = "otlp")]
 mod settings;
 
 #[cfg(feature = "otlp")]
-pub(crate) use attributes::{of_application, of_job, of_run};
+pub(crate) use message::{of_application, of_job, of_run};
 #[cfg(feature = "otlp")]
 pub(crate) use recorded::{Failure, Recorded, Request};
 #[cfg(feature = "otlp")]

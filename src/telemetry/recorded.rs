@@ -12,11 +12,9 @@ use uuid::Uuid;
 
 use super::message::{
     Event, ExportMetrics, ExportTraces, KeyValue, Resource, ResourceMetrics, ResourceSpans, Scope,
-    ScopeMetrics, ScopeSpans, Span, Status, attribute,
+    ScopeMetrics, ScopeSpans, Span, Status, attribute, gauges,
 };
-use super::metrics::gauges;
-use super::parent::Parent;
-use super::settings::{BodyEncoding, Destination, Settings};
+use super::settings::{BodyEncoding, Destination, Parent, Settings};
 use crate::address::masked;
 use crate::engine::Progress;
 use crate::error::{Error, Result};

@@ -1,28 +1,102 @@
-//! The arguments and results of the functions: literal settings, lists and texts.
+//! The arguments and results of the functions: columns, literal settings and lists.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::builder::NullBufferBuilder;
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, ListArray, PrimitiveArray};
+use arrow::array::{
+    Array, ArrayBuilder, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, LargeStringBuilder, ListArray,
+    PrimitiveArray, StructArray, UInt32Array, UInt64Array,
+};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
-use datafusion::logical_expr::ColumnarValue;
+use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use datafusion::common::{
+    Result, ScalarValue, exec_datafusion_err, exec_err, internal_datafusion_err, plan_err,
+};
+
+use crate::kernel::signature::Signature;
 
 /// A list of `item`, as the functions return it.
-pub(crate) fn list_of(item: DataType) -> DataType {
+pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
-/// The field that a function returns; any of them may return NULL.
-pub(crate) fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
-    Ok(Arc::new(Field::new(function, data_type, true)))
+/// The type of lists of structs with these columns of UInt64.
+pub(super) fn structs_of<const N: usize>(names: [&str; N]) -> DataType {
+    list_of(DataType::Struct(fields(names)))
 }
 
-/// The type to which a list argument is coerced: a list of `item`, or of signed numbers of the same width, whose bits
-/// are used. Other lists of integers are cast to a list of `item`.
-pub(crate) fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
+fn fields<const N: usize>(names: [&str; N]) -> Fields {
+    names.into_iter().map(|name| Field::new(name, DataType::UInt64, false)).collect()
+}
+
+/// The type of a column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Param {
+    /// A text of any string type.
+    Text,
+    /// A value of any type, which is cast to a text.
+    AsText,
+    /// A list of UInt64, or of Int64 with the same bits.
+    Set,
+    /// A list of UInt32, or of Int32 with the same bits.
+    Minima,
+    /// Minima, or a binary with 16 bits of each.
+    Signature,
+    /// A UInt64.
+    Number,
+    /// A value of any type.
+    Any,
+}
+
+impl Param {
+    /// The name in messages.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Set => "a set",
+            Self::Minima | Self::Signature => "a signature",
+            Self::Number => "a number",
+            Self::AsText | Self::Any => "a value",
+        }
+    }
+
+    /// The type to which an argument of the type `given` is coerced.
+    ///
+    /// # Errors
+    /// When the column cannot have that type.
+    pub(super) fn coerce(self, function: &str, given: &DataType) -> Result<DataType> {
+        match (self, given) {
+            (Self::Text, _) => text_type(function, given),
+            (Self::AsText, _) => Ok(DataType::Utf8View),
+            (Self::Set, _) => list_type(function, given, &DataType::UInt64),
+            (
+                Self::Signature,
+                DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+                | DataType::FixedSizeBinary(_),
+            ) => Ok(DataType::Binary),
+            (Self::Minima | Self::Signature, _) => list_type(function, given, &DataType::UInt32),
+            (Self::Number, _) => Ok(DataType::UInt64),
+            (Self::Any, _) => Ok(given.clone()),
+        }
+    }
+}
+
+/// The string type to which a text is coerced.
+fn text_type(function: &str, given: &DataType) -> Result<DataType> {
+    match given {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(given.clone()),
+        DataType::Null => Ok(DataType::Utf8),
+        DataType::Dictionary(_, values) => text_type(function, values),
+        other => plan_err!("{function} takes a string as its text, and got {other}"),
+    }
+}
+
+/// The type to which a list is coerced: a list of `item`, or of signed numbers of the same width, whose bits are used. Other
+/// lists of integers are cast to a list of `item`.
+fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
         matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
     };
@@ -43,95 +117,89 @@ pub(crate) fn list_type(function: &str, given: &DataType, item: &DataType) -> Re
     }
 }
 
-/// An argument: missing, not a literal, or a literal.
-pub(crate) type Literal<'a> = Option<Option<&'a ScalarValue>>;
-
-/// The literals among the arguments of a call.
-pub(crate) fn scalars(args: &[ColumnarValue]) -> Vec<Option<&ScalarValue>> {
-    args.iter()
-        .map(|arg| match arg {
-            ColumnarValue::Scalar(scalar) => Some(scalar),
-            ColumnarValue::Array(_) => None,
-        })
-        .collect()
-}
-
-/// A setting that is a string.
-pub(crate) fn string<'a>(
-    function: &str,
-    name: &str,
-    literal: Literal<'a>,
-    default: &'a str,
-) -> Result<&'a str> {
-    match literal {
-        None => Ok(default),
-        Some(Some(scalar)) => match scalar.try_as_str() {
-            Some(Some(text)) => Ok(text),
-            _ => plan_err!("{function}: {name} must be a string, and is {scalar}"),
-        },
-        Some(None) => plan_err!("{function}: {name} must be a literal string, the same for every row"),
-    }
-}
-
 /// The values of a setting, by their names; the first one is the default.
-pub(crate) type Names<'n, T> = &'n [(&'static str, T)];
+pub(super) type Names<'n, T> = &'n [(&'static str, T)];
 
 /// The name of a value.
-pub(crate) fn name<T: PartialEq>(names: Names<'_, T>, value: T) -> &'static str {
+pub(super) fn name<T: PartialEq>(names: Names<'_, T>, value: T) -> &'static str {
     names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name)
 }
 
-/// A setting that is one of the named values.
-pub(crate) fn one_of<T: Copy>(
-    function: &str,
-    setting: &str,
-    literal: Literal,
-    names: Names<'_, T>,
-) -> Result<T> {
-    let default = names.first().map_or("", |(name, _)| name);
-    let given = string(function, setting, literal, default)?;
-    match names.iter().find(|(name, _)| *name == given) {
-        Some((_, value)) => Ok(*value),
-        None => {
-            let names: Vec<String> = names.iter().map(|(name, _)| format!("'{name}'")).collect();
-            let (last, others) =
-                names.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
-            plan_err!("{function} has no {setting} '{given}'; allowed are {} and {last}", others.join(", "))
+/// The settings of a call: the arguments behind its columns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Literals<'a> {
+    pub(super) function: &'static str,
+    /// The literals; `None` for an argument that is not a literal.
+    pub(super) values: &'a [Option<&'a ScalarValue>],
+}
+
+impl<'a> Literals<'a> {
+    /// The settings behind the first `count`.
+    pub(super) fn after(self, count: usize) -> Self {
+        Self { values: self.values.get(count..).unwrap_or_default(), ..self }
+    }
+
+    /// A setting that is a string.
+    pub(super) fn string(self, at: usize, name: &str, default: &'a str) -> Result<&'a str> {
+        let function = self.function;
+        match self.values.get(at) {
+            None => Ok(default),
+            Some(Some(scalar)) => match scalar.try_as_str() {
+                Some(Some(text)) => Ok(text),
+                _ => plan_err!("{function}: {name} must be a string, and is {scalar}"),
+            },
+            Some(None) => plan_err!("{function}: {name} must be a literal string, the same for every row"),
         }
     }
-}
 
-/// A setting that is a whole number in `allowed`.
-pub(crate) fn number(
-    function: &str,
-    name: &str,
-    literal: Literal,
-    allowed: RangeInclusive<usize>,
-    default: Option<u64>,
-) -> Result<usize> {
-    let number = integer(function, name, literal, *allowed.start() as u64, default)?;
-    match usize::try_from(number) {
-        Ok(number) if allowed.contains(&number) => Ok(number),
-        _ => plan_err!("{function}: {name} must be at most {}, and is {number}", allowed.end()),
+    /// A setting that is one of the named values.
+    pub(super) fn one_of<T: Copy>(self, at: usize, setting: &str, names: Names<'_, T>) -> Result<T> {
+        let default = names.first().map_or("", |(name, _)| name);
+        let given = self.string(at, setting, default)?;
+        if let Some((_, value)) = names.iter().find(|(name, _)| *name == given) {
+            return Ok(*value);
+        }
+        let names: Vec<String> = names.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let (last, others) =
+            names.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+        let (function, others) = (self.function, others.join(", "));
+        plan_err!("{function} has no {setting} '{given}'; allowed are {others} and {last}")
     }
-}
 
-/// A setting that is a whole number in `least..2^64`.
-pub(crate) fn integer(
-    function: &str,
-    name: &str,
-    literal: Literal,
-    least: u64,
-    default: Option<u64>,
-) -> Result<u64> {
-    let scalar = match (literal, default) {
-        (None, Some(default)) => return Ok(default),
-        (Some(Some(scalar)), _) => scalar,
-        _ => return plan_err!("{function}: {name} must be a literal whole number, the same for every row"),
-    };
-    match whole(scalar).map(u64::try_from) {
-        Some(Ok(number)) if number >= least => Ok(number),
-        _ => plan_err!("{function}: {name} must be a whole number of at least {least}, and is {scalar}"),
+    /// A setting that is a whole number in `allowed`.
+    pub(super) fn number(
+        self,
+        at: usize,
+        name: &str,
+        allowed: RangeInclusive<usize>,
+        default: Option<u64>,
+    ) -> Result<usize> {
+        let number = self.integer(at, name, *allowed.start() as u64, default)?;
+        match usize::try_from(number) {
+            Ok(number) if allowed.contains(&number) => Ok(number),
+            _ => {
+                let (function, most) = (self.function, allowed.end());
+                plan_err!("{function}: {name} must be at most {most}, and is {number}")
+            }
+        }
+    }
+
+    /// A setting that is a whole number in `least..2^64`.
+    pub(super) fn integer(self, at: usize, name: &str, least: u64, default: Option<u64>) -> Result<u64> {
+        let function = self.function;
+        let scalar = match (self.values.get(at), default) {
+            (None, Some(default)) => return Ok(default),
+            (Some(Some(scalar)), _) => scalar,
+            _ => {
+                return plan_err!(
+                    "{function}: {name} must be a literal whole number, the same for every row"
+                );
+            }
+        };
+        match whole(scalar).map(u64::try_from) {
+            Some(Ok(number)) if number >= least => Ok(number),
+            _ => plan_err!("{function}: {name} must be a whole number of at least {least}, and is {scalar}"),
+        }
     }
 }
 
@@ -152,27 +220,19 @@ fn whole(scalar: &ScalarValue) -> Option<i128> {
 }
 
 /// The array with the type that it was coerced to.
-pub(crate) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
-    array
-        .as_any()
-        .downcast_ref()
-        .ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
+pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
+    let typed = array.as_any().downcast_ref();
+    typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// The types of a column and the settings behind it, the column with the type to which it is coerced.
-pub(crate) fn column_and_settings<'a, C: Column<'a>>(
-    function: &str,
-    given: &[DataType],
-) -> Result<Vec<DataType>> {
-    let mut types = given.to_vec();
-    if let Some(column) = types.first_mut() {
-        *column = C::coerce(function, column)?;
-    }
-    Ok(types)
+/// The column of UInt64 of this name.
+pub(super) fn numbers<'a>(rows: &'a StructArray, name: &str) -> Result<&'a [u64]> {
+    let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
+    Ok(column.ok_or_else(|| internal_datafusion_err!("a row has no number {name}"))?.values())
 }
 
 /// The texts of a string array of any type.
-pub(crate) fn texts<'a>(
+pub(super) fn texts<'a>(
     function: &str,
     array: &'a ArrayRef,
 ) -> Result<Box<dyn Iterator<Item = Option<&'a str>> + 'a>> {
@@ -184,79 +244,39 @@ pub(crate) fn texts<'a>(
     })
 }
 
-/// Applies `f` to arguments. Literals alone give a literal.
-pub(crate) fn map<const N: usize>(
-    arguments: &[ColumnarValue; N],
-    f: impl FnOnce([&ArrayRef; N]) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    let arrays = ColumnarValue::values_to_arrays(arguments)?;
-    let arrays = <[ArrayRef; N]>::try_from(arrays)
-        .map_err(|_| internal_datafusion_err!("arguments became another number of arrays"))?;
-    let rows = f(arrays.each_ref())?;
-    match arguments.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_))) {
-        true => ScalarValue::try_from_array(&rows, 0).map(ColumnarValue::Scalar),
-        false => Ok(ColumnarValue::Array(rows)),
-    }
-}
-
-/// A list for each value of `array`, whose elements `f` appends, about `each` of them. NULL for a NULL value, and where `f`
-/// returns false.
-pub(crate) fn map_lists<'a, A: Column<'a>, B: ArrowPrimitiveType>(
-    function: &'static str,
-    array: &'a ArrayRef,
-    each: usize,
-    mut f: impl FnMut(A::Row, &mut Vec<B::Native>) -> Result<bool>,
-) -> Result<ArrayRef> {
-    let rows = A::new(function, array, false)?;
-    let mut lists = Lists::<B>::with_capacity(function, rows.len(), rows.len().saturating_mul(each));
-    for row in 0..rows.len() {
-        match rows.row(row).map(|value| f(value, &mut lists.values)).transpose()? {
-            Some(true) => lists.end_row()?,
-            _ => lists.push_null(),
-        }
-    }
-    lists.finish()
-}
-
-/// An argument with a value in each row, which may be NULL.
+/// A column with a value in each row, which may be null.
 pub(crate) trait Column<'a>: Sized {
     /// The value of a row.
     type Row;
 
-    /// The type to which an argument is coerced.
-    ///
-    /// # Errors
-    /// When it has no such values.
-    fn coerce(function: &str, given: &DataType) -> Result<DataType>;
-
-    /// The rows of `array`, which was coerced. With `repeated` its first row is every row.
+    /// The rows of `array`, which was coerced.
     ///
     /// # Errors
     /// When a value is not allowed.
-    fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self>;
+    fn new(function: &str, array: &'a ArrayRef) -> Result<Self>;
 
-    /// Rows in the array.
+    /// The number of rows.
     fn len(&self) -> usize;
 
-    /// The value of a row, or `None` if it is null.
+    /// The value of a row; `None` if it is null.
     fn row(&self, row: usize) -> Option<Self::Row>;
+
+    /// The values of all rows.
+    fn iter(&self) -> impl Iterator<Item = Option<Self::Row>> {
+        (0..self.len()).map(|row| self.row(row))
+    }
 }
 
 /// The rows of an array of lists of `T`, or of signed numbers of the same width, as slices. No element may be null.
 pub(crate) struct Rows<'a, T: ArrowPrimitiveType> {
     list: &'a ListArray,
     values: &'a [T::Native],
-    repeated: bool,
 }
 
 impl<'a, T: ArrowPrimitiveType> Column<'a> for Rows<'a, T> {
     type Row = &'a [T::Native];
 
-    fn coerce(function: &str, given: &DataType) -> Result<DataType> {
-        list_type(function, given, &T::DATA_TYPE)
-    }
-
-    fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
+    fn new(function: &str, array: &'a ArrayRef) -> Result<Self> {
         let list: &ListArray = downcast(array)?;
         let values = list.values();
         if values.null_count() > 0 {
@@ -266,10 +286,10 @@ impl<'a, T: ArrowPrimitiveType> Column<'a> for Rows<'a, T> {
                 list.is_valid(*row) && values.slice(start, end - start).null_count() > 0
             };
             if let Some(row) = (0..list.len()).find(holes) {
-                return Err(exec_datafusion_err!(
+                return exec_err!(
                     "{function}: the list in row {row} of the batch has a null among its elements; \
                      sets and signatures have none"
-                ));
+                );
             }
         }
         let values = match values.data_type() {
@@ -277,7 +297,7 @@ impl<'a, T: ArrowPrimitiveType> Column<'a> for Rows<'a, T> {
             DataType::Int32 => bits::<Int32Type, T>(values)?,
             _ => downcast::<PrimitiveArray<T>>(values)?.values(),
         };
-        Ok(Self { list, values, repeated })
+        Ok(Self { list, values })
     }
 
     fn len(&self) -> usize {
@@ -285,11 +305,8 @@ impl<'a, T: ArrowPrimitiveType> Column<'a> for Rows<'a, T> {
     }
 
     fn row(&self, row: usize) -> Option<&'a [T::Native]> {
-        let row = if self.repeated { 0 } else { row };
-        self.list.is_valid(row).then(|| {
-            let (start, end) = bounds(self.list, row);
-            &self.values[start..end]
-        })
+        let (start, end) = bounds(self.list, row);
+        self.list.is_valid(row).then(|| &self.values[start..end])
     }
 }
 
@@ -306,58 +323,145 @@ fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
     (offsets[row] as usize, offsets[row + 1] as usize)
 }
 
-/// The most elements to reserve beforehand: beyond it, the cost of growing is small.
-const MAX_ROOM: usize = 1 << 20;
-
-/// Lists being built, one a row; the elements of the row at hand are appended to `values`.
-pub(crate) struct Lists<T: ArrowPrimitiveType> {
-    /// The elements of all lists so far.
-    pub values: Vec<T::Native>,
-    function: &'static str,
-    offsets: Vec<i32>,
-    nulls: NullBufferBuilder,
+/// The rows of an array of signatures.
+pub(crate) enum Signatures<'a> {
+    /// Lists of UInt32, or of Int32 with the same bits.
+    Of32(Rows<'a, UInt32Type>),
+    /// Binaries with two bytes for each value.
+    Of16(&'a BinaryArray),
 }
 
-impl<T: ArrowPrimitiveType> Lists<T> {
-    /// No lists yet, and room for `rows` of them, and for `values` elements unless those are very many.
-    pub(crate) fn with_capacity(function: &'static str, rows: usize, values: usize) -> Self {
-        let mut offsets = Vec::with_capacity(rows + 1);
-        offsets.push(0);
-        Self {
-            values: Vec::with_capacity(values.min(MAX_ROOM)),
-            function,
-            offsets,
-            nulls: NullBufferBuilder::new(rows),
+impl<'a> Column<'a> for Signatures<'a> {
+    type Row = Signature<'a>;
+
+    fn new(function: &str, array: &'a ArrayRef) -> Result<Self> {
+        if array.data_type() != &DataType::Binary {
+            return Rows::new(function, array).map(Self::Of32);
+        }
+        let array: &BinaryArray = downcast(array)?;
+        let lengths = array.value_offsets().windows(2).map(|ends| ends[1] - ends[0]);
+        if let Some((row, bytes)) = (0..).zip(lengths).find(|(_, bytes)| bytes % 2 == 1) {
+            return exec_err!(
+                "{function}: the signature in row {row} of the batch has {bytes} bytes; a binary signature has two for each value"
+            );
+        }
+        Ok(Self::Of16(array))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Of32(rows) => rows.len(),
+            Self::Of16(array) => array.len(),
         }
     }
 
-    /// Ends a row: what was appended since the last row is its list.
+    fn row(&self, row: usize) -> Option<Signature<'a>> {
+        match self {
+            Self::Of32(rows) => rows.row(row).map(Signature::Of32),
+            Self::Of16(array) => array.is_valid(row).then(|| Signature::Of16(array.value(row).as_chunks().0)),
+        }
+    }
+}
+
+/// The elements of lists.
+pub(super) trait Elements {
+    fn count(&self) -> usize;
+
+    /// The elements as an array.
     ///
     /// # Errors
-    /// If the lists have 2^31 elements or more together, more than Arrow's 32-bit offsets reach.
-    pub(crate) fn end_row(&mut self) -> Result<()> {
-        let end = i32::try_from(self.values.len()).map_err(|_| {
+    /// When they are not of one length.
+    fn into_array(self) -> Result<ArrayRef>;
+}
+
+impl Elements for Vec<u64> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn into_array(self) -> Result<ArrayRef> {
+        Ok(Arc::new(UInt64Array::from(self)))
+    }
+}
+
+impl Elements for Vec<u32> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn into_array(self) -> Result<ArrayRef> {
+        Ok(Arc::new(UInt32Array::from(self)))
+    }
+}
+
+impl Elements for LargeStringBuilder {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn into_array(mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(self.finish()))
+    }
+}
+
+/// Structs of numbers with the columns of these names.
+pub(super) struct Structs<const N: usize> {
+    names: [&'static str; N],
+    columns: [Vec<u64>; N],
+}
+
+impl<const N: usize> Structs<N> {
+    pub(super) fn new(names: [&'static str; N]) -> Self {
+        Self { names, columns: std::array::from_fn(|_| Vec::new()) }
+    }
+
+    pub(super) fn push(&mut self, element: [u64; N]) {
+        self.columns.iter_mut().zip(element).for_each(|(column, value)| column.push(value));
+    }
+}
+
+impl<const N: usize> Elements for Structs<N> {
+    fn count(&self) -> usize {
+        self.columns.first().map_or(0, Vec::len)
+    }
+
+    fn into_array(self) -> Result<ArrayRef> {
+        let columns = self.columns.into_iter().map(|values| Arc::new(UInt64Array::from(values)) as ArrayRef);
+        Ok(Arc::new(StructArray::try_new(fields(self.names), columns.collect(), None)?))
+    }
+}
+
+/// The most elements to reserve beforehand: beyond it, the cost of growing is small.
+const MAX_ROOM: usize = 1 << 20;
+
+/// No elements, and room for so many unless they are very many.
+pub(super) fn room<T>(elements: usize) -> Vec<T> {
+    Vec::with_capacity(elements.min(MAX_ROOM))
+}
+
+/// A list for each of `rows`, whose elements `append` adds to `elements`. Null for a null row, and where `append` returns false.
+///
+/// # Errors
+/// The errors of `append`, and lists of 2^31 elements or more together: Arrow's 32-bit offsets do not reach further.
+pub(super) fn lists<R, E: Elements>(
+    function: &str,
+    rows: impl Iterator<Item = Option<R>>,
+    mut elements: E,
+    mut append: impl FnMut(R, &mut E) -> Result<bool>,
+) -> Result<ArrayRef> {
+    let mut offsets = Vec::with_capacity(rows.size_hint().0 + 1);
+    offsets.push(0);
+    let mut nulls = NullBufferBuilder::new(rows.size_hint().0);
+    for row in rows {
+        nulls.append(row.map(|row| append(row, &mut elements)).transpose()? == Some(true));
+        offsets.push(i32::try_from(elements.count()).map_err(|_| {
             exec_datafusion_err!(
-                "{}: the lists of one batch have 2^31 elements or more; lower datafusion.execution.batch_size",
-                self.function
+                "{function}: the lists of one batch have 2^31 elements or more; lower datafusion.execution.batch_size"
             )
-        })?;
-        self.offsets.push(end);
-        self.nulls.append_non_null();
-        Ok(())
+        })?);
     }
-
-    /// A row without a list.
-    pub(crate) fn push_null(&mut self) {
-        self.offsets.push(self.offsets.last().copied().unwrap_or(0));
-        self.nulls.append_null();
-    }
-
-    /// The lists, as an array.
-    pub(crate) fn finish(mut self) -> Result<ArrayRef> {
-        let values = PrimitiveArray::<T>::new(self.values.into(), None);
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
-        let item = Arc::new(Field::new_list_field(T::DATA_TYPE, true));
-        Ok(Arc::new(ListArray::try_new(item, offsets, Arc::new(values), self.nulls.finish())?))
-    }
+    let elements = elements.into_array()?;
+    let item = Arc::new(Field::new_list_field(elements.data_type().clone(), true));
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    Ok(Arc::new(ListArray::try_new(item, offsets, elements, nulls.finish())?))
 }

@@ -1,65 +1,391 @@
-//! Signatures as arguments: lists of minima, or binaries of 16 bits of each.
+//! The functions that make and compare signatures.
 
-use arrow::array::{Array, ArrayRef, BinaryArray};
-use arrow::datatypes::{DataType, UInt32Type};
-use datafusion::common::{Result, exec_err};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use super::arguments::{Column, Rows, downcast};
-use crate::kernel::signature::Signature;
+use arrow::array::{ArrayRef, BinaryArray};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err, plan_err};
 
-/// The documentation of such an argument.
-pub(super) const SIGNATURE: &str = "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits; or a binary, as \
+use super::arguments::{Column, Literals, Names, Param, Rows, Signatures, list_of, lists, room};
+use super::function::{Doc, Function, Settings};
+use super::sets::compared;
+use crate::job::BucketHash;
+use crate::kernel::linear::{self, Linear};
+use crate::kernel::lsh_bands::{Buckets, lsh_bands};
+use crate::kernel::minhash::{self, PERMUTATIONS, Permutations};
+use crate::kernel::minhash_similarity::minhash_similarity;
+use crate::kernel::one_permutation::{Rounds, one_permutation};
+use crate::kernel::signature::{Signature, shorten};
+use crate::kernel::signature_set::signature_set;
+
+/// The documentation of a signature.
+const SIGNATURE: &str = "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits; or a binary, as \
      `short_signature` returns it.";
 
-/// The rows of an array of signatures.
-pub(crate) enum Signatures<'a> {
-    /// Lists of UInt32, or of Int32 with the same bits.
-    Of32(Rows<'a, UInt32Type>),
-    /// Binaries with two bytes for each value.
-    Of16 { array: &'a BinaryArray, repeated: bool },
+/// The documentation of a set of which a signature is made.
+const HASHED_SET: &str = "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.";
+const LENGTH: &str = "The signature's length, a literal from 1 to 65535.";
+const SEED: &str = "What the hash functions are drawn from, a literal of at least 0.";
+
+/// The SQL function `minhash`.
+#[derive(Debug)]
+pub(crate) enum Minhash {}
+
+impl Function for Minhash {
+    const NAME: &'static str = "minhash";
+    const COLUMNS: [Param; 1] = [Param::Set];
+    const SETTINGS: RangeInclusive<usize> = 2..=5;
+    const DOC: Option<Doc> = Some(Doc {
+        text: "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
+               multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
+               for an empty one, which has no minima. The elements should be hashes, as `shingles` returns them.",
+        syntax: "minhash(shingles, permutations, seed)",
+        example: ["minhash([1, 2, 3], 4, 42)", "[1651866024, 773068804, 3892349525, 81763595]"],
+        arguments: &[
+            ("shingles", HASHED_SET),
+            ("permutations", LENGTH),
+            ("seed", SEED),
+            ("modulus", "The c of the family linear, a literal in [2, 2^32); a prime is best."),
+            (
+                "draws",
+                "a and b are drawn from 1 to this literal, which is less than c and at least `permutations`; c - 1 by default.",
+            ),
+            (
+                "coefficients",
+                "For the family linear, instead of those that are drawn: a_0, b_0, a_1, b_1, ... as a literal string \
+                 of numbers with spaces between them, two for each of `permutations`.",
+            ),
+        ],
+        related: &["minhash_similarity", "lsh_bands", "short_signature"],
+    });
+
+    type Settings = HashFamily;
+
+    fn result() -> DataType {
+        list_of(DataType::UInt32)
+    }
+
+    fn rows([sets]: [&ArrayRef; 1], family: &HashFamily) -> Result<ArrayRef> {
+        let functions = family.functions()?;
+        let rows = Rows::<UInt64Type>::new(Self::NAME, sets)?;
+        let values = room(rows.len().saturating_mul(family.count));
+        lists(Self::NAME, rows.iter(), values, |set, values| {
+            match &functions {
+                _ if set.is_empty() => return Ok(false),
+                Functions::MultiplyShift(permutations) => minhash::minhash(set, permutations, values),
+                Functions::Linear(linear) => linear::minhash(set, linear, values),
+            }
+            Ok(true)
+        })
+    }
 }
 
-impl<'a> Column<'a> for Signatures<'a> {
-    type Row = Signature<'a>;
+/// The checked settings of `minhash`. The functions are drawn when there are rows.
+pub(crate) struct HashFamily {
+    count: usize,
+    seed: u64,
+    /// Modulus and draws of the linear family.
+    linear: Option<(u64, u64)>,
+    /// The coefficients to use instead of drawing them.
+    given: Option<Vec<(u64, u64)>>,
+}
 
-    fn coerce(function: &str, given: &DataType) -> Result<DataType> {
-        match given {
-            DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-            | DataType::FixedSizeBinary(_) => Ok(DataType::Binary),
-            other => Rows::<UInt32Type>::coerce(function, other),
-        }
-    }
+/// The hash functions of a call.
+enum Functions {
+    MultiplyShift(Permutations),
+    Linear(Linear),
+}
 
-    fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
-        if array.data_type() != &DataType::Binary {
-            return Rows::new(function, array, repeated).map(Self::Of32);
+impl Settings for HashFamily {
+    fn read(literals: Literals<'_>) -> Result<Self> {
+        let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
+        let seed = literals.integer(1, "seed", 0, None)?;
+        if literals.values.len() <= 2 {
+            return Ok(Self { count, seed, linear: None, given: None });
         }
-        let array: &BinaryArray = downcast(array)?;
-        let lengths = array.value_offsets().windows(2).map(|ends| ends[1] - ends[0]);
-        if let Some((row, bytes)) = (0..).zip(lengths).find(|(_, bytes)| bytes % 2 == 1) {
-            return exec_err!(
-                "{function}: the signature in row {row} of the batch has {bytes} bytes; a binary signature has two for each value"
+        let modulus = literals.integer(2, "modulus", 2, None)?;
+        let draws = literals.integer(3, "draws", 1, Some(modulus - 1))?;
+        if !linear::allowed(count, modulus, draws) {
+            return plan_err!(
+                "minhash: modulus must be under 2^32 and draws under modulus and at least {count}, the number of \
+                 permutations; got {modulus} and {draws}"
             );
         }
-        Ok(Self::Of16 { array, repeated })
+        Ok(Self { count, seed, linear: Some((modulus, draws)), given: given(literals, count)? })
     }
+}
 
-    fn len(&self) -> usize {
-        match self {
-            Self::Of32(rows) => rows.len(),
-            Self::Of16 { array, .. } => array.len(),
+/// The coefficients that a call gives for `count` functions, if it does.
+fn given(literals: Literals<'_>, count: usize) -> Result<Option<Vec<(u64, u64)>>> {
+    if literals.values.len() <= 4 {
+        return Ok(None);
+    }
+    let text = literals.string(4, "coefficients", "")?;
+    let numbers: Option<Vec<u64>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
+    match numbers {
+        Some(numbers) if numbers.len() == 2 * count => {
+            Ok(Some(numbers.as_chunks::<2>().0.iter().map(|&[a, b]| (a, b)).collect()))
+        }
+        _ => plan_err!("minhash: coefficients must be {} whole numbers with spaces between them", 2 * count),
+    }
+}
+
+impl HashFamily {
+    fn functions(&self) -> Result<Functions> {
+        let &Self { count, seed, linear, ref given } = self;
+        let Some((modulus, draws)) = linear else {
+            return Ok(Functions::MultiplyShift(Permutations::new(count, seed)));
+        };
+        let functions = match given {
+            Some(given) => Linear::of(given, modulus),
+            None => Linear::new(count, seed, modulus, draws),
+        };
+        match functions {
+            Some(linear) => Ok(Functions::Linear(linear)),
+            None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
         }
     }
+}
 
-    fn row(&self, row: usize) -> Option<Signature<'a>> {
-        match self {
-            Self::Of32(rows) => rows.row(row).map(Signature::Of32),
-            Self::Of16 { array, repeated } => {
-                let row = if *repeated { 0 } else { row };
-                array.is_valid(row).then(|| Signature::Of16(array.value(row).as_chunks().0))
+/// The SQL function `one_permutation`.
+#[derive(Debug)]
+pub(crate) enum OnePermutation {}
+
+/// The settings of `one_permutation`.
+pub(crate) struct Bins {
+    count: usize,
+    seed: u64,
+}
+
+impl Settings for Bins {
+    fn read(literals: Literals<'_>) -> Result<Self> {
+        let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
+        Ok(Self { count, seed: literals.integer(1, "seed", 0, None)? })
+    }
+}
+
+impl Function for OnePermutation {
+    const NAME: &'static str = "one_permutation";
+    const COLUMNS: [Param; 1] = [Param::Set];
+    const SETTINGS: RangeInclusive<usize> = 2..=2;
+    const DOC: Option<Doc> = Some(Doc {
+        text: "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent \
+               of its length: every shingle falls into one of `permutations` bins, and each bin keeps its smallest \
+               32-bit value. While there are empty bins, all shingles are hashed again by another function drawn \
+               from `seed`. Returns NULL for a NULL list and for an empty one. Signatures can be compared with those \
+               of the same length and seed, and not with those of `minhash`.",
+        syntax: "one_permutation(shingles, permutations, seed)",
+        example: ["one_permutation([1, 2, 3], 4, 42)", "[3558495407, 2257628742, 2735623570, 2358461157]"],
+        arguments: &[("shingles", HASHED_SET), ("permutations", LENGTH), ("seed", SEED)],
+        related: &["minhash", "minhash_similarity", "lsh_bands", "short_signature"],
+    });
+
+    type Settings = Bins;
+
+    fn result() -> DataType {
+        list_of(DataType::UInt32)
+    }
+
+    fn rows([sets]: [&ArrayRef; 1], bins: &Bins) -> Result<ArrayRef> {
+        let (rounds, mut scratch) = (Rounds::new(bins.count, bins.seed), Vec::new());
+        let rows = Rows::<UInt64Type>::new(Self::NAME, sets)?;
+        let values = room(rows.len().saturating_mul(bins.count));
+        lists(Self::NAME, rows.iter(), values, |set, values| {
+            if !set.is_empty() {
+                one_permutation(set, &rounds, &mut scratch, values);
             }
+            Ok(!set.is_empty())
+        })
+    }
+}
+
+/// The SQL function `short_signature`.
+#[derive(Debug)]
+pub(crate) enum ShortSignature {}
+
+impl Function for ShortSignature {
+    const NAME: &'static str = "short_signature";
+    const COLUMNS: [Param; 1] = [Param::Minima];
+    const DOC: Option<Doc> = Some(Doc {
+        text: "Returns 16 bits of each value of a MinHash signature as a binary of half the size, as runs store \
+               signatures with `minhash.bits = 16`: for each value two bytes, the lower one first, which are the upper \
+               half of its product with 2654435761 modulo 2^32. `minhash_similarity` corrects for values that are equal \
+               by chance. Returns NULL for a NULL list.",
+        syntax: "short_signature(signature)",
+        example: ["short_signature(minhash([1, 2, 3], 4, 42))", "d16c1afc04d83297"],
+        arguments: &[(
+            "signature",
+            "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits.",
+        )],
+        related: &["minhash", "one_permutation", "minhash_similarity", "lsh_bands"],
+    });
+
+    type Settings = ();
+
+    fn result() -> DataType {
+        DataType::Binary
+    }
+
+    fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
+        let rows = Rows::<UInt32Type>::new(Self::NAME, signatures)?;
+        let lengths = rows.iter().map(|minima| 2 * minima.map_or(0, <[u32]>::len));
+        let length = rows.iter().flatten().map(|minima| 2 * minima.len()).sum();
+        if i32::try_from(length).is_err() {
+            return exec_err!(
+                "{}: the signatures of one batch have 2^31 bytes or more; lower datafusion.execution.batch_size",
+                Self::NAME
+            );
         }
+        let mut bytes = Vec::with_capacity(length);
+        rows.iter().flatten().for_each(|minima| shorten(minima, &mut bytes));
+        let nulls: NullBuffer = rows.iter().map(|minima| minima.is_some()).collect();
+        Ok(Arc::new(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), bytes.into(), Some(nulls))?))
+    }
+}
+
+/// The SQL function `lsh_bands`.
+#[derive(Debug)]
+pub(crate) enum LshBands {}
+
+/// The hashes by their names.
+pub(super) const HASHES: Names<BucketHash> =
+    &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
+
+impl Settings for Buckets {
+    fn read(literals: Literals<'_>) -> Result<Self> {
+        let bands = literals.number(0, "bands", PERMUTATIONS, None)?;
+        let rows = literals.number(1, "rows", PERMUTATIONS, None)?;
+        if bands * rows > *PERMUTATIONS.end() {
+            let most = PERMUTATIONS.end();
+            return plan_err!(
+                "lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have"
+            );
+        }
+        let hash = literals.one_of(2, "hash", HASHES)?;
+        let has_table_size = literals.values.len() > 3;
+        let table_size = has_table_size.then(|| literals.integer(3, "table_size", 1, None)).transpose()?;
+        Ok(Self { bands, rows, hash, table_size })
+    }
+}
+
+impl Function for LshBands {
+    const NAME: &'static str = "lsh_bands";
+    const COLUMNS: [Param; 1] = [Param::Signature];
+    const SETTINGS: RangeInclusive<usize> = 2..=4;
+    const DOC: Option<Doc> = Some(Doc {
+        text: "Returns the LSH buckets of a MinHash signature, one for each of `bands` bands of `rows` values: two \
+               documents that share a bucket are candidates. A bucket tells its band as well, so buckets of different \
+               bands do not meet. Returns NULL for a NULL signature. It is an error if `bands * rows` is more than the \
+               signature's length; values past it are not used.",
+        syntax: "lsh_bands(signature, bands, rows[, hash[, table_size]])",
+        example: ["lsh_bands([7, 7], 2, 1)", "[6318062648460624204, 1109957299823292354]"],
+        arguments: &[
+            ("signature", SIGNATURE),
+            ("bands", "Bands, b: a literal of at least 1. More bands at the same rows find more pairs."),
+            ("rows", "Values in a band, r: a literal of at least 1. More rows find fewer pairs."),
+            (
+                "hash",
+                "`'xxh3'` (the default): XXH3-64 of the values as 4 bytes each, or 2 of a short signature, little endian, \
+                 seeded by the band's number. `'crc32'`: CRC-32 of the values in decimal, joined by `_`, with the band's \
+                 number above its 32 bits. `'crc32-tuple'`: the same of the values as Python prints a tuple, as in \
+                 `(15, 355, 89, 2)`.",
+            ),
+            (
+                "table_size",
+                "Buckets of one table that all bands share: a literal of at least 1. Bands then meet by chance too. \
+                 Without it each band has buckets of its own.",
+            ),
+        ],
+        related: &["minhash"],
+    });
+
+    type Settings = Buckets;
+
+    fn result() -> DataType {
+        list_of(DataType::UInt64)
+    }
+
+    fn rows([signatures]: [&ArrayRef; 1], &by: &Buckets) -> Result<ArrayRef> {
+        let rows = Signatures::new(Self::NAME, signatures)?;
+        let values = room(rows.len().saturating_mul(by.bands));
+        lists(Self::NAME, rows.iter(), values, |signature, buckets| {
+            let enough = lsh_bands(signature, by, buckets);
+            enough.map(|()| true).ok_or_else(|| {
+                let Buckets { bands, rows, .. } = by;
+                exec_datafusion_err!(
+                    "lsh_bands: {bands} bands of {rows} rows need {} values, and the signature has {}",
+                    bands * rows,
+                    signature.len()
+                )
+            })
+        })
+    }
+}
+
+/// The SQL function `minhash_similarity`.
+#[derive(Debug)]
+pub(crate) enum MinhashSimilarity {}
+
+impl Function<2> for MinhashSimilarity {
+    const NAME: &'static str = "minhash_similarity";
+    const COLUMNS: [Param; 2] = [Param::Signature, Param::Signature];
+    const REPEATS_LITERALS: bool = false;
+    const DOC: Option<Doc> = Some(Doc {
+        text: "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of \
+               equal values at equal index, corrected for chance if they have 16 bits. Returns NULL if either signature \
+               is NULL or both are empty. Signatures of different lengths are an error. Signatures made with different \
+               seeds are not an error, but their similarity means nothing.",
+        syntax: "minhash_similarity(a, b)",
+        example: ["minhash_similarity([4, 5, 6, 7], [4, 5, 6, 8])", "0.75"],
+        arguments: &[
+            ("a", SIGNATURE),
+            ("b", "A signature of the same type, the same length and the same seed."),
+        ],
+        related: &["minhash", "jaccard"],
+    });
+
+    type Settings = ();
+
+    fn result() -> DataType {
+        DataType::Float64
+    }
+
+    fn rows(signatures: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
+        compared::<Signatures>(Self::NAME, signatures, |a, b| match (a, b) {
+            (Signature::Of16(_), Signature::Of32(_)) | (Signature::Of32(_), Signature::Of16(_)) => exec_err!(
+                "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
+            ),
+            _ if a.len() != b.len() => exec_err!(
+                "minhash_similarity takes signatures of equal length, and got {} and {} values",
+                a.len(),
+                b.len()
+            ),
+            _ => Ok(minhash_similarity(a, b)),
+        })
+    }
+}
+
+/// The values of a signature as a set, each with its place; NULL for a NULL signature.
+#[derive(Debug)]
+pub(crate) enum SignatureSet {}
+
+impl Function for SignatureSet {
+    const NAME: &'static str = "signature_set";
+    const COLUMNS: [Param; 1] = [Param::Signature];
+
+    type Settings = ();
+
+    fn result() -> DataType {
+        list_of(DataType::UInt64)
+    }
+
+    fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
+        let rows = Signatures::new(Self::NAME, signatures)?;
+        lists(Self::NAME, rows.iter(), Vec::new(), |signature, values| {
+            signature_set(signature, values);
+            Ok(true)
+        })
     }
 }

@@ -4,7 +4,6 @@ use arrow::datatypes::{DataType, Field, Schema};
 use ballista_core::error::BallistaError;
 use ballista_core::serde::protobuf::FailedTask;
 use datafusion::error::DataFusionError;
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use resemblance::output::manifest::File;
@@ -181,7 +180,7 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
         carried: 0,
     };
     let write = Write {
-        store_url: ObjectStoreUrl::parse("s3://data").unwrap(),
+        store_url: "s3://data/".into(),
         root: "out".into(),
         attempt: Attempt::random(),
         targets: vec![target],

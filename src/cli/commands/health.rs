@@ -47,7 +47,7 @@ impl Health {
 fn client() -> Result<(&'static str, ClientBuilder)> {
     let client = Client::builder().no_proxy();
     #[cfg(feature = "cluster")]
-    if let Some(trust) = crate::engine::cluster::tls::Trust::of_process()? {
+    if let Some(trust) = crate::engine::cluster::credentials::Trust::of_process()? {
         return Ok(("https", trust.of_client(client)));
     }
     Ok(("http", client))

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::cli::support::work;
-use crate::engine::cluster::token::Token;
+use crate::engine::cluster::credentials::Token;
 use crate::error::{Error, Result};
 
 /// Decoding deeply nested plans needs a large stack.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::support::allocator;
 use crate::cli::support::panics::Panics;
 use crate::engine::spills;
-use crate::engine::stores::uploads;
+use crate::engine::stores::uploads_ended;
 use crate::error::{Error, Kind, Result};
 use crate::{job, lookup, machine};
 
@@ -107,7 +107,7 @@ impl Drop for Work {
 /// Ends a runtime whose work has ended or was dropped.
 pub(in crate::cli) fn end(runtime: Runtime) {
     // Dropped tasks end when they are polled next, and only then are their uploads dropped.
-    if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads::ended()).await }).is_err() {
+    if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads_ended()).await }).is_err() {
         tracing::warn!(
             "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
              removes them, if it has one",

@@ -21,11 +21,10 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
-use super::endpoints::{scheme, with_endpoints};
+use super::credentials::{Trust, scheme, with_endpoints};
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
-use super::tls::Trust;
-use super::{Codec, partitions, settings};
+use super::{Codec, settings};
 use crate::engine::control::{Reached, RunControl, Unit};
 use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
@@ -102,7 +101,7 @@ impl Cluster {
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let compression = if partitions::shuffles_texts(plan) { "lz4" } else { "none" };
+        let compression = if settings::shuffles_texts(plan) { "lz4" } else { "none" };
         let running = settings::with_compression(settings::running(config, plan, &name), compression);
         let running = with_endpoints(running, self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
@@ -119,7 +118,7 @@ impl Cluster {
             );
             batches.await?.try_collect().await
         };
-        let mut seen = Seen { partitions: partitions::of_query_stages(plan), ..Seen::default() };
+        let mut seen = Seen { partitions: settings::query_stage_partitions(plan), ..Seen::default() };
         let _watched = Watched::begin(&self.jobs, &name);
         let failure = tokio::select! {
             biased;

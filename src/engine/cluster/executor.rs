@@ -28,14 +28,12 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::checksums::only_whole;
-use super::endpoints::{endpoints, with_endpoints};
-use super::listen::listen;
-use super::rest::Rest;
-use super::serve::serve;
-use super::settings::MESSAGE_BYTES;
+use super::credentials::{Trust, acceptor, endpoints, with_endpoints};
+use super::rest::{Rest, executor_id};
+use super::serve::{listen, serve};
+use super::settings::{MESSAGE_BYTES, own_stores};
 use super::tasks::{State, Tasks};
-use super::tls::{Trust, acceptor};
-use super::{Codec, member, own_stores, settings as configuration};
+use super::{Codec, settings as configuration};
 use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY};
@@ -97,12 +95,12 @@ pub(crate) async fn run(
 
     let pool_bytes = session::pool_bytes(settings.memory) / settings.vcores * settings.vcores;
     let cores = cores(settings.vcores);
-    let id = member::id(cores, pool_bytes / settings.vcores);
+    let id = executor_id(cores, pool_bytes / settings.vcores);
     let place = match &settings.advertise {
         Some(host) => format!("{host}:{}", settings.bind.port()),
         None => settings.bind.to_string(),
     };
-    let runtime = own_stores::of(format!("the executor {place}"), session::builder(Some(work_dir.clone()))?);
+    let runtime = own_stores(format!("the executor {place}"), session::builder(Some(work_dir.clone()))?);
     let runtime = runtime.build_arc()?;
     let tasks = Tasks::new(place.clone(), work_dir.clone());
     let to_others = trust.clone();

@@ -1,13 +1,13 @@
-//! The consequences of a job's error for its stage.
+//! The consequences of a job's error for its stage, and the causes of an error, also through Ballista's own errors.
 
+use ballista_core::error::BallistaError;
 use datafusion::error::DataFusionError;
 
-use super::causes::{causes, chain};
-use super::rerun_guard::SHUFFLE_LOST;
+use super::wire::SHUFFLE_LOST;
 use crate::engine::stores::TRANSIENT;
 use crate::environment::names_variable;
 use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
-use crate::error::{Error, Kind};
+use crate::error::{Cause, Error, Kind, cause};
 
 /// Why an attempt of a stage ended.
 #[derive(Debug)]
@@ -74,6 +74,36 @@ pub(super) fn read(error: &DataFusionError) -> Failure {
 /// The first line of a text without the plans and backtraces behind it, at most 500 characters.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(500).collect()
+}
+
+/// An error of ours with the messages of `error` and its causes.
+pub(super) fn causes(error: &DataFusionError) -> Error {
+    let only_wraps = |cause: &Cause<'_>| {
+        matches!(cause.downcast_ref(), Some(DataFusionError::External(_)))
+            || matches!(
+                cause.downcast_ref(),
+                Some(
+                    BallistaError::DataFusionError(_)
+                        | BallistaError::ArrowError(_)
+                        | BallistaError::IoError(_)
+                )
+            )
+    };
+    let messages = chain(error).filter(|cause| !only_wraps(cause)).map(|cause| cause.to_string()).collect();
+    Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
+}
+
+/// An error and its causes, outermost first. Ballista's errors do not name the errors that they hold as their sources.
+pub(super) fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
+    let error: Cause = error;
+    std::iter::successors(Some(error), |error| match error.downcast_ref::<BallistaError>() {
+        Some(BallistaError::DataFusionError(error)) => Some(error.as_ref() as Cause),
+        Some(BallistaError::ArrowError(error)) => Some(error.as_ref() as Cause),
+        Some(BallistaError::IoError(error)) => Some(error as Cause),
+        Some(BallistaError::TonicError(error)) => Some(error as Cause),
+        Some(_) => None,
+        None => cause(*error),
+    })
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
-//! The HTTP interface of a scheduler: its executors and jobs.
+//! The HTTP interface of a scheduler: its executors and jobs, and the errors of a process that it refuses.
+//!
+//! Ballista's registration of an executor has no fields for the cores and the memory that plans must fit. So they are in the
+//! executor's id: `executor-<uuid>-<cores>x<bytes>`.
 
+use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
-use reqwest::Client;
 use reqwest::redirect::Policy;
+use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio_rustls::rustls;
 
-use super::endpoints::scheme;
-use super::tls::Trust;
-use super::token::Token;
-use super::{member, refused};
+use super::credentials::{Token, Trust, scheme};
+use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, CLUSTER_TOKEN};
 use crate::error::{Error, Result, one_line};
 
 /// How long an answer may take: all of them are small.
@@ -136,8 +140,8 @@ impl Rest {
     /// [`Kind::Job`](crate::error::Kind::Job) with what to set.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
-            Ok(answer) => refused::by_answer(&self.address, answer.status()),
-            Err(failed) => refused::by_tls(&self.address, &failed),
+            Ok(answer) => refused_by_answer(&self.address, answer.status()),
+            Err(failed) => refused_by_tls(&self.address, &failed),
         };
         refused.map_or(Ok(()), Err)
     }
@@ -151,7 +155,7 @@ impl Rest {
     pub(super) async fn executors(&self) -> Result<Executors, String> {
         let executors: Vec<Executor> = self.get("/api/executors").await?;
         let known = executors.iter().filter(|executor| executor.last_seen.is_some());
-        let members: Vec<_> = known.filter_map(|executor| member::read(&executor.id)).collect();
+        let members: Vec<_> = known.filter_map(|executor| executor_resources(&executor.id)).collect();
         Ok(Executors {
             count: members.len(),
             cores: members.iter().map(|(cores, _)| cores).sum(),
@@ -189,5 +193,82 @@ impl Rest {
         let url = format!("{}/api/job/{job_id}", self.scheduler);
         self.client.patch(&url).send().await.map_err(|e| one_line(&e))?;
         Ok(())
+    }
+}
+
+/// The error of a process whose request the scheduler at `address` answered so; `None` if it was not refused.
+fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
+    match status {
+        StatusCode::UNAUTHORIZED => Some(unauthorized(address)),
+        StatusCode::UPGRADE_REQUIRED => Some(Error::job(format!(
+            "the scheduler {address} asks for TLS, and this process has none: set {CLUSTER_CA} to the file of the authority that \
+             signs the certificates of the cluster"
+        ))),
+        _ => None,
+    }
+}
+
+fn unauthorized(address: &str) -> Error {
+    let has = match Token::of_process() {
+        Some(_) => "another one than this process has",
+        None => "and this process has none",
+    };
+    Error::job(format!(
+        "the scheduler {address} asks for a token, {has}: set {CLUSTER_TOKEN} to the value that the scheduler was started with"
+    ))
+}
+
+/// The error of a process that made no TLS connection to the server at `address`; `None` if `failed` has another reason.
+fn refused_by_tls(address: &str, failed: &reqwest::Error) -> Option<Error> {
+    let why = tls_error(failed)?;
+    let message = match why {
+        rustls::Error::InvalidCertificate(_) => format!(
+            "the certificate of the scheduler {address} cannot be trusted: give it one for this host that the authority in \
+             {CLUSTER_CA} has signed"
+        ),
+        _ => format!(
+            "there is no TLS connection to the scheduler {address}: start it with {CLUSTER_CERTIFICATE} and {CLUSTER_KEY}, or unset \
+             {CLUSTER_CA} if the cluster has no TLS"
+        ),
+    };
+    Some(Error::job(message).because(why.clone()))
+}
+
+/// The TLS error among the causes of `failed`.
+fn tls_error(failed: &reqwest::Error) -> Option<&rustls::Error> {
+    let mut cause = failed.source();
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // The content of an I/O error is not its source.
+        cause = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(content) => Some(content),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// An executor's id, unique for each start of it.
+pub(super) fn executor_id(cores: usize, task_bytes: usize) -> String {
+    format!("executor-{}-{cores}x{task_bytes}", uuid::Uuid::new_v4().simple())
+}
+
+/// (cores, bytes that the operators of a task may reserve) in an executor's id; `None` if it is not ours.
+fn executor_resources(id: &str) -> Option<(usize, usize)> {
+    let (cores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
+    Some((cores.parse().ok()?, bytes.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_holds_cores_and_bytes() {
+        assert_eq!(executor_resources(&executor_id(3, 1 << 30)), Some((3, 1 << 30)));
+        assert_ne!(executor_id(1, 1), executor_id(1, 1));
+        assert_eq!(executor_resources("other"), None);
     }
 }

@@ -22,14 +22,12 @@ use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::executor_registry::ExecutorRegistry;
-use super::finished_jobs::FinishedJobs;
-use super::listen::listen;
+use super::credentials::acceptor;
 use super::polls::{PatientScheduler, Scheduler};
-use super::serve::serve;
-use super::settings::MESSAGE_BYTES;
-use super::tls::acceptor;
-use super::{Codec, own_stores, settings as configuration};
+use super::scheduler_state::{ExecutorRegistry, FinishedJobs};
+use super::serve::{listen, serve};
+use super::settings::{MESSAGE_BYTES, own_stores};
+use super::{Codec, settings as configuration};
 use crate::engine::session;
 use crate::error::{Error, Result};
 
@@ -52,7 +50,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
     let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;
     let address = listener.local_addr()?;
-    let runtime = own_stores::of(format!("the scheduler {address}"), session::builder(None)?).build_arc()?;
+    let runtime = own_stores(format!("the scheduler {address}"), session::builder(None)?).build_arc()?;
     let build: SessionBuilder = Arc::new(move |config: SessionConfig| {
         configuration::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from)
     });

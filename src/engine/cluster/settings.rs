@@ -1,13 +1,21 @@
-//! The configuration of plans on a cluster.
+//! The configuration of plans on a cluster, the stores of its processes, and the partitions of its query stages.
 
 use std::sync::Arc;
 
 use ballista_core::extension::SessionConfigExt;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::object_store::ObjectStoreRegistry;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use datafusion::prelude::SessionConfig;
+use object_store::ObjectStore;
+use url::Url;
 
+use super::failure;
 use super::rest::Executors;
 use crate::engine::held_sides::below_divided_sides;
 use crate::engine::session;
@@ -92,6 +100,66 @@ fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
         .set_u64("ballista.optimizer.broadcast_join_threshold_rows", rows as u64)
 }
 
+/// Adds stores whose errors about the environment name the process `who`, since plans open stores wherever they are
+/// decoded.
+pub(super) fn own_stores(who: String, builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
+    let stores = Arc::clone(&builder.object_store_registry);
+    builder.with_object_store_registry(Arc::new(OwnStores { stores, who }))
+}
+
+#[derive(Debug)]
+struct OwnStores {
+    stores: Arc<dyn ObjectStoreRegistry>,
+    who: String,
+}
+
+impl ObjectStoreRegistry for OwnStores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.stores.register_store(url, store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
+        self.stores.deregister_store(url)
+    }
+
+    fn get_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
+        self.stores.get_store(url).map_err(|error| match failure::is_of_environment(&error) {
+            true => failure::of_environment(&self.who, &error).into(),
+            false => error,
+        })
+    }
+}
+
+/// The partitions of the query stages of a plan: about, since Ballista may plan some joins in other ways.
+pub(super) fn query_stage_partitions(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    partition_count(plan) + before_shuffles(plan)
+}
+
+fn partition_count(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    plan.output_partitioning().partition_count() as u64
+}
+
+/// Whether the rows that a plan divides by a key have texts. All else that stages shuffle are hashes, which no codec makes smaller.
+pub(super) fn shuffles_texts(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let has_texts = || plan.schema().fields().iter().any(|field| field.data_type().is_string());
+    divides(plan) && has_texts() || plan.children().into_iter().any(shuffles_texts)
+}
+
+fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_hash = |plan: &RepartitionExec| matches!(plan.partitioning(), Partitioning::Hash(..));
+    plan.downcast_ref::<RepartitionExec>().is_some_and(is_hash)
+}
+
+/// Those of the query stages whose rows are shuffled.
+fn before_shuffles(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let ends_stage =
+        plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() || divides(plan);
+    let of = |input: &Arc<dyn ExecutionPlan>| {
+        before_shuffles(input) + if ends_stage { partition_count(input) } else { 0 }
+    };
+    plan.children().into_iter().map(of).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
@@ -102,6 +170,7 @@ mod tests {
     use datafusion::physical_plan::empty::EmptyExec;
     use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
     use datafusion::physical_plan::test::exec::StatisticsExec;
+    use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
 
@@ -163,5 +232,30 @@ mod tests {
             let executors = Executors { count: 1, cores, task_bytes };
             assert_eq!(partitions(&executors), expected, "{executors:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn each_shuffle_ends_a_query_stage() {
+        let config = SessionConfig::new().with_target_partitions(3);
+        let session = SessionContext::new_with_config(config);
+        let plan = async |sql: &str| session.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let rows = plan("SELECT value FROM generate_series(1, 100)").await;
+        assert_eq!(query_stage_partitions(&rows), partition_count(&rows));
+        let grouped = plan("SELECT value % 7, count(*) FROM generate_series(1, 100) GROUP BY 1").await;
+        let scanned = {
+            let mut below = Arc::clone(&grouped);
+            while !below.is::<RepartitionExec>()
+                || !matches!(below.output_partitioning(), Partitioning::Hash(..))
+            {
+                below = Arc::clone(below.children()[0]);
+            }
+            partition_count(below.children()[0])
+        };
+        assert_eq!((partition_count(&grouped), query_stage_partitions(&grouped)), (3, 3 + scanned));
+        assert!(!shuffles_texts(&grouped));
+        let texts = "SELECT arrow_cast(value, 'Utf8View'), count(*) FROM generate_series(1, 100) GROUP BY 1";
+        assert!(shuffles_texts(&plan(texts).await));
+        let merged: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(grouped));
+        assert_eq!(query_stage_partitions(&merged), 1 + 3 + scanned);
     }
 }

@@ -1,4 +1,5 @@
-//! The tasks of an executor: their errors name the executor and all causes, and a full disk ends the executor.
+//! The tasks of an executor: their errors name the executor and all causes, and a full disk ends the executor. They share their
+//! connections to other executors: one for each fetch would use up the ports of a machine, and Ballista's own pool is private.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -9,11 +10,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ballista_core::JobId;
+use ballista_core::client::BallistaClient;
+use ballista_core::client_pool::{BallistaClientPool, PooledClient};
 use ballista_core::config::BALLISTA_JOB_NAME;
 use ballista_core::error::BallistaError;
+use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
 };
+use ballista_core::utils::GrpcClientConfig;
 use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
@@ -24,10 +29,8 @@ use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::causes::{causes, chain};
 use super::checksums::TaskFiles;
-use super::connections::Connections;
-use super::failure;
+use super::failure::{self, causes, chain};
 use crate::engine::stores::TRANSIENT;
 use crate::error::{Cause, Error, Kind};
 
@@ -314,6 +317,78 @@ fn fault(error: &DataFusionError) -> Fault {
             _ => Fault::Other,
         },
         _ => Fault::Other,
+    }
+}
+
+/// Connections that were unused for this long are closed.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Open, unused connections.
+#[derive(Default)]
+pub(super) struct Connections {
+    idle: Arc<Mutex<Vec<Idle>>>,
+}
+
+struct Idle {
+    to: (String, u16, GrpcClientConfig),
+    since: Instant,
+    client: BallistaClient,
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("Connections")
+    }
+}
+
+impl Connections {
+    /// Closes connections that were unused for too long, and takes the one that was used last.
+    fn take(&self, to: &(String, u16, GrpcClientConfig)) -> Option<BallistaClient> {
+        let mut idle = self.idle.lock();
+        idle.retain(|idle| idle.since.elapsed() < IDLE);
+        let last = idle.iter().rposition(|idle| idle.to == *to)?;
+        Some(idle.remove(last).client)
+    }
+}
+
+#[async_trait]
+impl BallistaClientPool for Connections {
+    async fn acquire(
+        &self,
+        host: &str,
+        port: u16,
+        config: &GrpcClientConfig,
+        customize_endpoint: Option<Arc<BallistaConfigGrpcEndpoint>>,
+    ) -> ballista_core::error::Result<PooledClient> {
+        let to = (host.to_owned(), port, config.clone());
+        let client = match self.take(&to) {
+            Some(client) => client,
+            None => {
+                BallistaClient::try_new(
+                    host,
+                    port,
+                    config.max_message_size,
+                    config.use_tls,
+                    customize_endpoint,
+                    config.io_retries_times,
+                    config.io_retry_wait_time_ms,
+                    config.initial_connection_window_size,
+                    config.initial_stream_window_size,
+                )
+                .await?
+            }
+        };
+        let idle = Arc::clone(&self.idle);
+        let put_back = move |client| {
+            let mut idle = idle.lock();
+            idle.push(Idle { to, since: Instant::now(), client });
+        };
+        Ok(PooledClient::new(client, Box::new(put_back)))
+    }
+
+    async fn evict_idle(&self) {
+        let mut idle = self.idle.lock();
+        idle.retain(|idle| idle.since.elapsed() < IDLE);
     }
 }
 

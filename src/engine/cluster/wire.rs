@@ -1,10 +1,13 @@
-//! The nodes of our operators as bytes, for schedulers and executors.
+//! The nodes of our operators as bytes, for schedulers and executors, and a guard against query stages that run again.
+//!
+//! When an executor is lost, the scheduler begins query stages again that had read its output. The output that such a stage had
+//! finished on other executors stays an input of the next stages, together with the new output: its rows are repeated. New tasks
+//! also have the numbers and the files of old ones, which may still run. So the tasks of such a stage fail here, and with them
+//! the job, and the driver submits the stage again as a job with new files.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::writer::StreamWriter;
+use ballista_core::execution_plans::ShuffleReaderExec;
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
@@ -12,17 +15,14 @@ use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
-use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
-use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use super::rerun_guard;
+use crate::error::library_errors::is_rerun_stage;
 use crate::operator::Operator;
-use crate::output::names::Attempt;
-use crate::output::write::{Rows, Target, Write};
-use crate::plan::{Description, OperatorExec, file_scan, only_input};
+use crate::output::write::Write;
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, only_input};
 use crate::rewrite::Rewrite;
 use crate::source::{Chunk, NumberRows, ParseFiles, pinned_scan};
 
@@ -39,20 +39,10 @@ pub(crate) struct Codec {
 #[derive(Serialize, Deserialize)]
 enum Node {
     Operator(Operator),
-    Write { store: String, root: String, attempt: String, targets: Vec<WireTarget> },
+    Write(Write),
     ParseFiles(Box<ParseFiles>),
     NumberRows { chunks: Arc<[Chunk]>, batch_rows: usize, compression: String },
     Rewrite(Box<Rewrite>),
-}
-
-/// A [`Target`]; its schema as an Arrow IPC stream without rows.
-#[derive(Serialize, Deserialize)]
-struct WireTarget {
-    table: String,
-    folder: String,
-    rows: Rows,
-    schema: Vec<u8>,
-    carried: usize,
 }
 
 impl PhysicalExtensionCodec for Codec {
@@ -62,7 +52,7 @@ impl PhysicalExtensionCodec for Codec {
         bytes: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        match node(plan.as_ref())? {
+        match node(plan.as_ref()) {
             Some(node) => {
                 bytes.extend_from_slice(MAGIC);
                 ciborium::into_writer(&node, bytes).map_err(|e| DataFusionError::External(Box::new(e)))
@@ -86,49 +76,30 @@ impl PhysicalExtensionCodec for Codec {
             }
             None => {
                 let node = self.ballista.try_decode(bytes, inputs, context, converter)?;
-                rerun_guard::fail_reruns(node, context)
+                fail_reruns(node, context)
             }
         }
     }
 }
 
-fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
+fn node(plan: &dyn ExecutionPlan) -> Option<Node> {
     if let Some(operator) = Operator::of(plan) {
-        return Ok(Some(Node::Operator(operator)));
+        return Some(Node::Operator(operator));
     }
     if let Some(write) = OperatorExec::<Write>::described(plan) {
-        let table = |target: &Target| -> Result<WireTarget> {
-            Ok(WireTarget {
-                table: target.table.clone(),
-                folder: target.folder.clone(),
-                rows: target.rows.clone(),
-                schema: schema_bytes(&target.schema)?,
-                carried: target.carried,
-            })
-        };
-        return Ok(Some(Node::Write {
-            store: write.store_url.as_str().to_owned(),
-            root: write.root.to_string(),
-            attempt: write.attempt.to_string(),
-            targets: write.targets.iter().map(table).collect::<Result<_>>()?,
-        }));
+        return Some(Node::Write(write.clone()));
     }
     if let Some(parse) = OperatorExec::<ParseFiles>::described(plan) {
-        return Ok(Some(Node::ParseFiles(Box::new(parse.clone()))));
+        return Some(Node::ParseFiles(Box::new(parse.clone())));
     }
     if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan) {
-        return Ok(Some(Node::Rewrite(Box::new(rewrite.clone()))));
+        return Some(Node::Rewrite(Box::new(rewrite.clone())));
     }
-    if let Some(number) = OperatorExec::<NumberRows>::described(plan) {
-        // DataFusion's message of a file scan has no compression, so the node above it carries it.
-        let compression = plan.children().first().and_then(|scan| file_scan(scan)).map_or_else(
-            || FileCompressionType::UNCOMPRESSED.get_variant().to_string(),
-            |scan| scan.file_compression_type.get_variant().to_string(),
-        );
-        let NumberRows { chunks, batch_rows } = number.clone();
-        return Ok(Some(Node::NumberRows { chunks, batch_rows, compression }));
-    }
-    Ok(None)
+    let NumberRows { chunks, batch_rows } = OperatorExec::<NumberRows>::described(plan)?.clone();
+    // DataFusion's message of a file scan has no compression, so the node above it carries it.
+    let scan = plan.children().first().and_then(|scan| file_scan(scan));
+    let compression = scan.map_or(FileCompressionType::UNCOMPRESSED, |scan| scan.file_compression_type);
+    Some(Node::NumberRows { chunks, batch_rows, compression: compression.get_variant().to_string() })
 }
 
 fn plan(
@@ -138,19 +109,7 @@ fn plan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     match node {
         Node::Operator(operator) => operator.over(inputs),
-        Node::Write { store, root, attempt, targets } => {
-            let target = |table: WireTarget| -> Result<Target> {
-                let WireTarget { table, folder, rows, schema, carried } = table;
-                Ok(Target { table, folder, rows, schema: schema_of(&schema)?, carried })
-            };
-            let targets = targets.into_iter().map(target).collect::<Result<_>>()?;
-            let root = Path::parse(root).map_err(object_store::Error::from)?;
-            let Some(attempt) = Attempt::parse(&attempt) else {
-                return exec_err!("{attempt:?} is not the id of an attempt");
-            };
-            let store_url = ObjectStoreUrl::parse(store)?;
-            OperatorExec::plan(Write { store_url, root, attempt, targets }, inputs)
-        }
+        Node::Write(write) => OperatorExec::plan(write, inputs),
         Node::ParseFiles(parse) => OperatorExec::plan(*parse, inputs),
         Node::Rewrite(rewrite) => OperatorExec::plan(*rewrite, inputs),
         Node::NumberRows { chunks, batch_rows, compression } => {
@@ -171,21 +130,50 @@ fn plan(
     }
 }
 
-fn schema_bytes(schema: &Schema) -> Result<Vec<u8>> {
-    Ok(StreamWriter::try_new(Vec::new(), schema)?.into_inner()?)
+/// The message of such a task, and of the driver about the stage.
+pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
+
+/// `node`, or a node that fails if `node` reads the input of a query stage that runs again.
+pub(super) fn fail_reruns(
+    node: Arc<dyn ExecutionPlan>,
+    context: &TaskContext,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    match node.downcast_ref::<ShuffleReaderExec>() {
+        Some(reader) if context.task_id().is_some_and(|task| is_rerun_stage(&task)) => {
+            OperatorExec::plan(RerunGuard(Arc::clone(reader.properties())), Vec::new())
+        }
+        _ => Ok(node),
+    }
 }
 
-fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {
-    Ok(StreamReader::try_new(bytes, None)?.schema())
+/// Takes the place of a reader and fails when it runs. A task that could not be decoded would be reported as one of the first
+/// attempt, for which the scheduler no longer waits.
+#[derive(Debug, Clone)]
+struct RerunGuard(Arc<PlanProperties>);
+
+impl Description for RerunGuard {
+    const NAME: &'static str = "RerunGuard";
+
+    type Shared = ();
+
+    fn shape(&self, _: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Ok(Shape::new(Arc::clone(&self.0), Vec::new()))
+    }
+
+    fn start(self: Arc<Self>, _: Task<'_, ()>) -> Result<Batches> {
+        exec_err!("{SHUFFLE_LOST}")
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::{DataType, Field};
+    use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::datasource::physical_plan::JsonSource;
     use datafusion::datasource::table_schema::TableSchema;
-    use datafusion::physical_plan::displayable;
+    use datafusion::execution::object_store::ObjectStoreUrl;
+    use datafusion::physical_plan::{Partitioning, displayable};
+    use datafusion::prelude::SessionConfig;
     use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
     use proptest::prelude::*;
 
@@ -202,6 +190,8 @@ mod tests {
     use crate::operator::represent::Represent;
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
+    use crate::output::names::Attempt;
+    use crate::output::write::{Rows, Target};
     use crate::source::CHUNK_COLUMN;
 
     fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
@@ -281,8 +271,8 @@ mod tests {
             carried: 1,
         };
         let write = Write {
-            store_url: ObjectStoreUrl::parse("s3://bucket").unwrap(),
-            root: Path::from("a b/\u{e9}%"),
+            store_url: "s3://bucket/".into(),
+            root: "a b/\u{e9}%".into(),
             attempt: Attempt::random(),
             targets: vec![target.clone()],
         };
@@ -316,5 +306,39 @@ mod tests {
         let found = file_scan(back.children()[0]).unwrap();
         assert_eq!(found.file_compression_type, FileCompressionType::GZIP);
         assert!(found.preserve_order, "{}", displayable(back.as_ref()).indent(true));
+    }
+
+    #[test]
+    fn readers_of_query_stages_that_run_again_fail_and_all_others_stay() {
+        let context = |id: Option<&str>| {
+            let none = Default::default;
+            let (config, runtime) = (SessionConfig::new(), Default::default());
+            let id = id.map(str::to_owned);
+            TaskContext::new(
+                id,
+                "s".into(),
+                config,
+                none(),
+                Default::default(),
+                Default::default(),
+                Default::default(),
+                runtime,
+            )
+        };
+        let schema = Arc::new(Schema::empty());
+        let reader =
+            ShuffleReaderExec::try_new(3, vec![vec![]], schema, Partitioning::UnknownPartitioning(1));
+        let reader: Arc<dyn ExecutionPlan> = Arc::new(reader.unwrap());
+        for (id, stays) in [
+            (None, true),
+            (Some("TID 038FZPRKC2000/11.0/2.1"), true),
+            (Some("TID 038FZPRKC2000/11.1/2.0"), false),
+            (Some("TID 038FZPRKC2000/0.12/2.0"), false),
+        ] {
+            let context = context(id);
+            let node = fail_reruns(Arc::clone(&reader), &context).unwrap();
+            assert_eq!(node.downcast_ref::<ShuffleReaderExec>().is_some(), stays, "{id:?}");
+            assert!(stays || node.execute(0, Arc::new(context)).is_err(), "{id:?}");
+        }
     }
 }

@@ -9,16 +9,11 @@
 //!
 //! Credentials come from the environment of the process alone: plans and settings carry none.
 
-mod aws_variables;
-mod checksum;
-mod cloud;
+mod clients;
 mod connector;
 mod explain;
 mod page;
 mod remote;
-mod retry_policy;
-mod s3;
-pub(crate) mod uploads;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,9 +32,10 @@ use parking_lot::Mutex;
 use crate::address;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use clients::RetryPolicy;
 use explain::BucketUrl;
 use remote::Remote;
-use retry_policy::RetryPolicy;
+pub(crate) use remote::uploads_ended;
 
 /// The stores that URLs name, each made once, with credentials from the environment of this process.
 pub(crate) fn registry() -> Arc<dyn ObjectStoreRegistry> {
@@ -99,11 +95,11 @@ fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
     let bucket_url = Arc::new(BucketUrl::of(url)?);
     let inner: Arc<dyn ObjectStore> = match url.scheme() {
         "s3" | "s3a" => {
-            let [inner, reads] = s3::open(&bucket_url, environment, &policy)?;
+            let [inner, reads] = clients::s3(&bucket_url, environment, &policy)?;
             return Ok(Arc::new(Remote::new(Arc::new(inner), Arc::new(reads), bucket_url)));
         }
-        "gs" => cloud::google(&bucket_url, environment, &policy)?,
-        "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, environment, &policy)?,
+        "gs" => clients::google(&bucket_url, environment, &policy)?,
+        "az" | "abfs" | "abfss" => clients::azure(url, &bucket_url, environment, &policy)?,
         other => {
             return Err(Error::job(format!(
                 "`{other}://` is not a known storage: expected a path, or a URL that starts with s3://, gs://, az:// \

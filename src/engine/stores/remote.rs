@@ -1,8 +1,8 @@
-//! A remote store: reads and listings resume after a broken connection, and errors are explained.
+//! A remote store: reads and listings resume after a broken connection, uploads are aborted, and errors are explained.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,11 +13,11 @@ use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     RenameOptions, Result, UploadPart,
 };
+use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::checksum::{self, Checksum};
+use super::connector::{CHECKSUM_METADATA, Checksum};
 use super::explain::{BucketUrl, STORE, broke_off, is_transient, lost};
-use super::uploads;
 use crate::output::digest::Digest;
 
 /// Resumptions of a read or a listing without progress. Each has the full time limit of a request, since a long
@@ -113,7 +113,7 @@ impl ObjectStore for Remote {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let (store, location) = (self.clone(), location.clone());
-        let under_way = uploads::begin();
+        let under_way = begin_upload();
         // In a task of its own, which ends even if its caller is dropped: an upload that the store has begun by then is
         // aborted.
         let begun = tokio::spawn(async move {
@@ -128,7 +128,7 @@ impl ObjectStore for Remote {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let store = if options.head { &self.inner } else { &self.reads };
         let mut got = store.get_opts(location, options.clone()).await.map_err(self.explained(location))?;
-        let checksum = got.attributes.get(&Attribute::Metadata(checksum::METADATA.into()));
+        let checksum = got.attributes.get(&Attribute::Metadata(CHECKSUM_METADATA.into()));
         let checksum = checksum.and_then(|checksum| Checksum::of(checksum));
         let (GetResultPayload::Stream(stream), false) = (&mut got.payload, options.head) else {
             return Ok(got);
@@ -397,6 +397,23 @@ impl Drop for Upload {
             }
         });
     }
+}
+
+/// Closed from the beginning, so that waiting ends whenever no upload runs.
+static UNDER_WAY: LazyLock<TaskTracker> = LazyLock::new(|| {
+    let tracker = TaskTracker::new();
+    tracker.close();
+    tracker
+});
+
+/// Counts an upload while the token lives.
+fn begin_upload() -> TaskTrackerToken {
+    UNDER_WAY.token()
+}
+
+/// Waits until every upload is completed or aborted.
+pub(crate) async fn uploads_ended() {
+    UNDER_WAY.wait().await;
 }
 
 #[cfg(test)]

@@ -42,17 +42,15 @@ impl NumberRows {
     }
 }
 
-impl fmt::Display for NumberRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "chunks={}", self.chunks.len())
-    }
-}
-
 impl Description for NumberRows {
     const NAME: &'static str = "NumberRowsExec";
 
     /// The files as they were when they were listed.
     type Shared = OnceLock<Arc<Pins>>;
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "chunks={}", self.chunks.len())
+    }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
         let input = only_input(Self::NAME, inputs)?;
