@@ -377,17 +377,17 @@ fn the_engine_and_what_is_kept_are_those_of_the_merge() {
     // As if a cluster that is gone had made the last one.
     let path = chains.path("b/manifest.json");
     let mut written: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    written["job"]["engine"]["cluster"] = serde_json::json!({
-        "scheduler": "127.0.0.1:1", "stall_seconds": 1, "deadline_seconds": 0, "attempts": 1, "wait_seconds": 1
-    });
+    for (key, value) in [("mode", "cluster"), ("scheduler", "df://127.0.0.1:1")] {
+        written["job"]["engine"][key] = value.into();
+    }
     written["job"]["engine"]["spill"] = "/nonexistent/spill".into();
     std::fs::write(&path, written.to_string()).unwrap();
     let mut merge = resemblance();
     merge.arg("merge").args([chains.path("a"), chains.path("b")]).arg("--to").arg(chains.path("ab"));
     merge.args(["--memory", "256MiB"]).assert().success();
     let merged = manifest(&chains.path("ab"));
-    assert_eq!(merged.job["engine"]["memory"], 256 << 20);
-    assert_eq!(merged.job["engine"].get("cluster"), None);
+    assert_eq!(merged.job["engine"]["memory"], "256MiB");
+    assert_eq!(merged.job["engine"]["mode"], "local");
     assert_eq!(merged.job["output"]["keep"], "signatures");
     run(&chains.job("whole", &[a, b].concat(), &[], &[])).unwrap();
     assert_eq!(pairs(&chains.path("ab")), pairs(&chains.path("whole")));

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use resemblance::error::{Error, Kind};
 use resemblance::job::{
-    Bits, Choice, ClusterMethod, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, Words, file,
-    resolve,
+    BandRule, Bits, Choice, ClusterMethod, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, Words,
+    file, resolve,
 };
 
 /// A job with only what is required.
@@ -38,21 +38,22 @@ fn the_least_job_has_the_defaults() {
     assert_eq!((job.score.threshold, job.score.prefilter), (0.8, false));
     assert_eq!((job.output.url.as_str(), job.output.max_expand), ("out/", 1000));
     assert_eq!(job.output.max_pairs, 1_000_000_000);
-    assert_eq!((job.engine.threads, job.engine.spill), (0, None));
     // Half of what this machine has.
-    let all = load(LEAST, &["engine.memory=100%"]).unwrap().engine.memory;
-    assert!(job.engine.memory.abs_diff(all / 2) < 100, "{} of {all}", job.engine.memory);
+    let all = load(LEAST, &["engine.memory=100%"]).unwrap().engine.memory_bytes();
+    let half = job.engine.memory_bytes();
+    assert_eq!((job.engine.threads, job.engine.spill), (0, None));
+    assert!(half.abs_diff(all / 2) < 100, "{half} of {all}");
 }
 
 #[test]
 fn a_job_names_its_hash_family() {
-    for (name, family) in [
-        ("multiply-shift", Family::MultiplyShift),
-        ("linear", Family::Linear(Modulus::Is((1 << 31) - 1))),
-        ("one-permutation", Family::OnePermutation),
+    for (name, family, modulus) in [
+        ("multiply-shift", Family::MultiplyShift, None),
+        ("linear", Family::Linear, Some(Modulus::Is((1 << 31) - 1))),
+        ("one-permutation", Family::OnePermutation, None),
     ] {
         let job = load(LEAST, &[&format!("minhash.family={name}")]).unwrap();
-        assert_eq!(job.minhash.family, family);
+        assert_eq!((job.minhash.family, job.minhash.modulus), (family, modulus));
     }
 }
 
@@ -144,10 +145,10 @@ fn overrides_are_toml_or_plain_strings() {
 #[test]
 fn rules_find_bands_and_rows() {
     for (set, bands, rows, choice) in [
-        ("lsh.choose=nearest", 8, 16, Choice::Nearest),
-        ("lsh.choose=balanced", 9, 13, Choice::Balanced),
-        ("lsh.choose=recall", 16, 8, Choice::Recall),
-        ("lsh.choose=precision", 8, 16, Choice::Precision),
+        ("lsh.choose=nearest", 8, 16, Choice::Rule(BandRule::Nearest)),
+        ("lsh.choose=balanced", 9, 13, Choice::Rule(BandRule::Balanced)),
+        ("lsh.choose=recall", 16, 8, Choice::Rule(BandRule::Recall)),
+        ("lsh.choose=precision", 8, 16, Choice::Rule(BandRule::Precision)),
         ("lsh.target_recall=0.5", 10, 12, Choice::TargetRecall(0.5)),
     ] {
         let lsh = load(LEAST, &[set]).unwrap().lsh;
@@ -478,7 +479,7 @@ fn every_job_in_the_repository_takes_other_bands_and_rows() {
         let target = Job::load(&path, &sets(&["lsh.target_recall=0.9"])).unwrap().lsh;
         assert_eq!(target.choice, Choice::TargetRecall(0.9), "{name}");
         let nearest = Job::load(&path, &sets(&["lsh.choose=nearest"])).unwrap().lsh;
-        assert_eq!(nearest.choice, Choice::Nearest, "{name}");
+        assert_eq!(nearest.choice, Choice::Rule(BandRule::Nearest), "{name}");
     }
     // Half a choice is an error, and so are two.
     let template = format!("{LEAST}[lsh]\ntarget_recall = 0.5\n");
@@ -487,7 +488,7 @@ fn every_job_in_the_repository_takes_other_bands_and_rows() {
     assert!(message(two).contains("together with `lsh.choose`"));
     let given = format!("{LEAST}[lsh]\nbands = 4\nrows = 8\n");
     assert_eq!(load(&given, &["lsh.bands=5"]).unwrap().lsh.bands, 5);
-    assert_eq!(load(&given, &["lsh.choose=recall"]).unwrap().lsh.choice, Choice::Recall);
+    assert_eq!(load(&given, &["lsh.choose=recall"]).unwrap().lsh.choice, Choice::Rule(BandRule::Recall));
 }
 
 proptest! {

@@ -131,7 +131,8 @@ fn a_manifest_with_an_absurd_job_is_refused() {
         }
     }
     let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
-    manifest["job"]["minhash"]["family"] = serde_json::json!({"linear": {"is": 1}});
+    manifest["job"]["minhash"]["family"] = "linear".into();
+    manifest["job"]["minhash"]["modulus"] = 1.into();
     manifest["job"]["minhash"]["bits"] = 32.into();
     std::fs::write(&path, manifest.to_string()).unwrap();
     ask(["--text", text]).code(3).stderr(predicate::str::contains("minhash.modulus"));

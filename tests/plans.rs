@@ -135,9 +135,7 @@ async fn cluster(job: &Job) -> Box<dyn Engine> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let scheduler = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
     tokio::spawn(async move { axum::serve(listener, routes).await });
-    let settings = job.engine.cluster.clone().unwrap();
-    let cluster = resemblance::job::Cluster { scheduler, ..settings };
-    Box::new(Cluster::connect(&job.engine, &cluster, &RunControl::detached()).await.unwrap())
+    Box::new(Cluster::connect(&job.engine, &scheduler, &RunControl::detached()).await.unwrap())
 }
 
 /// Plans the stages of a job in this process and for a cluster. `approved` names those whose text is approved: of a stage here, or

@@ -219,8 +219,8 @@ fn what_documents_do_not_carry_is_refused() {
         ("['id in (']", "names `id in (`"),
         ("['id in ()']", "has an empty value"),
     ] {
-        let file = job::file::read(&text, "job.toml", &[format!("clusters.keep={keep}")]).unwrap();
-        let error = job::resolve(file).unwrap_err().to_string();
+        let file = job::file::read(&text, "job.toml", &[format!("clusters.keep={keep}")]);
+        let error = file.and_then(job::resolve).unwrap_err().to_string();
         assert!(error.contains("`clusters.keep`") && error.contains(said), "{error}");
     }
 }

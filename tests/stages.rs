@@ -119,7 +119,7 @@ proptest! {
         let context = SessionContext::new_with_state(state);
         let groups: Vec<Vec<u64>> = copied.iter().map(|&copy| vec![0, copy, 2]).collect();
         let groups = frame(&context, &["rep", "doc", "size"], &groups, 1);
-        let found = rows(stage::candidates::candidates(keys(&context, &buckets), groups, 40, None).unwrap());
+        let found = rows(stage::search::candidates(keys(&context, &buckets), groups, 40, None).unwrap());
         prop_assert_eq!(found.len(), expected.len(), "a pair comes twice");
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
     }
@@ -145,7 +145,7 @@ proptest! {
         let context = context();
         let groups = frame(&context, &["rep", "doc", "size"], &[], 1);
         let lists: Vec<Vec<u64>> = buckets.iter().map(|b| b.iter().copied().collect()).collect();
-        let found = collect(stage::candidates::candidates(keys(&context, &lists), groups, hot, None).unwrap());
+        let found = collect(stage::search::candidates(keys(&context, &lists), groups, hot, None).unwrap());
         let mut all = Vec::new();
         for batch in found {
             let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive::<UInt64Type>());

@@ -298,9 +298,8 @@ fn ranges_of_an_output_are_those_of_a_suffix_array() {
     let documents = read_parquet(Path::new(&corpus));
     let output = Path::new(&output);
     let passages = manifest(output).job["passages"].clone();
-    let Passages::Words { length, gap } = serde_json::from_value(passages).unwrap() else {
-        panic!("the output has no runs of words");
-    };
+    let passages: Passages = serde_json::from_value(passages).unwrap();
+    let (length, gap) = passages.words().expect("the output has no runs of words");
     let bytes: usize = documents.iter().map(|(_, text)| text.len()).sum();
     let (found, covered) = check(&documents, output, length, gap);
     eprintln!(

@@ -41,23 +41,19 @@ pub use local::Local;
 /// # Errors
 /// When the folder for spills cannot be made, no cluster answers, or this program was built without the feature `cluster`.
 pub async fn open(engine: &job::Engine, control: &RunControl) -> Result<Box<dyn Engine>> {
-    match &engine.cluster {
+    match engine.scheduler_address() {
         None => Ok(Box::new(Local::new(session::session(engine)?))),
-        Some(cluster) => on_cluster(engine, cluster, control).await,
+        Some(scheduler) => on_cluster(engine, scheduler, control).await,
     }
 }
 
 #[cfg(feature = "cluster")]
-async fn on_cluster(
-    engine: &job::Engine,
-    cluster: &job::Cluster,
-    control: &RunControl,
-) -> Result<Box<dyn Engine>> {
-    Ok(Box::new(Cluster::connect(engine, cluster, control).await?))
+async fn on_cluster(engine: &job::Engine, scheduler: &str, control: &RunControl) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(Cluster::connect(engine, scheduler, control).await?))
 }
 
 #[cfg(not(feature = "cluster"))]
-async fn on_cluster(_: &job::Engine, _: &job::Cluster, _: &RunControl) -> Result<Box<dyn Engine>> {
+async fn on_cluster(_: &job::Engine, _: &str, _: &RunControl) -> Result<Box<dyn Engine>> {
     Err(crate::error::Error::job(
         "engine.mode is \"cluster\", and this program was built without the feature `cluster`: build it with \
          `--features cluster`, or set engine.mode = \"local\"",

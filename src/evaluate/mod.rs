@@ -26,7 +26,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 
 use crate::error::{Error, Result};
-use crate::job::{Job, Method};
+use crate::job::Job;
 use crate::output::Stored;
 pub use interval::Estimate;
 use sets::Sets;
@@ -75,7 +75,7 @@ pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) 
 /// Why the outputs of a job cannot be evaluated, after their name; `None` if they can. Their pairs cannot be found again from the
 /// source alone.
 pub(crate) fn refusal(job: &Job) -> Option<&'static str> {
-    Some(if job.candidates.method == Method::None {
+    Some(if !job.candidates.method.compares() {
         "compares no documents (candidates.method = \"none\"), so nothing can be measured: run its job again with another method"
     } else if job.second_source().is_some() {
         "was made with [against.source], and evaluate compares only the documents of one source: run a job over both sources together"

@@ -17,7 +17,7 @@ use super::sample::{Sample, is_remote};
 use super::view::{Amount, Forecast, OnCluster, Sampled, StageForecast, TableForecast};
 use crate::engine::session;
 use crate::evaluate::Estimate;
-use crate::job::{Job, Method};
+use crate::job::Job;
 use crate::output::manifest::StageTime;
 
 /// How far the seconds of a stage are off by chance, also of the quickest of some runs. Measured with 500 and 10,000 documents.
@@ -273,7 +273,7 @@ impl<'a> Growth<'a> {
     fn seconds(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
         let name = large.name.as_str();
         let [few, many] = self.share.documents;
-        let is_of_two = name == "scores" && self.runs.job.candidates.method == Method::All;
+        let is_of_two = name == "scores" && self.runs.job.candidates.method.compares_every_two();
         let [few, many, all] = [few, many, self.whole[end]]
             .map(|documents| if is_of_two { documents * documents } else { documents });
         let least = small.seconds.min(large.seconds);
@@ -294,7 +294,7 @@ impl<'a> Growth<'a> {
     /// The texts that a stage reads again, beyond those that grow as the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let Runs { job, small, large, .. } = self.runs;
-        let is_cut = job.candidates.method == Method::Lsh && !job.output.keep.shingles();
+        let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();
         let places = match name {
             "scores" if is_cut => "positions",
             "texts" => "text_positions",
@@ -307,7 +307,7 @@ impl<'a> Growth<'a> {
     /// Bytes of spills, and the most memory.
     fn memory(&self) -> (Amount, Option<Amount>) {
         let Runs { job, small, large, .. } = self.runs;
-        let pool = session::pool_bytes(job.engine.memory) as f64;
+        let pool = session::pool_bytes(job.engine.memory_bytes()) as f64;
         let (had, [few, many]) = (large.reserved as f64, self.share.documents);
         let reserved = line([(few, small.reserved as f64), (many, had)], self.whole[0]);
         let over = (reserved - pool).max(0.0);

@@ -45,7 +45,7 @@ pub async fn forecast(
 ) -> Result<Forecast> {
     refuse(job)?;
     let steps = Steps { control };
-    let engine = job::Engine { cluster: None, ..job.engine.clone() };
+    let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
     let session = session::session(&engine)?;
     let job = &keep_values::settled(&session, job).await?;
     let sample = steps.step(0, sample::take(&session, job, settings, folder)).await?;

@@ -8,7 +8,7 @@ use super::sample::Sample;
 use super::templates::{self, Counts, FEWEST, beginning};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
-use crate::job::{Job, Method, Shingle, ShingleHash, Short};
+use crate::job::{Job, Shingle, ShingleHash, Short};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingle_texts;
 use crate::machine;
@@ -133,11 +133,11 @@ impl Texts {
 
 fn large(job: &Job, sample: &Sample) -> Option<Risk> {
     let (bytes, example) = sample.largest.clone();
-    (bytes as f64 > LARGE * job.engine.memory as f64).then(|| {
+    (bytes as f64 > LARGE * job.engine.memory_bytes() as f64).then(|| {
         let text = format!(
             "a document has {} MiB, and the memory of the run is {} MiB: its text and its shingles are held whole",
             bytes >> 20,
-            job.engine.memory >> 20
+            job.engine.memory_bytes() >> 20
         );
         let set = format!("engine.memory={}MiB", (bytes as f64 / LARGE) as u64 >> 20);
         risk(RiskKind::LargeDocument, text, Some(example), &[set])
@@ -148,7 +148,7 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
     let candidates = forecast.candidates?.value as f64;
     let of_document = candidates / forecast.documents.value.max(1) as f64;
     let of_pair = candidates / forecast.pairs.value.max(1) as f64;
-    let costs = job.candidates.method == Method::Lsh && of_document > OF_DOCUMENT && of_pair > OF_PAIR;
+    let costs = job.candidates.method.uses_buckets() && of_document > OF_DOCUMENT && of_pair > OF_PAIR;
     costs.then(|| {
         let text = format!(
             "{of_document:.0} candidates are expected for each document, and one in {of_pair:.0} is a pair: {} bands of {} rows are loose \

@@ -154,7 +154,7 @@ pub(super) async fn take(
         );
         let limited = |of: u64| match limit.size {
             LimitSize::Documents(most) => of.min(most),
-            LimitSize::Share(share) => (of as f64 * share).round() as u64,
+            LimitSize::Percent(percent) => (of as f64 * (percent / 100.0)).round() as u64,
         };
         let Amount { value, low, high } = sample.documents;
         sample.documents = Amount { value: limited(value), low: limited(low), high: limited(high) };

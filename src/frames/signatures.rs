@@ -19,10 +19,8 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     let by = &job.minhash;
     let signature = match (by.family, by.linear(dictionary)?, &by.coefficients) {
         (Family::OnePermutation, _, _) => one_permutation(set, by.permutations, by.seed),
-        (Family::Linear(_), Some((modulus, _)), Some(given)) => minhash_by(set, given, modulus),
-        (Family::MultiplyShift | Family::Linear(_), linear, _) => {
-            minhash(set, by.permutations, by.seed, linear)
-        }
+        (Family::Linear, Some((modulus, _)), Some(given)) => minhash_by(set, given, modulus),
+        (Family::MultiplyShift | Family::Linear, linear, _) => minhash(set, by.permutations, by.seed, linear),
     };
     let signature = match job.shingle.short {
         Short::Reject | Short::Whole => signature,

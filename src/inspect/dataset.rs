@@ -5,8 +5,10 @@ use datafusion::execution::context::SessionContext;
 use super::column::Column;
 use super::{delimited, encoding, json_lines, parquet};
 use crate::error::{Error, Result};
-use crate::job::file::{self, File, Names};
-use crate::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
+use crate::job::file::JobFile;
+use crate::job::{
+    Csv, DuplicateIds, Encoding, Format, Id, Names, OnError, References, Source, SourceSection,
+};
 use crate::source::{self, SourceFile};
 
 /// Bytes, as they are stored, of the first file that are looked at.
@@ -107,8 +109,8 @@ impl Dataset {
 
     /// A job file that reads the columns `text` and `id`, or row numbers without an id, and writes to `output`. Rows that cannot be
     /// read are rejects.
-    pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> File {
-        let mut file = File::new(self.format.into(), self.urls.clone(), output);
+    pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> JobFile {
+        let mut file = JobFile::new(self.format.into(), self.urls.clone(), output);
         file.source.text = Some(Names::Many(self.names(text)));
         file.source.id = id.map(|id| Names::Many(self.names(id)));
         file.source.encoding = (self.encoding != Encoding::Utf8).then(|| self.encoding.to_string());
@@ -141,7 +143,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
         limit: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Reject,
-        max_text: file::Source::MAX_TEXT,
+        max_text: SourceSection::MAX_TEXT,
         csv: CSV,
         references: References::default(),
     }

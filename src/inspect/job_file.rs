@@ -7,8 +7,7 @@ use toml::Value;
 use super::dataset::Dataset;
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
-use crate::job::file::{Clusters, Shingle};
-use crate::job::{Csv, Encoding, Format, Preference, Score};
+use crate::job::{Clusters, Csv, Encoding, Format, Preference, Score, ShingleSection};
 
 /// The values in the template, each as TOML has it.
 #[derive(Template)]
@@ -88,7 +87,7 @@ fn job_file(
     encoding: Option<Encoding>,
     data: Option<Data>,
 ) -> Result<String> {
-    let Shingle { normalize, unit, .. } = Shingle::default();
+    let ShingleSection { normalize, unit, .. } = ShingleSection::default();
     let name = shown.rsplit(['/', '\\']).next().unwrap_or(shown);
     let name = name.strip_suffix(".toml").unwrap_or(name);
     let file = JobFile {
@@ -99,7 +98,7 @@ fn job_file(
         encoding: encoding.map(|encoding| quoted(&encoding.to_string())),
         normalize: strings(&normalize),
         unit: word(unit),
-        size: Shingle::size_of(unit),
+        size: ShingleSection::size_of(unit),
         threshold: Score::default().threshold,
         method: word(Clusters::default().method),
         keep: strings(&Preference::LONGEST_FIRST.map(str::to_owned)),

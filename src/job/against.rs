@@ -3,20 +3,118 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::source::Source;
+use super::format::{DocumentColumns, FormatName};
+use super::names::Names;
+use super::source::{Source, SourceSection};
+use super::wrong::{Checked, Wrong, require, wrong};
+use crate::address;
+use crate::kernel::shingle::{Shingle, ShingleHash};
+
+/// `[against]`: the reference documents, which those of the source are compared with: of finished outputs, or of a second source.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgainstSection {
+    /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
+    /// were made. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
+    pub output: Option<Names>,
+    /// `[against.source]`, with the keys of `[source]` except `columns`: a second dataset, whose documents are the reference
+    /// documents. An id may be in both.
+    pub source: Option<SourceSection>,
+    /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two reference documents never are.
+    #[serde(default)]
+    pub pairs: NewPairs,
+    /// What happens to a new document that has the id of a reference document: `error` ends the run, with `replace` it replaces the
+    /// reference document, `skip` puts it into `rejects`. Only with `output`. Default: `error`.
+    pub same_id: Option<SameId>,
+}
+
+impl AgainstSection {
+    const OUTPUT: &str = "against.output";
+
+    /// The section with its defaults, in a job that reads texts, or `reuses` the sketches of an output.
+    pub(super) fn resolved(self, reuses: bool, shingle: &Shingle) -> Checked<Against> {
+        const SAME_ID: &str = "against.same_id";
+        let Self { output, source, pairs, same_id } = self;
+        require(
+            shingle.hash != ShingleHash::Dictionary,
+            "shingle.hash",
+            "is \"dictionary\", whose numbers are those of one run: expected another one, since the documents of several runs \
+             are compared",
+        )?;
+        require(
+            source.is_none() || same_id.is_none(),
+            SAME_ID,
+            "is set, and an id may be in both sources: remove the key, which is for against.output",
+        )?;
+        let same_id = same_id.unwrap_or_default();
+        require(
+            !reuses || same_id != SameId::Skip,
+            SAME_ID,
+            "is \"skip\", and the source is an output, whose documents are taken as they are: expected \"error\" or \
+             \"replace\"",
+        )?;
+        let reference = match (output, source) {
+            (Some(output), None) => Reference::Outputs { urls: urls(output)?, same_id },
+            (None, Some(source)) => Reference::Source(Box::new(second_source(source)?)),
+            (None, None) => {
+                return wrong(Self::OUTPUT, "is required but missing, and so is `against.source`: set one");
+            }
+            (Some(_), Some(_)) => {
+                return wrong(Self::OUTPUT, "is set, and so is `against.source`: expected one of them");
+            }
+        };
+        Ok(Against { reference, pairs })
+    }
+
+    /// Refuses row numbers as default ids, since the rows of two days often have the same numbers.
+    pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
+        require(
+            self.output.is_none() || source.format.rules().columns != DocumentColumns::OfFile,
+            "source.id",
+            "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
+             name the column that identifies a document, here and in the jobs of against.output; without such a column, give the files \
+             of each day names of their own and set source.id = \"row_number\"",
+        )
+    }
+}
+
+fn urls(output: Names) -> Checked<Vec<String>> {
+    const KEY: &str = AgainstSection::OUTPUT;
+    let outputs = output.filled(KEY, "folder or URL prefix of an output")?;
+    for (at, url) in outputs.iter().enumerate() {
+        address::check(url).or_else(|fault| wrong(KEY, fault))?;
+        let is_new = !outputs.iter().take(at).any(|earlier| earlier == url);
+        require(is_new, KEY, format!("names {url:?} twice: expected each output once"))?;
+    }
+    Ok(outputs)
+}
+
+/// The second source, by the rules for `[source]`.
+fn second_source(source: SourceSection) -> Checked<Source> {
+    const KEY: &str = "against.source";
+    let is_output = source.format == Some(FormatName::Output);
+    require(!is_output, KEY, "has the format \"output\": set `against.output` instead")?;
+    require(
+        source.columns.is_none(),
+        KEY,
+        "has the key `columns`, and the table documents has none of its documents: remove it",
+    )?;
+    source.resolved().map_err(|Wrong { key, fault }| Wrong { key: format!("against.{key}").into(), fault })
+}
 
 /// `[against]`: the reference documents, which new documents are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "AgainstKeys", into = "AgainstKeys")]
 pub struct Against {
     /// The place of the reference documents.
+    #[serde(flatten)]
     pub reference: Reference,
     /// Which documents are paired.
     pub pairs: NewPairs,
 }
 
 /// The place of reference documents.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Reference {
     /// In finished outputs.
     Outputs {
@@ -52,37 +150,4 @@ pub enum SameId {
     Replace,
     /// It goes to `rejects` as `reference_id`.
     Skip,
-}
-
-/// The section in the job of a manifest.
-#[derive(Serialize, Deserialize)]
-struct AgainstKeys {
-    outputs: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    source: Option<Box<Source>>,
-    pairs: NewPairs,
-    same_id: SameId,
-}
-
-impl From<AgainstKeys> for Against {
-    fn from(AgainstKeys { outputs, source, pairs, same_id }: AgainstKeys) -> Self {
-        let reference = match source {
-            Some(source) => Reference::Source(source),
-            None => Reference::Outputs { urls: outputs, same_id },
-        };
-        Against { reference, pairs }
-    }
-}
-
-impl From<Against> for AgainstKeys {
-    fn from(Against { reference, pairs }: Against) -> Self {
-        match reference {
-            Reference::Outputs { urls, same_id } => {
-                AgainstKeys { outputs: urls, source: None, pairs, same_id }
-            }
-            Reference::Source(source) => {
-                AgainstKeys { outputs: Vec::new(), source: Some(source), pairs, same_id: SameId::default() }
-            }
-        }
-    }
 }

@@ -27,7 +27,7 @@ impl Curve {
     /// permutations.
     pub(super) fn new(method: Method, minhash: &Minhash, lsh: &Lsh, score: &Score) -> Self {
         let Minhash { permutations, bits, .. } = minhash;
-        let lsh = (method == Method::Lsh).then(|| lsh.clone());
+        let lsh = method.uses_buckets().then(|| lsh.clone());
         let kept = (0..=*permutations)
             .take_while(|apart| estimate(permutations - apart, *permutations, *bits) >= score.threshold);
         let by_estimate = (score.prefilter || score.by == ScoreBy::Signature)

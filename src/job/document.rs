@@ -144,7 +144,10 @@ impl<'a> Document<'a> {
             false => hints::rewritten(&fault).map(|hint| format!(": {hint}")),
         };
         let at = self.at(&key, Some(span.start));
-        Error::job(masked(&format!("{at}: {fault}{}", near.unwrap_or_default())))
+        // Rules of keys are sentences about them.
+        let is_rule = ["is ", "has ", "names "].iter().any(|verb| fault.starts_with(verb));
+        let colon = if is_rule { "" } else { ":" };
+        Error::job(masked(&format!("{at}{colon} {fault}{}", near.unwrap_or_default())))
     }
 
     /// The byte offset at which the dotted `key`, or else its section, was written.

@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use super::document::Document;
-use super::file::File;
-use super::resolve::{self, Wrong};
+use super::file::JobFile;
+use super::resolve;
+use super::wrong::Wrong;
 use super::{Format, Job};
 use crate::address;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ pub struct Draft {
     shown: String,
     text: String,
     sets: Vec<String>,
-    file: File,
+    file: JobFile,
 }
 
 impl Draft {
@@ -55,7 +56,7 @@ impl Draft {
         }
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
-        let mut file: File = Document::parse(&text, &shown, sets)?.read()?;
+        let mut file: JobFile = Document::parse(&text, &shown, sets)?.read()?;
         if file.name.is_none() {
             file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }

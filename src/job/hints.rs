@@ -5,119 +5,67 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Keys that other programs or sections have, and ours, both by their dotted names.
-const SYNONYMS: &[(&str, &[&str])] = &[
-    ("source", &["input", "inputs", "sources", "data"]),
-    ("shingle", &["shingles", "shingling", "tokenizer", "ngrams"]),
-    ("minhash", &["signature", "signatures", "minhashes"]),
-    ("lsh", &["banding", "bands"]),
-    ("score", &["scoring", "similarity"]),
-    ("clusters", &["cluster", "clustering"]),
-    ("passages", &["passage", "spans", "substrings", "boilerplate"]),
-    ("alarms", &["alarm", "limits"]),
-    ("output", &["outputs", "out", "result", "results"]),
-    (
-        "source.url",
-        &[
-            "source.path",
-            "source.paths",
-            "source.file",
-            "source.files",
-            "source.folder",
-            "source.dir",
-            "source.directory",
-            "source.uri",
-            "source.urls",
-            "source.location",
-        ],
-    ),
-    ("source.format", &["source.type", "source.kind", "source.file_format"]),
-    ("source.id", &["source.id_column", "source.id_col", "source.id_field", "source.ids", "source.key"]),
-    (
-        "source.text",
-        &[
-            "source.text_column",
-            "source.text_col",
-            "source.text_field",
-            "source.texts",
-            "source.content",
-            "source.body",
-        ],
-    ),
-    ("source.columns", &["source.carry", "source.keep", "source.extra_columns", "source.metadata"]),
-    ("source.delimiter", &["source.sep", "source.separator", "source.delim"]),
-    ("source.quote", &["source.quotechar", "source.quote_char"]),
-    ("source.escape", &["source.escapechar", "source.escape_char"]),
-    ("source.group", &["source.group_by", "source.groups"]),
-    (
-        "shingle.size",
-        &[
-            "shingle.k",
-            "shingle.n",
-            "shingle.length",
-            "shingle.width",
-            "shingle.ngram",
-            "shingle.ngram_size",
-            "shingle.shingle_size",
-        ],
-    ),
-    ("shingle.unit", &["shingle.type", "shingle.level", "shingle.of", "shingle.by"]),
-    (
-        "minhash.permutations",
-        &[
-            "minhash.num_perm",
-            "minhash.num_permutations",
-            "minhash.hashes",
-            "minhash.num_hashes",
-            "minhash.size",
-            "minhash.perms",
-        ],
-    ),
-    ("lsh.bands", &["lsh.b", "lsh.num_bands"]),
-    ("lsh.rows", &["lsh.r", "lsh.num_rows", "lsh.rows_per_band"]),
-    ("lsh.target_recall", &["lsh.recall"]),
-    (
-        "score.threshold",
-        &[
-            "score.min",
-            "score.minimum",
-            "score.cutoff",
-            "score.similarity",
-            "score.min_similarity",
-            "score.jaccard",
-        ],
-    ),
-    ("score.measure", &["score.metric", "score.similarity_measure", "score.distance"]),
-    ("clusters.keep", &["clusters.order", "clusters.order_by", "clusters.prefer", "clusters.sort"]),
-    (
-        "output.url",
-        &["output.path", "output.folder", "output.dir", "output.directory", "output.uri", "output.to"],
-    ),
-    ("output.pair_passages", &["output.passages"]),
-    ("output.tables", &["output.format", "output.type"]),
-    ("engine.threads", &["engine.cores", "engine.cpus", "engine.workers", "engine.parallelism"]),
-    ("engine.memory", &["engine.mem", "engine.ram", "engine.memory_limit"]),
-    ("engine.spill", &["engine.tmp", "engine.temp", "engine.temp_dir", "engine.spill_dir"]),
-    ("engine.scheduler", &["engine.url", "engine.master", "engine.address"]),
-];
+/// Keys of ours, each with its names in other programs, all in the same section.
+const SYNONYMS: &str = "\
+source: input inputs sources data
+shingle: shingles shingling tokenizer ngrams
+minhash: signature signatures minhashes
+lsh: banding bands
+score: scoring similarity
+clusters: cluster clustering
+passages: passage spans substrings boilerplate
+alarms: alarm limits
+output: outputs out result results
+source.url: path paths file files folder dir directory uri urls location
+source.format: type kind file_format
+source.id: id_column id_col id_field ids key
+source.text: text_column text_col text_field texts content body
+source.columns: carry keep extra_columns metadata
+source.delimiter: sep separator delim
+source.quote: quotechar quote_char
+source.escape: escapechar escape_char
+source.group: group_by groups
+shingle.size: k n length width ngram ngram_size shingle_size
+shingle.unit: type level of by
+minhash.permutations: num_perm num_permutations hashes num_hashes size perms
+lsh.bands: b num_bands
+lsh.rows: r num_rows rows_per_band
+lsh.target_recall: recall
+score.threshold: min minimum cutoff similarity min_similarity jaccard
+score.measure: metric similarity_measure distance
+clusters.keep: order order_by prefer sort
+output.url: path folder dir directory uri to
+output.pair_passages: passages
+output.tables: format type
+engine.threads: cores cpus workers parallelism
+engine.memory: mem ram memory_limit
+engine.spill: tmp temp temp_dir spill_dir
+engine.scheduler: url master address";
 
 /// The keys that the unknown dotted `key` may be meant for: the one of that meaning, or those of that name in other sections.
 /// `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
-    let synonym = SYNONYMS.iter().find(|(_, others)| others.contains(&key));
-    if let Some((ours, _)) = synonym {
+    let (section, last) = split(key);
+    let synonyms = SYNONYMS.lines().filter_map(|line| line.split_once(": "));
+    let ours: Vec<&str> = synonyms
+        .filter(|(_, others)| others.split(' ').any(|other| other == last))
+        .map(|(ours, _)| ours)
+        .collect();
+    if let Some(ours) = ours.iter().find(|ours| split(ours).0 == section) {
         return vec![(*ours).to_owned()];
     }
-    let last = key.rsplit('.').next().unwrap_or(key);
     let of_name = keys(schema).into_iter().filter(|(_, keys)| keys.iter().any(|name| name == last));
     let found: Vec<String> = of_name.map(|(section, _)| format!("{section}.{last}")).collect();
     if !found.is_empty() {
         return found;
     }
     // A synonym without its section, or in another one.
-    let without = |other: &str| other.split_once('.').is_some_and(|(_, name)| name == last);
-    let ours = SYNONYMS.iter().filter(|(_, others)| others.iter().any(|other| without(other)));
-    ours.map(|(ours, _)| (*ours).to_owned()).collect()
+    ours.into_iter().filter(|ours| ours.contains('.')).map(str::to_owned).collect()
+}
+
+/// The section and the name of a dotted key.
+fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').unwrap_or(("", key))
 }
 
 /// The sections of a job file with their keys, by its JSON Schema.
@@ -191,10 +139,10 @@ pub(super) fn rewritten(said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::file::File;
+    use crate::job::file::JobFile;
 
     fn schema() -> Value {
-        Value::from(schemars::schema_for!(File))
+        Value::from(schemars::schema_for!(JobFile))
     }
 
     #[test]
@@ -205,11 +153,15 @@ mod tests {
             Some((section, name)) => keys.get(section).is_some_and(|keys| keys.iter().any(|key| key == name)),
         };
         let mut seen = std::collections::BTreeSet::new();
-        for (ours, others) in SYNONYMS {
+        for line in SYNONYMS.lines() {
+            let (ours, others) = line.split_once(": ").unwrap();
             assert!(exists(ours), "{ours}");
-            for other in *others {
-                assert!(!exists(other), "{other} exists");
-                assert!(seen.insert(other), "{other} is repeated");
+            for other in others.split(' ') {
+                let other = ours
+                    .split_once('.')
+                    .map_or(other.to_owned(), |(section, _)| format!("{section}.{other}"));
+                assert!(!exists(&other), "{other} exists");
+                assert!(seen.insert(other.clone()), "{other} is repeated");
             }
         }
     }

@@ -13,24 +13,21 @@ pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     let section = |name: &str| job.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
     add(&mut found, "source", source(&section("source")));
     add(&mut found, "shingle", section("shingle"));
-    add(&mut found, "minhash", minhash(section("minhash")));
     add(&mut found, "shingle", Map::from_iter([("max_frequency".into(), job["max_frequency"].clone())]));
-    if let Some(output) = section("reuse").remove("output") {
+    if let Some(output) = job["input"]["reuse"].get("output") {
         found.insert("source.format".into(), json!("output"));
-        found.insert("source.url".into(), output);
+        found.insert("source.url".into(), output.clone());
     }
     add(&mut found, "lsh", lsh(section("lsh")));
     add(&mut found, "against", against(section("against")));
     if let Some(source_of_reference) = job["against"]["source"].as_object() {
         add(&mut found, "against.source", source(source_of_reference));
     }
-    add(&mut found, "passages", passages(&job["passages"]));
-    add(&mut found, "engine", engine(section("engine")));
-    for name in ["candidates", "score", "clusters", "alarms", "output"] {
+    for name in ["minhash", "candidates", "score", "clusters", "passages", "alarms", "output", "engine"] {
         add(&mut found, name, section(name));
     }
-    for name in ["name", "merge"] {
-        found.extend(job.get(name).map(|value| (name.to_owned(), value.clone())));
+    for (name, value) in [("name", job.get("name")), ("merge", job["input"].get("merge"))] {
+        found.extend(value.map(|value| (name.to_owned(), value.clone())));
     }
     found
 }
@@ -52,9 +49,7 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
             "text" | "columns" if value.as_array().is_some_and(Vec::is_empty) => None,
             "limit" => {
                 keys.insert("seed".into(), value["seed"].clone());
-                let share = |share: f64| format!("{}%", share * 100.0);
-                let size = value["size"]["share"].as_f64().map(share);
-                keys.insert("limit".into(), size.map_or(value["size"]["documents"].clone(), Value::from))
+                keys.insert("limit".into(), value["size"].clone())
             }
             "csv" if format == "csv" => {
                 for byte in ["delimiter", "quote", "escape"] {
@@ -95,22 +90,6 @@ fn one_or_all(list: &Value) -> Value {
     }
 }
 
-fn minhash(mut minhash: Map<String, Value>) -> Map<String, Value> {
-    let modulus = match minhash.get("family").map(|family| &family["linear"]) {
-        None | Some(Value::Null) => return minhash,
-        Some(Value::String(word)) => json!(word),
-        // Both have words.
-        Some(modulus) => match modulus["is"].as_u64() {
-            Some(2_147_483_647) => json!("2^31-1"),
-            Some(4_294_967_295) => json!("2^32-1"),
-            _ => modulus["is"].clone(),
-        },
-    };
-    minhash.insert("family".into(), json!("linear"));
-    minhash.insert("modulus".into(), modulus);
-    minhash
-}
-
 fn lsh(mut lsh: Map<String, Value>) -> Map<String, Value> {
     let Some(choice) = lsh.remove("choice") else { return lsh };
     if choice == "given" {
@@ -120,53 +99,18 @@ fn lsh(mut lsh: Map<String, Value>) -> Map<String, Value> {
     lsh.remove("rows");
     match choice.get("target-recall") {
         Some(recall) => lsh.insert("target_recall".into(), recall.clone()),
-        None => lsh.insert("choose".into(), choice),
+        None => lsh.insert("choose".into(), choice["rule"].clone()),
     };
     lsh
 }
 
 fn against(mut against: Map<String, Value>) -> Map<String, Value> {
-    let outputs = against.remove("outputs").unwrap_or_default();
-    match against.remove("source") {
-        Some(source) if !source.is_null() => _ = against.remove("same_id"),
-        _ if outputs.is_array() => _ = against.insert("output".into(), one_or_all(&outputs)),
-        _ => {}
+    against.remove("source");
+    if let Some(outputs) = against.remove("outputs") {
+        against.insert("output".into(), one_or_all(&outputs["urls"]));
+        against.insert("same_id".into(), outputs["same_id"].clone());
     }
     against
-}
-
-fn passages(passages: &Value) -> Map<String, Value> {
-    let section = |name: &str| passages.get(name).and_then(Value::as_object).cloned();
-    match (section("units"), section("words")) {
-        (Some(units), _) => units,
-        (None, Some(mut words)) => {
-            words.insert("unit".into(), json!("word"));
-            words
-        }
-        (None, None) => Map::new(),
-    }
-}
-
-fn engine(mut engine: Map<String, Value>) -> Map<String, Value> {
-    let memory = engine.get("memory").and_then(Value::as_u64).map(memory);
-    engine.insert("memory".into(), json!(memory));
-    if let Some(Value::Object(mut cluster)) = engine.remove("cluster") {
-        engine.insert("mode".into(), json!("cluster"));
-        if let Some(scheduler) = cluster.remove("scheduler").as_ref().and_then(Value::as_str) {
-            engine.insert("scheduler".into(), json!(format!("df://{scheduler}")));
-        }
-        engine.extend(cluster);
-    }
-    engine
-}
-
-/// An amount of memory, in the largest unit that makes it a whole number.
-fn memory(bytes: u64) -> String {
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match units.into_iter().find(|(_, bits)| bytes > 0 && bytes.is_multiple_of(1 << bits)) {
-        Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
-        None => bytes.to_string(),
-    }
 }
 
 #[cfg(test)]

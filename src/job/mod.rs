@@ -4,22 +4,24 @@
 //!
 //! From a file to a job:
 //!
-//! - `file`: sections and keys as they are written; `document`: the place of each key; `hints`: advice on unknown keys and values.
+//! - `file`: the job file; `document`: the place of each key; `hints`: advice on unknown keys and values; `names`: values that are
+//!   written in several ways; `wrong`: broken rules.
 //! - `draft`: settings from the job of a finished output; `setting_file`: small files that a job names; `absolute`: absolute paths.
 //! - `resolve`: checks the sections together, and makes the job.
 //!
-//! The sections of a job:
+//! Each section has a file with its keys, their defaults and its rules:
 //!
-//! - `source`, with `rows` (`where` and `limit`) and `encoding`; `against`: the reference documents.
-//! - `normalize`: the steps of `[shingle]`, whose settings are in [`crate::kernel::shingle`]; `minhash`; `passages`.
-//! - `search`: `[lsh]`, `[candidates]` and `[score]`; `curve`: the S-curve of bands and rows.
-//! - `clusters`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
+//! - `source`, with `format`, `rows` (`where` and `limit`) and `encoding`; `against`: the reference documents.
+//! - `shingle`, whose settings are in [`crate::kernel::shingle`]; `minhash`; `lsh`; `passages`.
+//! - `candidates`: the candidate methods; `score`; `curve`: the S-curve of bands and rows.
+//! - `clusters` and `alarms`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
 //!
-//! What a run makes of a job: `input`: its kind of input; `read_file`: the files that it read; `fingerprint`: what decides its
+//! What a run makes of a job: `input`: its kind of input; `read_file`: the files of its input; `fingerprint`: what decides its
 //! rows; `keys`: the job as keys of a job file.
 
 mod absolute;
 mod against;
+mod candidates;
 mod clusters;
 pub mod curve;
 mod document;
@@ -28,11 +30,13 @@ mod encoding;
 mod engine;
 pub mod file;
 mod fingerprint;
+mod format;
 mod hints;
 mod input;
 mod keys;
+mod lsh;
 mod minhash;
-mod normalize;
+mod names;
 mod output;
 mod passages;
 mod preference;
@@ -40,39 +44,45 @@ mod read_file;
 pub(crate) mod recipes;
 mod resolve;
 mod rows;
-mod search;
+mod score;
 mod setting_file;
+mod shingle;
 mod size;
 mod source;
+mod wrong;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::against::{Against, NewPairs, Reference, SameId};
+pub use self::candidates::{Candidates, Compare, Method};
 pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
 use self::curve::Curve;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
-pub use self::engine::{Cluster, Engine};
+pub use self::engine::{Engine, Mode};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
+pub(crate) use self::format::without_compression;
+pub use self::format::{Format, FormatName};
 pub use self::input::{Input, Reuse};
 pub(crate) use self::keys::keys;
+use self::lsh::ROWS_OF_16_BITS;
+pub use self::lsh::{BandRule, Choice, Lsh};
 pub use self::minhash::{Family, Minhash, Modulus};
+pub(crate) use self::names::Names;
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
 pub use self::passages::Passages;
 pub use self::preference::{Prefer, Preference};
-pub use self::read_file::{InputFile, ReadFile, ReadRanges};
+pub use self::read_file::{InputFile, ReadRanges};
 pub use self::recipes::coefficients::Coefficients;
 pub use self::recipes::prime::is_prime;
-pub(crate) use self::resolve::MAX_SHINGLE_SIZE;
 pub use self::resolve::resolve;
 pub use self::rows::{Condition, Limit, LimitSize};
-use self::search::ROWS_OF_16_BITS;
-pub use self::search::{Candidates, Choice, Compare, Lsh, Method, Score, ScoreBy};
+pub use self::score::{Score, ScoreBy};
+pub(crate) use self::shingle::{MAX_SHINGLE_SIZE, ShingleSection};
 pub(crate) use self::size::parse_size;
 #[cfg(test)]
 pub(crate) use self::source::DOCUMENTS_COLUMNS;
-pub(crate) use self::source::without_compression;
-pub use self::source::{Csv, DuplicateIds, Format, Id, OnError, References, Source};
+pub use self::source::{Csv, DuplicateIds, Id, OnError, References, Source, SourceSection};
 pub use crate::kernel::lsh_bands::BucketHash;
 pub use crate::kernel::measure::Measure;
 pub use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
@@ -87,7 +97,6 @@ pub struct Job {
     /// The files of the documents, and their columns.
     pub source: Source,
     /// The input of the run.
-    #[serde(flatten)]
     pub input: Input,
     /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
@@ -130,7 +139,7 @@ impl Job {
 
     /// Whether documents are compared: the pairs of outputs that are merged are known, and a job may ask for passages only.
     pub(crate) fn compares(&self) -> bool {
-        !matches!(self.input, Input::Merge(_)) && self.candidates.method != Method::None
+        !matches!(self.input, Input::Merge(_)) && self.candidates.method.compares()
     }
 
     /// The place of the reference documents; `None` if there are none.
@@ -166,10 +175,10 @@ impl Job {
 
     /// The share of true pairs at the threshold that the job is expected to find; higher for pairs that are more similar.
     pub fn expected_recall(&self) -> f64 {
-        match self.candidates.method {
-            Method::Lsh | Method::All | Method::Prefix => self.curve().kept(self.score.least_jaccard()),
-            Method::None => 0.0,
+        if !self.candidates.method.compares() {
+            return 0.0;
         }
+        self.curve().kept(self.score.least_jaccard())
     }
 
     /// The keys that together let exact similarities alone decide on candidates, where estimates do.
@@ -206,7 +215,7 @@ impl Job {
 
     /// The warnings about the job that need no data.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let short = self.candidates.method == Method::Lsh && self.minhash.bits == Bits::Of16;
+        let short = self.candidates.method.uses_buckets() && self.minhash.bits == Bits::Of16;
         let few_bits = (short && self.lsh.has_few_rows()).then(|| {
             format!(
                 "values of 16 bits in bands of {} rows make candidates by chance: set minhash.bits = 32, or lsh.rows = \

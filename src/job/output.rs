@@ -3,7 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bits, ClusterMethod};
+use super::candidates::Method;
+use super::clusters::ClusterMethod;
+use super::source::Source;
+use super::wrong::{Checked, require, wrong};
+use crate::address;
+use crate::kernel::signature::Bits;
 
 /// `[output]`: where the tables go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +63,44 @@ impl Output {
             buckets: false,
             tables: Tables::default(),
         }
+    }
+
+    /// Checks the section of a job over `source`.
+    pub(super) fn check(&self, source: &Source, method: Method) -> Checked<()> {
+        const URL: &str = "output.url";
+        let url = &self.url;
+        let fault = "is empty: expected a folder or a URL prefix, as in \"out/books/\"";
+        require(!url.trim().is_empty(), URL, fault)?;
+        address::check(url).or_else(|fault| wrong(URL, fault))?;
+        // These formats read whole folders, so the next run would read the output of this one.
+        let walks = source.format.rules().takes_in_outputs;
+        let is_inside = |folder: &str| {
+            url.strip_prefix(folder.trim_end_matches('/'))
+                .is_some_and(|rest| rest.trim_end_matches('/').is_empty() || walks && rest.starts_with('/'))
+        };
+        for folder in &source.urls {
+            let fault = format!("is {url:?}, inside the source {folder:?}: expected a folder outside of it");
+            require(!is_inside(folder), URL, fault)?;
+        }
+        require(
+            self.max_pairs > 0,
+            "output.max_pairs",
+            "is 0: expected 1 or more: it is the largest number of pairs that a run may write",
+        )?;
+        // Neighbors are found by the signatures that the run makes and keeps.
+        const BUCKETS: &str = "output.buckets";
+        require(
+            !self.buckets || method.compares(),
+            BUCKETS,
+            "is true with candidates.method = \"none\", and no document gets a signature then: leave the key out, or expected \
+             another method",
+        )?;
+        require(
+            !self.buckets || self.keep.signatures(),
+            BUCKETS,
+            "is true with output.keep = \"none\", and the documents of a bucket are compared by their signatures: leave the key \
+             out, or expected output.keep = \"signatures\" or \"shingles\"",
+        )
     }
 
     /// The most documents of a group for all of its pairs to be written; `None` for any number.

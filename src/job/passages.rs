@@ -1,25 +1,88 @@
-//! `[passages]`: what counts as a passage that repeats inside documents.
+//! `[passages]`: which passages are found that repeat inside documents.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::wrong::{Checked, require};
 use crate::kernel::text::units::TextUnit;
 
-/// `[passages]`: what counts as a passage that repeats inside documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The most words that a passage can be asked to have.
+const MAX_WORDS: usize = 1_000_000;
+
+/// The default of `min_words`: five words rarely agree by chance.
+const MIN_WORDS: usize = 5;
+
+/// The default of `length`, as in Lee et al., *Deduplicating Training Data Makes Language Models Better*, ACL 2022, in tokens.
+const LENGTH: usize = 50;
+
+/// `[passages]`: which passages are found that repeat inside documents. This is not `output.pair_passages`, which is about pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Passages {
+    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words.
+    /// Two are the same passage if they have the same words, by `shingle.words` and `shingle.normalize`. Required.
+    pub unit: PassageUnit,
+    /// `line`, `sentence`, `paragraph`: the fewest words of a passage; shorter ones never are one. Default: 5.
+    pub min_words: Option<usize>,
+    /// `word`: the fewest words of a passage. Default: 50.
+    pub length: Option<usize>,
+    /// `word`: passages that have at most this many other words between them are one passage. Default: 0.
+    pub gap: Option<usize>,
+}
+
+/// The parts of texts that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Passages {
-    /// Whole lines, sentences or paragraphs.
-    Units {
-        /// The parts into which texts are cut.
-        unit: TextUnit,
-        /// The fewest words of a passage, at least 1.
-        min_words: usize,
-    },
-    /// Runs of words.
-    Words {
-        /// The fewest words of a passage, at least 2.
-        length: usize,
-        /// The most other words between two runs that are joined.
-        gap: usize,
-    },
+pub enum PassageUnit {
+    /// A line, up to the newline.
+    Line,
+    /// A sentence by Unicode's rules (UAX #29), which the end of a line ends too.
+    Sentence,
+    /// Lines up to a blank one.
+    Paragraph,
+    /// A run of words.
+    Word,
+}
+
+impl Passages {
+    /// The unit whose repetitions are found, and the fewest words of one; `None` for runs of words.
+    pub fn units(self) -> Option<(TextUnit, usize)> {
+        let unit = match self.unit {
+            PassageUnit::Line => TextUnit::Line,
+            PassageUnit::Sentence => TextUnit::Sentence,
+            PassageUnit::Paragraph => TextUnit::Paragraph,
+            PassageUnit::Word => return None,
+        };
+        Some((unit, self.min_words.unwrap_or(MIN_WORDS)))
+    }
+
+    /// The fewest words of a run, and the most other words between two runs that are joined; `None` for other units.
+    pub fn words(self) -> Option<(usize, usize)> {
+        let numbers = (self.length.unwrap_or(LENGTH), self.gap.unwrap_or_default());
+        (self.unit == PassageUnit::Word).then_some(numbers)
+    }
+
+    /// Checks the section and fills in its defaults.
+    pub(super) fn checked(self) -> Checked<Self> {
+        let Self { unit, min_words, length, gap } = self;
+        if let Some((length, gap)) = self.words() {
+            require(
+                min_words.is_none(),
+                "passages.min_words",
+                "is set, and the unit is \"word\": expected `passages.length` instead",
+            )?;
+            let fault = format!("is {length}: expected 2 to {MAX_WORDS}");
+            require((2..=MAX_WORDS).contains(&length), "passages.length", fault)?;
+            require(gap <= MAX_WORDS, "passages.gap", format!("is {gap}: expected at most {MAX_WORDS}"))?;
+            return Ok(Self { unit, min_words, length: Some(length), gap: Some(gap) });
+        }
+        for (key, value) in [("passages.length", length), ("passages.gap", gap)] {
+            let fault = "is set, and works only with `passages.unit = \"word\"`: remove the key";
+            require(value.is_none(), key, fault)?;
+        }
+        let min_words = min_words.unwrap_or(MIN_WORDS);
+        let fault = format!("is {min_words}: expected 1 to {MAX_WORDS}");
+        require((1..=MAX_WORDS).contains(&min_words), "passages.min_words", fault)?;
+        Ok(Self { min_words: Some(min_words), ..self })
+    }
 }

@@ -60,6 +60,15 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
 }
 
+/// An amount of memory as [`parse_size`] reads it, in the largest unit that makes it a whole number.
+pub(super) fn shown(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.into_iter().find(|(_, bits)| bytes > 0 && bytes.is_multiple_of(1 << bits)) {
+        Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
+        None => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

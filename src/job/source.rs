@@ -4,7 +4,378 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
-use super::rows::{Condition, Limit};
+use super::format::{DocumentColumns, Format, FormatName, FormatRules};
+use super::names::{Names, number_or_text};
+use super::rows::{Condition, Limit, LimitSize};
+use super::size::parse_size;
+use super::wrong::{Checked, require, wrong};
+use crate::address;
+use crate::error::one_line;
+
+/// `[source]`: where the documents are and which columns are theirs.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSection {
+    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
+    /// sketches are used again. Default: what the ending of `url` says, such as `.parquet`, `.csv.gz` or `.jsonl`; required where
+    /// it has none of a format.
+    pub format: Option<FormatName>,
+    /// File, folder, glob or URL, or a list of them; of the format `delta` folders of tables, of `output` one folder or URL
+    /// prefix. Required.
+    pub url: Names,
+    /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
+    /// column with one of those names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below
+    /// `url`, or the whole path if two folders have files of one name, and the row in the file, counted from 0.
+    /// Default: `oldid` for reuters, `path` for text, `row_number` for the others. Required with `against.output` for those others.
+    pub id: Option<Names>,
+    /// The encoding of the files: `utf-8` (invalid bytes are an error or a rejected document; in Reuters stories they are read as
+    /// Latin-1), `utf-8-lossy` (invalid bytes become U+FFFD), `latin-1` (ISO 8859-1 as in Python: every byte is a character) or a
+    /// label of the Encoding Standard, such as `windows-1252`, for which it also has the labels `latin1` and `iso-8859-1`. Not for
+    /// parquet and delta, whose texts are UTF-8. Default: `utf-8`.
+    pub encoding: Option<String>,
+    /// The separator between the parts of an id of several columns.
+    #[serde(default = "SourceSection::id_separator")]
+    pub id_separator: String,
+    /// Column, or list of columns, that holds the text. Default: `body` for reuters; no column for text, whose files
+    /// are the documents; required for the others.
+    pub text: Option<Names>,
+    /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet columns
+    /// keep their types; those of all other formats are text. Default: none.
+    pub columns: Option<Names>,
+    /// Column of a document's group, such as the crawl or the shop that it is from. The table `documents` carries it too. Documents
+    /// without a value are together a group. Default: none.
+    pub group: Option<String>,
+    /// SQL condition over the columns; rows that do not meet it are no documents, and are counted. Only functions of DataFusion
+    /// that give the same value in every run. Default: all rows are documents.
+    #[serde(rename = "where")]
+    pub condition: Option<String>,
+    /// Number of documents, or a share of them as in `"1%"`: a random sample of the documents that `where` leaves, the same in
+    /// every run. Default: all documents.
+    #[serde(default)]
+    #[schemars(schema_with = "number_or_text")]
+    pub limit: Option<LimitSize>,
+    /// The number that chooses the sample of `limit`: another number chooses another sample. Default: 0.
+    pub seed: Option<u64>,
+    /// What happens when an id is repeated: `error` ends the run, `reject` keeps the first that can be compared.
+    #[serde(default = "SourceSection::duplicate_ids")]
+    pub duplicate_ids: DuplicateIds,
+    /// What happens to a row of a CSV or JSON lines file that cannot be read: `error` ends the run and names the line, `reject`
+    /// puts the row into the table `rejects`.
+    #[serde(default)]
+    pub on_error: OnError,
+    /// The most bytes of a JSON line, which goes to the table `rejects` as `too_long` if it has more, and of a CSV record, which ends
+    /// the run.
+    #[serde(default = "SourceSection::max_text")]
+    pub max_text: String,
+    /// Reuters: `decode` replaces character references such as `&lt;` by their characters, `keep` leaves them.
+    /// Default: `decode`.
+    pub references: Option<References>,
+    /// CSV: the character between fields.
+    #[serde(default = "SourceSection::delimiter")]
+    pub delimiter: String,
+    /// CSV: whether the first line names the columns; without it they are `column_1`, `column_2`, ...
+    #[serde(default = "SourceSection::header")]
+    pub header: bool,
+    /// CSV: the character around fields that hold delimiters, quotes or newlines; `""` if quotes are characters. Default: `"`; where
+    /// the delimiter is a tab only in lines that close each quote, in others quotes are characters.
+    pub quote: Option<String>,
+    /// CSV: the character that takes the meaning of the next one, as the backslash does in `\"`. Default: none.
+    pub escape: Option<String>,
+}
+
+// The section has required keys, so it has no default of its own; these are the defaults of its other keys.
+impl SourceSection {
+    /// The default of `max_text`, in bytes.
+    pub const MAX_TEXT: u64 = 128 << 20;
+
+    /// The section that names `urls` of a format, with the default of every other key.
+    pub(crate) fn new(format: FormatName, urls: Vec<String>) -> Self {
+        Self {
+            format: Some(format),
+            url: Names::Many(urls),
+            id: None,
+            encoding: None,
+            id_separator: Self::id_separator(),
+            text: None,
+            columns: None,
+            group: None,
+            condition: None,
+            limit: None,
+            seed: None,
+            duplicate_ids: Self::duplicate_ids(),
+            on_error: OnError::default(),
+            max_text: Self::max_text(),
+            references: None,
+            delimiter: Self::delimiter(),
+            header: Self::header(),
+            quote: None,
+            escape: None,
+        }
+    }
+
+    fn max_text() -> String {
+        format!("{}MiB", Self::MAX_TEXT >> 20)
+    }
+    fn id_separator() -> String {
+        ":".into()
+    }
+    fn duplicate_ids() -> DuplicateIds {
+        DuplicateIds::Error
+    }
+    fn delimiter() -> String {
+        ",".into()
+    }
+    fn header() -> bool {
+        true
+    }
+}
+
+impl SourceSection {
+    /// The section with its defaults.
+    pub(super) fn resolved(self) -> Checked<Source> {
+        let source = self;
+        let csv = csv_of(&source)?;
+        let max_text = parse_size(&source.max_text)
+            .or_else(|e| wrong("source.max_text", format!("cannot be read: {e}")))?;
+        let urls = source.url.filled("source.url", "file, folder, glob or URL")?;
+        let format = format_of(source.format, &urls)?;
+        for url in &urls {
+            address::check(url).or_else(|fault| wrong("source.url", fault))?;
+        }
+        let rules = format.rules();
+        let whole_file = rules.columns == DocumentColumns::WholeFile;
+        let encoding = encoding_of(rules, source.encoding.as_deref())?;
+        let id = match source.id {
+            Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
+            Some(Names::One(word)) if word == "path" && whole_file => Id::Path,
+            Some(Names::One(word)) if word == "path" => {
+                return wrong(
+                    "source.id",
+                    "is \"path\", which only works with the format text: expected a column, a list of columns ([\"path\"] \
+                 is the column of that name), or \"row_number\"",
+                );
+            }
+            Some(_) if whole_file => {
+                return wrong(
+                    "source.id",
+                    "names a column, but text files have none: expected \"path\" or \"row_number\"",
+                );
+            }
+            Some(columns) => Id::Columns(columns.filled("source.id", "column")?),
+            None => match rules.columns {
+                DocumentColumns::Fixed { id, .. } => Id::Columns(vec![id.into()]),
+                DocumentColumns::WholeFile => Id::Path,
+                DocumentColumns::OfFile => Id::RowNumber,
+            },
+        };
+        let text = match (rules.columns, source.text) {
+            (DocumentColumns::WholeFile, text) => match text.map(Names::into_vec) {
+                Some(columns) if columns != ["text"] => {
+                    return wrong("source.text", "names a column, but text files have none: remove the key");
+                }
+                _ => vec!["text".into()],
+            },
+            (_, Some(columns)) => columns.filled("source.text", "column")?,
+            (DocumentColumns::Fixed { text, .. }, None) => vec![text.into()],
+            (DocumentColumns::OfFile, None) => {
+                return wrong(
+                    "source.text",
+                    "is required but missing: the column, or the list of columns, that holds the text",
+                );
+            }
+        };
+        let several = matches!(&id, Id::Columns(names) if names.len() > 1);
+        if several && (source.id_separator.is_empty() || source.id_separator.contains('\\')) {
+            return wrong(
+                "source.id_separator",
+                format!(
+                    "is {:?}: expected one or more characters without a backslash, by which the parts of an id stay apart",
+                    source.id_separator
+                ),
+            );
+        }
+        let columns = columns_of(rules, source.columns)?;
+        let (columns, group) = with_group(rules, columns, source.group)?;
+        let (condition, limit) = rows_of(source.condition, source.limit, source.seed)?;
+        let references = match source.references {
+            Some(_) if !rules.has_references => {
+                return wrong(
+                    "source.references",
+                    "is set, but only the format reuters has references: remove the key",
+                );
+            }
+            references => references.unwrap_or_default(),
+        };
+        Ok(Source {
+            format,
+            encoding,
+            urls,
+            table_versions: Vec::new(),
+            id,
+            id_separator: source.id_separator,
+            text,
+            columns,
+            group,
+            condition,
+            limit,
+            duplicate_ids: source.duplicate_ids,
+            on_error: source.on_error,
+            max_text,
+            csv,
+            references,
+        })
+    }
+}
+
+fn csv_of(source: &SourceSection) -> Checked<Csv> {
+    let delimiter = ascii("source.delimiter", &source.delimiter)?;
+    let escape = source.escape.as_deref().map(|escape| ascii("source.escape", escape)).transpose()?;
+    let usual = Csv::new(delimiter);
+    let (quote, quotes_end_in_line) = match source.quote.as_deref() {
+        None => (usual.quote, usual.quotes_end_in_line),
+        Some("") => (None, false),
+        Some(quote) => (Some(ascii("source.quote", quote)?), false),
+    };
+    let csv = Csv { delimiter, header: source.header, quote, quotes_end_in_line, escape };
+    if csv.quote == Some(delimiter) {
+        return wrong("source.quote", "is the same character as `source.delimiter`");
+    }
+    if escape.is_some() && [Some(delimiter), csv.quote].contains(&escape) {
+        return wrong("source.escape", "is the same character as `source.delimiter` or `source.quote`");
+    }
+    Ok(csv)
+}
+
+/// The given format, or the one of the endings of `urls`.
+fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
+    const KEY: &str = "source.format";
+    if let Some(given) = given {
+        return match given.of_files() {
+            Some(format) => Ok(format),
+            None => wrong(KEY, "is \"output\", which has no files"),
+        };
+    }
+    let mut found: Option<(&String, Format)> = None;
+    for url in urls {
+        match (Format::of_ending(url), found) {
+            (None, _) => {
+                return wrong(
+                    KEY,
+                    format!(
+                        "is required but missing: `{url}` has no ending that says it, as .parquet, .csv or .jsonl would; expected \
+                         \"parquet\", \"delta\", \"csv\", \"jsonl\", \"reuters\", \"text\" or \"output\""
+                    ),
+                );
+            }
+            (Some(format), Some((first, of_first))) if format != of_first => {
+                return wrong(
+                    KEY,
+                    format!(
+                        "is required but missing: `{first}` and `{url}` have the endings of different formats; expected files of \
+                         one format"
+                    ),
+                );
+            }
+            (Some(format), _) => found = Some((url, format)),
+        }
+    }
+    match found {
+        Some((_, format)) => Ok(format),
+        None => wrong("source.url", "is empty: expected a file, folder, glob or URL, or a list of them"),
+    }
+}
+
+fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> {
+    const KEY: &str = "source.encoding";
+    match encoding {
+        None => Ok(Encoding::Utf8),
+        Some(_) if rules.has_own_encoding => {
+            wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
+        }
+        Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
+    }
+}
+
+/// The carried columns of `documents`. No name may differ from that of another column only by case, which many engines
+/// ignore.
+fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
+    const KEY: &str = "source.columns";
+    let Some(columns) = columns else { return Ok(Vec::new()) };
+    let columns = columns.filled(KEY, "column")?;
+    if rules.columns == DocumentColumns::WholeFile {
+        return wrong(KEY, "names a column, but text files have none: remove the key");
+    }
+    for (at, name) in columns.iter().enumerate() {
+        let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
+        let stored = Source::stored(name);
+        let mut before = columns[..at].iter().map(|other| (other, Source::stored(other)));
+        if let Some((other, _)) = before.find(|(_, other)| same(other, &stored)) {
+            let fault = match same(other, name) {
+                true => format!(
+                    "names `{name}` twice: expected each column once, whether its letters are large or small"
+                ),
+                false => format!(
+                    "names `{other}` and `{name}`, which are both `{stored}` in the table documents: expected one of them"
+                ),
+            };
+            return wrong(KEY, fault);
+        }
+    }
+    Ok(columns)
+}
+
+/// The carried columns, including that of the group.
+fn with_group(
+    rules: FormatRules,
+    mut columns: Vec<String>,
+    group: Option<String>,
+) -> Checked<(Vec<String>, Option<String>)> {
+    const KEY: &str = "source.group";
+    let Some(name) = group else { return Ok((columns, None)) };
+    if name.trim().is_empty() {
+        return wrong(KEY, "is empty: expected a column");
+    }
+    if rules.columns == DocumentColumns::WholeFile {
+        return wrong(KEY, "names a column, but text files have none: remove the key");
+    }
+    let same = |other: &&String| Source::stored(other).to_lowercase() == Source::stored(&name).to_lowercase();
+    if !columns.contains(&name) {
+        if let Some(other) = columns.iter().find(same) {
+            return wrong(
+                KEY,
+                format!(
+                    "names `{name}`, and `source.columns` names `{other}`: expected one spelling of a column"
+                ),
+            );
+        }
+        columns.push(name.clone());
+    }
+    Ok((columns, Some(name)))
+}
+
+/// The rows that are documents, by `source.where`, `source.limit` and `source.seed`.
+fn rows_of(
+    condition: Option<String>,
+    limit: Option<LimitSize>,
+    seed: Option<u64>,
+) -> Checked<(Option<Condition>, Option<Limit>)> {
+    let condition = condition.map(|text| Condition::parse(&text)).transpose();
+    let condition = condition.or_else(|error| wrong("source.where", one_line(&error)))?;
+    require(
+        limit.is_some() || seed.is_none(),
+        "source.seed",
+        "is set, but only source.limit uses it: set source.limit, or remove the key",
+    )?;
+    Ok((condition, limit.map(|size| Limit { size, seed: seed.unwrap_or_default() })))
+}
+
+/// The byte of a string of one ASCII character that does not end a line.
+fn ascii(key: &'static str, text: &str) -> Checked<u8> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
+        _ => wrong(key, format!("is {text:?}: expected one ASCII character, as in \",\" or \"\\t\"")),
+    }
+}
 
 /// `[source]`: where the documents are and which columns are theirs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,125 +457,6 @@ pub enum References {
     Keep,
 }
 
-/// The formats that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// The Reuters-21578 collection's SGML.
-    Reuters,
-    /// Delimited text, also compressed by gzip or zstd.
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-    /// The Parquet files that the newest version of a Delta table has.
-    Delta,
-    /// One JSON object a line, also compressed by gzip or zstd.
-    Jsonl,
-    /// One document per file.
-    Text,
-}
-
-/// The rules for sources of a format.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FormatRules {
-    /// The columns of its documents.
-    pub columns: DocumentColumns,
-    /// Whether the files declare their own encoding.
-    pub has_own_encoding: bool,
-    /// Whether texts have character references.
-    pub has_references: bool,
-    /// Whether a folder of such files would include the tables of an output.
-    pub takes_in_outputs: bool,
-}
-
-/// The columns of the documents of a format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DocumentColumns {
-    /// Each file names its own.
-    OfFile,
-    /// The same in every file; these are the id and the text unless the job names others.
-    Fixed { id: &'static str, text: &'static str },
-    /// None: a file is one text.
-    WholeFile,
-}
-
-/// The endings of files and folders, with their formats.
-const ENDINGS: [(&str, Format); 12] = [
-    (".parquet", Format::Parquet),
-    (".parq", Format::Parquet),
-    (".pq", Format::Parquet),
-    (".csv", Format::Csv),
-    (".tsv", Format::Csv),
-    (".jsonl", Format::Jsonl),
-    (".jsonlines", Format::Jsonl),
-    (".ndjson", Format::Jsonl),
-    (".json", Format::Jsonl),
-    (".sgm", Format::Reuters),
-    (".sgml", Format::Reuters),
-    (".txt", Format::Text),
-];
-
-/// The endings of compressed files.
-const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
-
-/// The path of a compressed file without the ending that says so; `None` for other paths.
-pub(crate) fn without_compression(path: &str) -> Option<&str> {
-    COMPRESSED.into_iter().find_map(|ending| {
-        let (inner, last) = path.split_at_checked(path.len().checked_sub(ending.len())?)?;
-        last.eq_ignore_ascii_case(ending).then_some(inner)
-    })
-}
-
-impl Format {
-    /// All formats, in the order of messages.
-    pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
-
-    /// The name in a job file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Reuters => "reuters",
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
-            Format::Delta => "delta",
-            Format::Jsonl => "jsonl",
-            Format::Text => "text",
-        }
-    }
-
-    /// The format of the ending of a path, URL or pattern, also before the ending of a compressed file if such files can be read;
-    /// `None` for other endings. A table in `.txt` files counts as text.
-    pub(crate) fn of_ending(path: &str) -> Option<Format> {
-        let path = path.trim_end_matches('/').to_ascii_lowercase();
-        let inner = without_compression(&path);
-        let (_, format) = ENDINGS.into_iter().find(|(ending, _)| inner.unwrap_or(&path).ends_with(ending))?;
-        (inner.is_none() || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
-    }
-
-    /// The rules for sources of this format.
-    pub(crate) fn rules(self) -> FormatRules {
-        let records = FormatRules {
-            columns: DocumentColumns::OfFile,
-            has_own_encoding: false,
-            has_references: false,
-            takes_in_outputs: false,
-        };
-        match self {
-            Format::Csv | Format::Jsonl => records,
-            Format::Parquet | Format::Delta => {
-                FormatRules { has_own_encoding: true, takes_in_outputs: true, ..records }
-            }
-            Format::Reuters => FormatRules {
-                columns: DocumentColumns::Fixed { id: "oldid", text: "body" },
-                has_references: true,
-                ..records
-            },
-            Format::Text => {
-                FormatRules { columns: DocumentColumns::WholeFile, takes_in_outputs: true, ..records }
-            }
-        }
-    }
-}
-
 /// The id of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -259,34 +511,5 @@ impl Csv {
     pub const fn new(delimiter: u8) -> Self {
         let quotes_end_in_line = delimiter == b'\t';
         Self { delimiter, header: true, quote: Some(b'"'), quotes_end_in_line, escape: None }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endings_say_formats() {
-        for (path, format) in [
-            ("a/b.parquet", Some(Format::Parquet)),
-            ("s3://bucket/day=1/*.PARQUET", Some(Format::Parquet)),
-            ("reviews.parquet/", Some(Format::Parquet)),
-            ("a.tsv", Some(Format::Csv)),
-            ("a.csv.gz", Some(Format::Csv)),
-            ("a.ndjson.zst", Some(Format::Jsonl)),
-            ("a.JSONLINES.BZ2", Some(Format::Jsonl)),
-            ("a.tsv.xz", Some(Format::Csv)),
-            ("a.pq", Some(Format::Parquet)),
-            ("a.sgm", Some(Format::Reuters)),
-            ("a.txt", Some(Format::Text)),
-            ("a.txt.gz", None),
-            ("a.parquet.gz", None),
-            ("data/", None),
-            ("data/*", None),
-            ("parquet", None),
-        ] {
-            assert_eq!(Format::of_ending(path), format, "{path}");
-        }
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::RunControl;
 use crate::error::{Error, Kind, Result};
 use crate::frames;
 use crate::frames::scores::{Block, SketchJoin};
-use crate::job::{Job, Method, ShingleHash};
+use crate::job::{Job, ShingleHash};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::stage;
 use crate::pipeline::tables;
@@ -109,22 +109,21 @@ pub(super) async fn search(
     compared: &Compared,
     job: &Job,
 ) -> Result<(Searched, u64)> {
-    let (scores, candidates) = match job.candidates.method {
-        Method::All => {
-            let (sketches, slices) = (compared.marked(sketches)?, tables::slices(session)?);
-            let whole = Block { left: 0, right: 0, segments: 1 };
-            let scores = frames::scores::scores_of_all(sketches, slices, whole, &job.score, &job.lsh)?;
-            (compared.only(scores)?, None)
-        }
-        method => {
-            let candidates = match method {
-                Method::Prefix => by_prefix(&sketches, None, compared, job).await?,
-                _ => by_buckets(session, &sketches, compared, job).await?,
-            };
-            let (candidates, count) = in_memory(session, compared.only(candidates)?).await?;
-            let join = (SketchJoin::Held, 1);
-            (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))
-        }
+    let method = job.candidates.method;
+    let (scores, candidates) = if method.has_candidates() {
+        let candidates = if method.joins_all() {
+            by_prefix(&sketches, None, compared, job).await?
+        } else {
+            by_buckets(session, &sketches, compared, job).await?
+        };
+        let (candidates, count) = in_memory(session, compared.only(candidates)?).await?;
+        let join = (SketchJoin::Held, 1);
+        (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))
+    } else {
+        let (sketches, slices) = (compared.marked(sketches)?, tables::slices(session)?);
+        let whole = Block { left: 0, right: 0, segments: 1 };
+        let scores = frames::scores::scores_of_all(sketches, slices, whole, &job.score, &job.lsh)?;
+        (compared.only(scores)?, None)
     };
     let scores = scores.collect().await?;
     let pairs = scores.iter().map(|batch| batch.num_rows() as u64).sum();
@@ -140,7 +139,7 @@ async fn by_buckets(
 ) -> Result<DataFrame> {
     let keys = stage(Phase::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
     let (copies, hot) = (no_copies(session, job)?, job.lsh.hot_bucket);
-    let found = stage::candidates::candidates(keys, copies, hot, compared.known())?;
+    let found = stage::search::candidates(keys, copies, hot, compared.known())?;
     let (found, _) = in_memory(session, found).await?;
     let hot = found.clone().filter(col("b").is_null())?;
     let candidates = found.filter(col("b").is_not_null())?;

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::facet::facet;
 use crate::address::{self, local_path};
 use crate::apply::alarms::Verdict;
-use crate::job::{Input, Job, ReadFile, Reference};
+use crate::job::{Input, InputFile, Job, Reference};
 use crate::output::manifest::Run as Manifest;
 use crate::schema::{self, Table};
 use crate::source;
@@ -134,7 +134,7 @@ fn wanted(job: &Job) -> Vec<Wanted> {
 }
 
 /// The files of each dataset: those below its address, or below the longest if there are several.
-fn files_of<'f>(wanted: &[Wanted], files: &'f [ReadFile]) -> Vec<Vec<&'f ReadFile>> {
+fn files_of<'f>(wanted: &[Wanted], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
     let bases: Vec<&str> = wanted.iter().map(|wanted| source::without_pattern(&wanted.address)).collect();
     let mut found = vec![Vec::new(); wanted.len()];
     for file in files {
@@ -151,11 +151,11 @@ fn files_of<'f>(wanted: &[Wanted], files: &'f [ReadFile]) -> Vec<Vec<&'f ReadFil
 }
 
 /// Adds the sizes of files, and a version that changes with any of them.
-fn describe_files(dataset: &mut Value, files: &[&ReadFile]) {
+fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let sizes = json!({ "size": bytes, "fileCount": files.len() });
     dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
-    let line = |file: &&ReadFile| Some(format!("{:?} {} {}", file.path, file.bytes, version_of(file)?));
+    let line = |file: &&InputFile| Some(format!("{:?} {} {}", file.path, file.bytes, version_of(file)?));
     // Outputs of older versions of this program do not have the versions of their inputs.
     let Some(mut lines) = files.iter().map(line).collect::<Option<Vec<_>>>() else { return };
     lines.sort();
@@ -170,7 +170,7 @@ fn version_of_output<'m>(manifest: &'m Manifest, address: &str) -> Option<&'m st
 }
 
 /// What tells a file from others of its name: its ETag in an object store, else when it was last written.
-fn version_of(file: &ReadFile) -> Option<String> {
+fn version_of(file: &InputFile) -> Option<String> {
     file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))
 }
 
@@ -230,15 +230,8 @@ fn name(address: &str) -> (String, String) {
 mod tests {
     use super::*;
 
-    fn read_file(path: &str, e_tag: Option<&str>) -> ReadFile {
-        ReadFile {
-            path: path.to_owned(),
-            bytes: 1,
-            modified: None,
-            e_tag: e_tag.map(str::to_owned),
-            crc32: None,
-            crc32_bytes: None,
-        }
+    fn read_file(path: &str, e_tag: Option<&str>) -> InputFile {
+        InputFile::new(path.to_owned(), 1, None, e_tag.map(str::to_owned))
     }
 
     #[test]
@@ -287,7 +280,7 @@ mod tests {
     fn the_version_changes_with_every_file() {
         let version = |files: &[(&str, Option<&str>)]| {
             let file = |&(path, version): &(&str, Option<&str>)| read_file(path, version);
-            let files: Vec<ReadFile> = files.iter().map(file).collect();
+            let files: Vec<InputFile> = files.iter().map(file).collect();
             let mut dataset = dataset("s3://b/x");
             describe_files(&mut dataset, &files.iter().collect::<Vec<_>>());
             dataset["facets"]["version"]["datasetVersion"].as_str().map(str::to_owned)

@@ -167,10 +167,7 @@ impl Search {
         let hash =
             u128::from_str_radix(id, 16).map_err(|_| Error::input(format!("{id:?} is no passage_id")))?;
         let words = WrittenWords::new(&job.shingle.normalize, job.shingle.words)?;
-        let unit = match job.passages {
-            Some(Passages::Units { unit, .. }) => Some(unit),
-            Some(Passages::Words { .. }) | None => None,
-        };
+        let unit = job.passages.and_then(Passages::units).map(|(unit, _)| unit);
         Ok(Self { words, unit, hash, length })
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
-use std::time::UNIX_EPOCH;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 use crate::error::{Error, Result};
-use crate::job::{FORMAT_VERSION, InputFile, Job, ReadFile, ReadRanges};
+use crate::job::{FORMAT_VERSION, InputFile, Job, ReadRanges};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -122,7 +121,7 @@ pub struct Run {
     /// The resolved job.
     pub job: serde_json::Value,
     /// The files that were read.
-    pub inputs: Vec<ReadFile>,
+    pub inputs: Vec<InputFile>,
     /// The types of ids and carried columns.
     pub source: SourceTypes,
     /// The run that read the texts, if this one reused the sketches of a finished output.
@@ -232,7 +231,7 @@ pub struct Origin {
     pub fingerprint: String,
     /// The files of its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inputs: Vec<ReadFile>,
+    pub inputs: Vec<InputFile>,
     /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
@@ -241,11 +240,8 @@ pub struct Origin {
 impl Origin {
     /// Reference outputs as inputs of the fingerprint.
     pub(crate) fn reference_inputs(outputs: &[ReferenceOutput]) -> Vec<InputFile> {
-        let input = |(at, output): (usize, &ReferenceOutput)| InputFile {
-            path: format!("against {at}"),
-            bytes: 0,
-            modified: UNIX_EPOCH,
-            e_tag: Some(output.version()),
+        let input = |(at, output): (usize, &ReferenceOutput)| {
+            InputFile::new(format!("against {at}"), 0, None, Some(output.version()))
         };
         outputs.iter().enumerate().map(input).collect()
     }

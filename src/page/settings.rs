@@ -2,7 +2,7 @@
 
 use super::text::{count, decimal};
 use super::{Section, Table};
-use crate::job::{Family, Job, Method, Modulus, ScoreBy};
+use crate::job::{Job, Minhash, Modulus, ScoreBy};
 
 /// The settings that determine times and pairs.
 pub(crate) fn section(job: &Job) -> Section {
@@ -11,12 +11,6 @@ pub(crate) fn section(job: &Job) -> Section {
         ScoreBy::Shingles => "exact Jaccard similarity of the shingle sets",
         ScoreBy::Signature => "share of equal values in the signatures",
     };
-    let candidates = match job.candidates.method {
-        Method::Lsh => format!("{} bands of {} rows", job.lsh.bands, job.lsh.rows),
-        Method::All => "every two documents".to_owned(),
-        Method::Prefix => "documents that share one of their rarest shingles".to_owned(),
-        Method::None => "none: only passages are found".to_owned(),
-    };
     let rows = [
         ("source", job.source.urls.join(", ")),
         ("normalisation", if steps.is_empty() { "none".into() } else { steps.join(", ") }),
@@ -24,8 +18,8 @@ pub(crate) fn section(job: &Job) -> Section {
         ("shingle hash", plain(&job.shingle.hash)),
         ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
         ("bits of a signature value", u32::from(job.minhash.bits).to_string()),
-        ("hash family", family(&job.minhash.family)),
-        ("candidates", candidates),
+        ("hash family", family(&job.minhash)),
+        ("candidates", job.candidates.method.describe(&job.lsh)),
         ("score", score.to_owned()),
         ("threshold", job.score.threshold.to_string()),
         ("threads", job.engine.thread_count().to_string()),
@@ -40,12 +34,12 @@ pub(crate) fn section(job: &Job) -> Section {
 }
 
 /// `linear mod 2147483647`.
-fn family(family: &Family) -> String {
-    match family {
-        Family::MultiplyShift => "multiply-shift".into(),
-        Family::Linear(Modulus::Is(modulus)) => format!("linear mod {modulus}"),
-        Family::Linear(Modulus::NextPrime) => "linear mod the next prime".into(),
-        Family::OnePermutation => "one-permutation".into(),
+fn family(minhash: &Minhash) -> String {
+    let family = plain(&minhash.family);
+    match minhash.modulus {
+        None => family,
+        Some(Modulus::Is(modulus)) => format!("{family} mod {modulus}"),
+        Some(Modulus::NextPrime) => format!("{family} mod the next prime"),
     }
 }
 
@@ -74,17 +68,4 @@ pub(crate) fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn families_are_named_with_their_modulus() {
-        assert_eq!(family(&Family::MultiplyShift), "multiply-shift");
-        assert_eq!(family(&Family::Linear(Modulus::Is(7))), "linear mod 7");
-        assert_eq!(family(&Family::Linear(Modulus::NextPrime)), "linear mod the next prime");
-        assert_eq!(family(&Family::OnePermutation), "one-permutation");
-    }
 }

@@ -1,6 +1,6 @@
 //! The place where the stages of a job find the sketches of all documents.
 
-use crate::job::{Input, Job, Method, ShingleHash};
+use crate::job::{Input, Job, ShingleHash};
 
 /// The place where the stages of a job find the sketches of all documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum AllSketches {
 impl AllSketches {
     pub(super) fn of(job: &Job) -> Self {
         let all_are_needed =
-            job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
+            !job.candidates.method.uses_buckets() || job.shingle.hash == ShingleHash::Dictionary;
         if job.output.keep.shingles() {
             AllSketches::InDocuments
         } else if matches!(&job.input, Input::Reuse(reuse) if reuse.keeps_shingles) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::input::Input;
 use super::reference::ReferenceDocuments;
-use crate::job::{self, InputFile, Job, ReadFile};
+use crate::job::{self, InputFile, Job};
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 
 /// Keys and files that a message names.
@@ -86,7 +86,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
 }
 
 /// The files that only one of the two runs read, and those that were written again.
-fn files(now: &[InputFile], before: &[ReadFile]) -> Vec<String> {
+fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
     let before: BTreeMap<_, _> = before.iter().map(|file| (file.path.as_str(), file)).collect();
     let now: BTreeMap<_, _> = now.iter().map(|file| (file.path.as_str(), file)).collect();
     let new = now.iter().filter_map(|(path, file)| match before.get(path) {
@@ -94,7 +94,7 @@ fn files(now: &[InputFile], before: &[ReadFile]) -> Vec<String> {
         Some(was) if was.bytes != file.bytes => {
             Some(format!("{path} has {} bytes and had {}", file.bytes, was.bytes))
         }
-        Some(was) => (was.input().as_ref() != Some(*file)).then(|| format!("{path} was written again since")),
+        Some(was) => (was.as_listed() != **file).then(|| format!("{path} was written again since")),
     });
     let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| format!("{path} is gone"));
     new.chain(gone).collect()

@@ -224,8 +224,6 @@ impl Description for RecordParts {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
 
     #[test]
@@ -240,8 +238,7 @@ mod tests {
 
     #[test]
     fn the_number_of_parts_is_bounded() {
-        let file =
-            |bytes| InputFile { path: "a".into(), bytes, modified: SystemTime::UNIX_EPOCH, e_tag: None };
+        let file = |bytes| InputFile::new("a".into(), bytes, None, None);
         assert_eq!(of_files(&[]), 1);
         assert_eq!(of_files(&[file(5 * PART_BYTES)]), 5);
         assert_eq!(of_files(&vec![file(1); 1_000]), 7);

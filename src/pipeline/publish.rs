@@ -14,7 +14,7 @@ use super::reference::chain::Chain;
 use super::reference::same_ids;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Method, Reference, Short};
+use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Reference, Short};
 use crate::machine;
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, Run as Manifest, Table};
@@ -77,12 +77,12 @@ pub(super) async fn publish(
         pairs_left_out: left_out,
         ..Counts::default()
     };
-    if !matches!(job.candidates.method, Method::All | Method::None) && merged.is_none() {
+    if job.candidates.method.has_candidates() && merged.is_none() {
         // The tables for hot and for dense documents contain all candidates.
         let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
         counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
     }
-    if job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
+    if job.candidates.method.uses_buckets() && cx.rows(WorkTable::HOT) > 0 {
         counts.hot_documents = Some(cx.rows(WorkTable::HOT));
     }
     let of_conditions = stage::left_out::count(&cx, &mut counts).await?;

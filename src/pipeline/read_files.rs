@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::runner::Runner;
-use crate::job::{InputFile, ReadFile, ReadRanges};
+use crate::job::{InputFile, ReadRanges};
 use crate::source::checksum_of;
 
 impl Runner<'_> {
     /// The records of `inputs`, with the checksums of those that a stage read.
-    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<ReadFile> {
+    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<InputFile> {
         let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
         for ReadRanges { path, bytes, modified, ranges } in self.read_so_far() {
             let ranges = ranges.into_iter().map(|(start, length, crc32)| (start, (length, crc32)));
             read.entry((path, bytes, modified)).or_default().extend(ranges);
         }
         let record = |input: &InputFile| {
-            let ranges = read.get(&(input.path.clone(), input.bytes, input.nanoseconds()));
-            ReadFile::new(input, ranges.map(checksum_of))
+            let ranges = read.get(&(input.path.clone(), input.bytes, input.modified.unwrap_or(0)));
+            let (crc32, crc32_bytes) = ranges.map(checksum_of).unzip();
+            InputFile { crc32, crc32_bytes, ..input.clone() }
         };
         inputs.iter().map(record).collect()
     }

@@ -17,7 +17,6 @@ use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::prefix::Join;
-use crate::job::Method;
 use crate::schema::Table;
 
 /// Bytes of a row (document, file, position); the file takes little.
@@ -74,17 +73,15 @@ impl StageContext<'_> {
 
     /// The sketches in the prefix join.
     pub(super) fn documents_to_join(&self) -> Result<DataFrame> {
-        match self.job.candidates.method {
-            Method::Prefix => frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?),
-            Method::Lsh | Method::All | Method::None => {
-                frames::prefix::only(self.of_joined()?.frame, self.table(WorkTable::HOT)?)
-            }
+        if self.job.candidates.method.joins_all() {
+            return frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?);
         }
+        frames::prefix::only(self.of_joined()?.frame, self.table(WorkTable::HOT)?)
     }
 
     /// Those of new documents; copies are included until their groups are known.
     pub(super) fn new_documents_to_join(&self) -> Result<DataFrame> {
-        if self.reference.is_some() && self.job.candidates.method == Method::Prefix {
+        if self.reference.is_some() && self.job.candidates.method.joins_all() {
             let stored = self.sketches_of_new()?;
             return stored.ok_or_else(|| Error::bug("the sketches of all documents were not stored"));
         }

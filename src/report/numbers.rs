@@ -101,7 +101,7 @@ fn dataset(urls: &[String]) -> Option<String> {
 
 fn sentence(numbers: &Numbers, method: Method) -> String {
     let Numbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
-    if method == Method::None {
+    if !method.compares() {
         return format!("{} documents were searched for passages and not compared.", count(documents));
     }
     if pairs == 0 {
@@ -285,10 +285,10 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<Recall>
             count(all)
         ));
     }
-    let ways = match (job.candidates.method, estimates) {
-        (Method::None, _) => "No documents were compared.",
-        (Method::Lsh, false) => "Pairs that never became candidates are missed.",
-        (Method::Lsh, true) => {
+    let ways = match (job.candidates.method.uses_buckets(), estimates) {
+        _ if !job.candidates.method.compares() => "No documents were compared.",
+        (true, false) => "Pairs that never became candidates are missed.",
+        (true, true) => {
             "Pairs that never became candidates are missed, and so are candidates whose estimate is under the threshold."
         }
         (_, true) => "Pairs whose estimate is under the threshold are missed.",
@@ -348,7 +348,7 @@ fn cost(finished: &Finished) -> Cost {
     });
     Cost {
         seconds: stages.iter().map(|stage| stage.seconds).sum(),
-        memory: finished.job().engine.memory,
+        memory: finished.job().engine.memory_bytes(),
         stages,
         tables: tables.collect(),
         forecast: None,

@@ -10,96 +10,76 @@ use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Columns, Job, ShingleHash, Source};
 
-/// The tables of an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Table {
+/// Defines the tables of an output: each with its name, which its folder and its contract have too, and with the jobs that write
+/// it if not all do.
+macro_rules! tables {
+    (@jobs) => { None };
+    (@jobs $is_written:expr) => { Some($is_written) };
+    ($($(#[$doc:meta])* $table:ident = $name:literal $(if $is_written:expr)?,)*) => {
+        /// The tables of an output.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+        pub enum Table {
+            $($(#[$doc])* #[serde(rename = $name)] $table,)*
+        }
+
+        impl Table {
+            /// All of them.
+            pub const ALL: [Table; [$($name),*].len()] = [$(Table::$table),*];
+
+            /// The name of each table, its contract, and whether a job writes it, if not all do.
+            const ENTRIES: [(&'static str, &'static str, Option<fn(&Job) -> bool>); Table::ALL.len()] = [$((
+                $name,
+                include_str!(concat!("../../schemas/", $name, ".toml")),
+                tables!(@jobs $($is_written)?),
+            )),*];
+        }
+    };
+}
+
+tables! {
     /// Pairs of similar documents.
-    Pairs,
+    Pairs = "pairs",
     /// Clusters of documents.
-    Clusters,
+    Clusters = "clusters",
     /// Clusters of documents at higher thresholds.
-    #[serde(rename = "cluster_levels")]
-    ClusterLevels,
+    ClusterLevels = "cluster_levels" if |job| !job.clusters.thresholds.is_empty(),
     /// The compared documents and their sketches.
-    Documents,
+    Documents = "documents",
     /// The documents that were read and rejected.
-    Rejects,
+    Rejects = "rejects",
     /// The numbers of pairs by their two groups.
-    GroupPairs,
+    GroupPairs = "group_pairs" if |job| job.has_groups(),
     /// The documents of a second source that were rejected.
-    ReferenceRejects,
+    ReferenceRejects = "reference_rejects" if |job| job.second_source().is_some(),
     /// The dictionary of shingles, if the job has one.
-    Dictionary,
+    Dictionary = "dictionary" if |job| job.shingle.hash == ShingleHash::Dictionary,
     /// Clusters of earlier runs whose id changed.
-    ClusterIdChanges,
+    ClusterIdChanges = "cluster_id_changes" if |job| job.continues_clusters(),
     /// Documents that stay although another one represents their cluster.
-    Spared,
+    Spared = "spared" if |job| job.clusters.contained.is_some(),
     /// Documents that go because a spared document has the same shingles.
-    SparedCopies,
+    SparedCopies = "spared_copies" if |job| job.clusters.contained.is_some(),
     /// The places of passages that repeat inside documents.
-    Spans,
+    Spans = "spans" if |job| job.passages.is_some(),
     /// Those passages.
-    Passages,
+    Passages = "passages" if |job| job.passages.is_some(),
     /// The shingles that do not count, because too many documents have them.
-    FrequentShingles,
+    FrequentShingles = "frequent_shingles" if |job| job.max_frequency.is_some(),
     /// The buckets of the compared documents, in their order.
-    Buckets,
+    Buckets = "buckets" if |job| job.output.buckets,
 }
 
 impl Table {
-    /// All of them.
-    pub const ALL: [Table; 15] = [
-        Table::Pairs,
-        Table::Clusters,
-        Table::ClusterLevels,
-        Table::Documents,
-        Table::Rejects,
-        Table::GroupPairs,
-        Table::ReferenceRejects,
-        Table::Dictionary,
-        Table::ClusterIdChanges,
-        Table::Spared,
-        Table::SparedCopies,
-        Table::Spans,
-        Table::Passages,
-        Table::FrequentShingles,
-        Table::Buckets,
-    ];
-
     /// The tables that `job` writes.
     pub(crate) fn of(job: &Job) -> Vec<Table> {
-        let writes = |table: &Table| match table {
-            Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
-            Table::ClusterIdChanges => job.continues_clusters(),
-            Table::ClusterLevels => !job.clusters.thresholds.is_empty(),
-            Table::GroupPairs => job.has_groups(),
-            Table::ReferenceRejects => job.second_source().is_some(),
-            Table::Spared | Table::SparedCopies => job.clusters.contained.is_some(),
-            Table::Spans | Table::Passages => job.passages.is_some(),
-            Table::FrequentShingles => job.max_frequency.is_some(),
-            Table::Buckets => job.output.buckets,
-            _ => true,
-        };
-        Table::ALL.into_iter().filter(writes).collect()
+        let is_written =
+            |table: &Table| Self::ENTRIES[*table as usize].2.is_none_or(|is_written| is_written(job));
+        Table::ALL.into_iter().filter(is_written).collect()
     }
 
     /// Whether only some jobs write it.
     pub(crate) fn is_optional(self) -> bool {
-        matches!(
-            self,
-            Table::ClusterLevels
-                | Table::GroupPairs
-                | Table::ReferenceRejects
-                | Table::Dictionary
-                | Table::ClusterIdChanges
-                | Table::Spared
-                | Table::SparedCopies
-                | Table::Spans
-                | Table::Passages
-                | Table::FrequentShingles
-                | Table::Buckets
-        )
+        Self::ENTRIES[self as usize].2.is_some()
     }
 
     /// The table of this name.
@@ -109,23 +89,7 @@ impl Table {
 
     /// The table's name, which is its folder's under the output.
     pub fn name(self) -> &'static str {
-        match self {
-            Table::Pairs => "pairs",
-            Table::Clusters => "clusters",
-            Table::ClusterLevels => "cluster_levels",
-            Table::Documents => "documents",
-            Table::Rejects => "rejects",
-            Table::GroupPairs => "group_pairs",
-            Table::ReferenceRejects => "reference_rejects",
-            Table::Dictionary => "dictionary",
-            Table::ClusterIdChanges => "cluster_id_changes",
-            Table::Spared => "spared",
-            Table::SparedCopies => "spared_copies",
-            Table::Spans => "spans",
-            Table::Passages => "passages",
-            Table::FrequentShingles => "frequent_shingles",
-            Table::Buckets => "buckets",
-        }
+        Self::ENTRIES[self as usize].0
     }
 }
 
@@ -268,31 +232,8 @@ impl Type {
 
 /// The contract of `table`.
 pub fn contract(table: Table) -> &'static Contract {
-    static CONTRACTS: LazyLock<[Contract; Table::ALL.len()]> = LazyLock::new(|| {
-        Table::ALL.map(|table| match table {
-            Table::Pairs => Contract::read(table, include_str!("../../schemas/pairs.toml")),
-            Table::Clusters => Contract::read(table, include_str!("../../schemas/clusters.toml")),
-            Table::ClusterLevels => Contract::read(table, include_str!("../../schemas/cluster_levels.toml")),
-            Table::Documents => Contract::read(table, include_str!("../../schemas/documents.toml")),
-            Table::Rejects => Contract::read(table, include_str!("../../schemas/rejects.toml")),
-            Table::GroupPairs => Contract::read(table, include_str!("../../schemas/group_pairs.toml")),
-            Table::ReferenceRejects => {
-                Contract::read(table, include_str!("../../schemas/reference_rejects.toml"))
-            }
-            Table::Dictionary => Contract::read(table, include_str!("../../schemas/dictionary.toml")),
-            Table::ClusterIdChanges => {
-                Contract::read(table, include_str!("../../schemas/cluster_id_changes.toml"))
-            }
-            Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
-            Table::SparedCopies => Contract::read(table, include_str!("../../schemas/spared_copies.toml")),
-            Table::Spans => Contract::read(table, include_str!("../../schemas/spans.toml")),
-            Table::Passages => Contract::read(table, include_str!("../../schemas/passages.toml")),
-            Table::FrequentShingles => {
-                Contract::read(table, include_str!("../../schemas/frequent_shingles.toml"))
-            }
-            Table::Buckets => Contract::read(table, include_str!("../../schemas/buckets.toml")),
-        })
-    });
+    static CONTRACTS: LazyLock<[Contract; Table::ALL.len()]> =
+        LazyLock::new(|| Table::ALL.map(|table| Contract::read(table, Table::ENTRIES[table as usize].1)));
     // They are in the order of the variants, as `Table::ALL` is.
     &CONTRACTS[table as usize]
 }

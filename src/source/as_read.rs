@@ -17,7 +17,7 @@ use super::opened::files_left_out;
 use super::parquet::ParquetFile;
 use super::{Listed, format_of};
 use crate::error::{Error, Result};
-use crate::job::{self, InputFile, ReadFile};
+use crate::job::{self, InputFile};
 
 /// Files whose content is compared at the same time.
 const CONCURRENT_FILES: usize = 8;
@@ -29,7 +29,7 @@ pub(crate) struct AsRead {
     /// The listed files.
     files: Vec<Arc<SourceFile>>,
     /// The files whose contents must be compared before that is true, with their records.
-    doubtful: Vec<(Arc<SourceFile>, ReadFile)>,
+    doubtful: Vec<(Arc<SourceFile>, InputFile)>,
     /// The first difference that needs no look at a content.
     difference: Option<String>,
     /// The first recorded file that is not in the listing.
@@ -38,8 +38,8 @@ pub(crate) struct AsRead {
 
 impl AsRead {
     /// Compares what a listing says of files with the records `read` of a run.
-    pub(crate) fn new(listed: &Listed, read: &[ReadFile]) -> Self {
-        let read: BTreeMap<&str, &ReadFile> = read.iter().map(|file| (file.path.as_str(), file)).collect();
+    pub(crate) fn new(listed: &Listed, read: &[InputFile]) -> Self {
+        let read: BTreeMap<&str, &InputFile> = read.iter().map(|file| (file.path.as_str(), file)).collect();
         let (mut doubtful, mut differences) = (Vec::new(), Vec::new());
         let mut inputs = Vec::with_capacity(listed.files.len());
         for file in &listed.files {
@@ -55,7 +55,7 @@ impl AsRead {
                 inputs.push(now);
                 continue;
             }
-            match was.input() {
+            match Some(was.as_listed()).filter(|recorded| recorded.modified.is_some()) {
                 Some(recorded) if recorded != now => {
                     // A store has one name for one content, so that nothing has to be read.
                     if now.bytes > 0 && (now.e_tag.is_none() || now.e_tag != recorded.e_tag) {
@@ -101,10 +101,10 @@ impl AsRead {
             return Ok(None);
         }
         let left_out = files_left_out(ctx, source, &self.files).await?;
-        let is_read = |(file, _): &&(Arc<SourceFile>, ReadFile)| {
+        let is_read = |(file, _): &&(Arc<SourceFile>, InputFile)| {
             left_out.binary_search_by(|other| other.path().cmp(file.path())).is_err()
         };
-        let compare = async |(file, was): (Arc<SourceFile>, ReadFile)| -> Result<Option<String>> {
+        let compare = async |(file, was): (Arc<SourceFile>, InputFile)| -> Result<Option<String>> {
             let place = file.place();
             let now = match was.crc32_bytes {
                 Some(bytes) => checksum(ctx, &file, source, bytes).await?,

@@ -3,32 +3,31 @@
 //! The first bytes of a file tell how it is compressed. If they match no known format, the extension of its name does.
 
 use std::fs::File;
-use std::io;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use async_compression::tokio::bufread::{BzDecoder, GzipDecoder, XzDecoder, ZstdDecoder};
+use async_compression::zstd::DParameter;
 use bytes::{Bytes, BytesMut};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::{GetOptions, ObjectStore};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
-use super::chunks::Chunks;
 use super::local_names::{LOCAL, local_path};
 use super::parser::FileToParse;
 use super::pin::Pin;
-use super::zstd;
 use crate::being_read::BeingRead;
 use crate::error::{Context, Error, Result};
 
 /// Bytes of a local file that are read at once.
-const READ_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 /// The mark at the start of some text files.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -72,7 +71,7 @@ pub(super) fn decompress(mut raw: Chunks, path: &str, pool: &Arc<dyn MemoryPool>
             first.extend_from_slice(&chunk);
         }
         let compression = marked_compression(&first).unwrap_or(by_name);
-        let window = zstd::window_of(&first);
+        let window = window_of(&first);
         // An empty chunk would end the file.
         let first = (!first.is_empty()).then(|| Ok(first.freeze()));
         let raw = stream::iter(first).chain(raw).boxed();
@@ -85,8 +84,8 @@ pub(super) fn decompress(mut raw: Chunks, path: &str, pool: &Arc<dyn MemoryPool>
             FileCompressionType::BZIP2 => members(raw, BzDecoder::new, BzDecoder::into_inner),
             FileCompressionType::XZ => members(raw, XzDecoder::new, XzDecoder::into_inner),
             _ => {
-                let chunks = members(raw, zstd::decoder, ZstdDecoder::into_inner);
-                zstd::within_memory(chunks, window, &path, &pool)
+                let chunks = members(raw, decoder, ZstdDecoder::into_inner);
+                within_memory(chunks, window, &path, &pool)
             }
         })
     };
@@ -104,7 +103,7 @@ where
     let chunks = stream::try_unfold(state, move |(mut decoder, mut buffer)| async move {
         loop {
             if buffer.capacity() == 0 {
-                buffer.reserve(READ_BYTES);
+                buffer.reserve(CHUNK_BYTES);
             }
             if decoder.read_buf(&mut buffer).await? > 0 {
                 return Ok(Some((buffer.split().freeze(), (decoder, buffer))));
@@ -176,8 +175,8 @@ impl LocalFile {
     /// The next bytes of the file as it was listed; none at its end.
     fn chunk(mut self) -> Result<(Bytes, Self)> {
         // Bytes that are appended meanwhile do not belong to the file that was listed.
-        let next = self.pin.size.saturating_sub(self.read).min(READ_BYTES as u64);
-        let mut chunk = Vec::with_capacity(usize::try_from(next).unwrap_or(READ_BYTES));
+        let next = self.pin.size.saturating_sub(self.read).min(CHUNK_BYTES as u64);
+        let mut chunk = Vec::with_capacity(usize::try_from(next).unwrap_or(CHUNK_BYTES));
         (&mut self.opened).take(next).read_to_end(&mut chunk)?;
         self.read += chunk.len() as u64;
         if chunk.is_empty() {
@@ -211,6 +210,90 @@ pub(super) async fn mark(chunks: &mut Chunks) -> Result<[Bytes; 2], DataFusionEr
     })
 }
 
+/// Bytes as they come.
+pub(super) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
+
+/// The longest window that is read: 2 GiB, the longest that zstd writes.
+const WINDOW_LOG: u32 = 31;
+/// The longest window whose memory is not counted, as that of other buffers of an open file is not.
+const SMALL_WINDOW: u64 = 8 << 20;
+/// The bytes that a frame begins with.
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// A decoder of one frame, with a window of any length.
+pub(super) fn decoder<R: AsyncBufRead>(raw: R) -> ZstdDecoder<R> {
+    ZstdDecoder::with_params(raw, &[DParameter::window_log_max(WINDOW_LOG)])
+}
+
+/// The decompressed `chunks` of the file at `path`, whose first frame has this window. Memory for a long one comes from `pool`
+/// while it fills.
+pub(super) fn within_memory(
+    chunks: Chunks,
+    window: Option<u64>,
+    path: &str,
+    pool: &Arc<dyn MemoryPool>,
+) -> Chunks {
+    let Some(window) = window.filter(|window| *window > SMALL_WINDOW) else { return chunks };
+    let memory = MemoryConsumer::new(format!("the zstd window of {path}")).register(pool);
+    let mut bytes = 0;
+    let counted = chunks.and_then(move |chunk| {
+        bytes += chunk.len() as u64;
+        let held = usize::try_from(bytes.min(window)).unwrap_or(usize::MAX);
+        std::future::ready(memory.try_resize(held).map(|()| chunk))
+    });
+    counted.boxed()
+}
+
+/// The window of a frame that begins with these bytes; `None` where none begins.
+pub(super) fn window_of(bytes: &[u8]) -> Option<u64> {
+    let [descriptor, rest @ ..] = bytes.strip_prefix(&MAGIC)? else { return None };
+    if descriptor & 0x20 == 0 {
+        let window = rest.first()?;
+        let base = 1_u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    // The window is the content, whose size follows the number of a dictionary.
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = rest.get(dictionary..dictionary + (1 << (descriptor >> 6)))?;
+    Some(size.iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte)))
+}
+
+/// The name of the metric of an operator that reads files: the bytes of its files that were read.
+pub(crate) const READ_BYTES: &str = "read_bytes";
+
+/// The metric [`READ_BYTES`] of a partition.
+pub(crate) fn read_bytes(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Count {
+    MetricBuilder::new(metrics).counter(READ_BYTES, partition)
+}
+
+/// Counts the bytes of one file, as many as it has. The rest counts when this is dropped: a compressed file has more bytes when
+/// it is read, and some bytes are skipped.
+#[derive(Debug)]
+pub(crate) struct FileBytes {
+    count: Count,
+    left: u64,
+}
+
+impl FileBytes {
+    /// Counts the bytes of a file of `size` in `count`.
+    pub(crate) fn new(count: &Count, size: u64) -> Self {
+        Self { count: count.clone(), left: size }
+    }
+
+    /// More bytes were read.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.left);
+        self.left -= bytes;
+        self.count.add(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+}
+
+impl Drop for FileBytes {
+    fn drop(&mut self) {
+        self.add(self.left);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,5 +317,64 @@ mod tests {
                 assert_eq!(all, expected, "in pieces of {size}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod zstd_tests {
+    use bytes::Bytes;
+    use datafusion::error::DataFusionError;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
+    use futures::stream;
+
+    use super::super::bytes::decompress;
+    use super::*;
+
+    /// A frame that says that its window is 2 to this power, as `zstd --long` writes it.
+    fn frame(text: &[u8], log: u8) -> Vec<u8> {
+        let mut stored = zstd::encode_all(text, 1).unwrap();
+        stored[MAGIC.len() + 1] = (log - 10) << 3;
+        stored
+    }
+
+    async fn read(stored: Vec<u8>, pool: &Arc<dyn MemoryPool>) -> Result<usize, DataFusionError> {
+        let raw = stream::iter([Ok(Bytes::from(stored))]).boxed();
+        decompress(raw, "a.zst", pool).try_fold(0, async |all, chunk| Ok(all + chunk.len())).await
+    }
+
+    #[test]
+    fn windows_are_those_of_the_frames() {
+        assert_eq!(window_of(&frame(b"text", 27)), Some(1 << 27));
+        assert_eq!(window_of(&zstd::bulk::compress(&[0; 70_000], 1).unwrap()), Some(70_000));
+        assert_eq!(window_of(b"text"), None);
+    }
+
+    #[tokio::test]
+    async fn a_long_window_takes_memory_of_the_pool_and_a_short_one_does_not() {
+        let unbounded: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let small: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        let text = vec![b'x'; 4 << 20];
+        assert_eq!(read(frame(&text, 31), &unbounded).await.unwrap(), text.len());
+        assert_eq!(read(frame(&text, 23), &small).await.unwrap(), text.len());
+        let error = read(frame(&text, 31), &small).await.unwrap_err();
+        assert!(error.to_string().contains("the zstd window of a.zst"), "{error}");
+    }
+}
+
+#[cfg(test)]
+mod file_bytes_tests {
+    use super::*;
+
+    #[test]
+    fn a_file_counts_as_many_bytes_as_it_has() {
+        let count = Count::new();
+        let mut bytes = FileBytes::new(&count, 100);
+        bytes.add(30);
+        assert_eq!(count.value(), 30);
+        bytes.add(300);
+        assert_eq!(count.value(), 100);
+        drop(bytes);
+        drop(FileBytes::new(&count, 50));
+        assert_eq!(count.value(), 150);
     }
 }

@@ -10,7 +10,7 @@ use datafusion::prelude::SessionConfig;
 use futures::TryStreamExt;
 use futures::stream::StreamExt;
 
-use super::chunks::Chunks;
+use super::bytes::Chunks;
 use super::parser::FileToParse;
 use super::pin::Pin;
 use crate::job::ReadRanges;

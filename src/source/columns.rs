@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Column;
+use datafusion::error::Result as DfResult;
 use datafusion::functions::string::expr_fn::{concat_ws, replace};
 use datafusion::logical_expr::{Expr, and, cast, lit, when};
+use datafusion::physical_expr::expressions::Column as PhysicalColumn;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::file::SourceFile;
 use crate::error::spelling::sort_by_likeness;
@@ -19,7 +23,7 @@ use crate::schema::{self, IdType, SourceColumn};
 pub(super) struct NeededColumns<'a> {
     /// Columns of the files.
     pub of_files: Vec<&'a str>,
-    /// Partition columns, which every file has: see [`Partitions`](super::partitions::Partitions).
+    /// Partition columns, which every file has: see [`Partitions`](super::file::Partitions).
     pub of_paths: Vec<String>,
 }
 
@@ -198,4 +202,29 @@ fn other_delimiter(there: &[String]) -> Option<String> {
         "; the fields are separated by {delimiter:?}: set source.delimiter = \"{}\"",
         delimiter.escape_default()
     ))
+}
+
+/// The columns `wanted` of `schema`, which are `plan`'s columns at `place`.
+pub(super) fn project(
+    plan: Arc<dyn ExecutionPlan>,
+    schema: &SchemaRef,
+    wanted: &[usize],
+    place: impl Fn(usize) -> usize,
+) -> DfResult<Arc<dyn ExecutionPlan>> {
+    let inner = plan.schema();
+    if wanted.len() == inner.fields().len() && wanted.iter().enumerate().all(|(to, from)| place(*from) == to)
+    {
+        let same = wanted.iter().zip(inner.fields()).all(|(i, f)| schema.field(*i).name() == f.name());
+        if same {
+            return Ok(plan);
+        }
+    }
+    let columns = wanted.iter().map(|i| {
+        let from = place(*i);
+        ProjectionExpr {
+            expr: Arc::new(PhysicalColumn::new(inner.field(from).name(), from)),
+            alias: schema.field(*i).name().clone(),
+        }
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns, plan)?))
 }

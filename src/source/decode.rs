@@ -7,7 +7,7 @@ use bytes::Bytes;
 use encoding_rs::{Decoder, DecoderResult};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::chunks::Chunks;
+use super::bytes::Chunks;
 use crate::job::Encoding;
 
 /// The byte that replaces a sequence that is not valid in the file's encoding. UTF-8 has no such byte, so the text is invalid

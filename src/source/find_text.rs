@@ -8,7 +8,7 @@ use super::file::SourceFile;
 use super::format::{Reading, Rewriting};
 use super::formats;
 use super::parser::WantedValues;
-use super::text_place::TextPlace;
+use super::rows::TextPlace;
 use crate::error::{Error, Result};
 use crate::job;
 

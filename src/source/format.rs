@@ -13,8 +13,8 @@ use super::columns::Values;
 use super::documents::DocumentSink;
 use super::file::SourceFile;
 use super::parser::{FileToParse, Parser, WantedValues};
+use super::rows::TextPlace;
 use super::rows::{RowCutter, check_separators};
-use super::text_place::TextPlace;
 use crate::error::Result;
 use crate::job;
 

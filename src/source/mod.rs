@@ -1,35 +1,31 @@
 //! URLs -> documents.
 //!
-//! - `listing/`: finds the files; `local_names`: their names as text; `file`: a file as it was listed; `partitions`: values in the
-//!   paths of files.
+//! - `listing/`: finds the files; `local_names`: their names as text; `file`: a file as it was listed, the values in its path, and its
+//!   first bytes.
 //! - `format`: the interface of formats; `formats/`: one file per format; `columns`: the same columns from every format.
-//! - `file_bytes`, `chunks`, `bytes`, `zstd`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was
-//!   replaced since it was listed; `checksums`, `as_read`: recognise the files that an earlier run read.
+//! - `bytes`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was replaced since it was
+//!   listed; `checksums`, `as_read`: recognise the files that an earlier run read.
 //! - `parquet/`: Parquet files, scanned by the engine.
-//! - `parse_files`, `parser`, `reading`: the node that parses all other formats, with `split`, `lines`, `documents`, and `batch`,
-//!   whose batches are bounded by their bytes.
-//! - `opened`, `project`: the rows of a source; `filter/`: which of them are documents; `selection`: which of these are read;
-//!   `parts`: what each partition reads.
-//! - `rows`: cuts a file into rows byte for byte, for rewriting; `find_text`, `text_place`: where the text of a document is.
-//! - `head`: the first bytes of a file, for `inspect`; `fuzzing`: access for the fuzzer.
+//! - `parse_files`, `parser`: the node that parses all other formats, with `split`, `lines` and `documents`, whose batches are
+//!   bounded by their bytes.
+//! - `opened`: the rows of a source; `filter/`: which of them are documents; `selection`: which of these are read; `parts`: what each
+//!   partition reads.
+//! - `rows`: cuts a file into rows byte for byte, for rewriting; `find_text`: where the text of a document is.
+//! - `fuzzing`: access for the fuzzer.
 
 mod as_read;
-mod batch;
 mod bytes;
 mod checksums;
-mod chunks;
 mod columns;
 mod decode;
 mod documents;
 mod file;
-mod file_bytes;
 mod filter;
 mod find_text;
 mod format;
 mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
-mod head;
 mod lines;
 mod listing;
 mod local_names;
@@ -37,16 +33,11 @@ mod opened;
 mod parquet;
 mod parse_files;
 mod parser;
-mod partitions;
 mod parts;
 mod pin;
-mod project;
-mod reading;
 mod rows;
 mod selection;
 mod split;
-mod text_place;
-mod zstd;
 
 use std::sync::Arc;
 
@@ -65,9 +56,9 @@ use crate::job;
 use crate::schema::SourceTypes;
 
 pub(crate) use self::as_read::AsRead;
+pub(crate) use self::bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::file::{SourceFile, without_rows};
-pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, CannotAppend, Rewriting, RowFormat};
 pub(crate) use self::formats::csv::first_records;
 pub(crate) use self::formats::jsonl::readable as readable_json;
@@ -81,10 +72,10 @@ pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, is
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::parts::parts;
+pub(crate) use self::rows::TextPlace;
 pub(crate) use self::rows::{Piece, Row};
 pub use self::selection::Selection;
 pub(crate) use self::selection::{Places, RowSet};
-pub(crate) use self::text_place::TextPlace;
 
 /// The documents of a source, and their files.
 #[derive(Debug)]
@@ -192,7 +183,7 @@ pub(crate) async fn list_again(
     ctx: &SessionContext,
     source: &job::Source,
     places: &[String],
-    read: &[job::ReadFile],
+    read: &[job::InputFile],
 ) -> Result<Listed> {
     let mut found = match places {
         [] => find(ctx, source).await?,

@@ -10,6 +10,7 @@
 //! Rows have the numbers that documents have as positions. The pieces of a file, one after the other, are the file.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::job::Encoding;
@@ -81,6 +82,19 @@ fn separators_are_bytes(encoding: Encoding, separators: &[u8]) -> bool {
     // The second bytes of characters are digits in GB18030, and from 0x40 on in others.
     let never_second = |sign: &u8| matches!(sign, 0..0x30 | 0x3a..0x40);
     encoding.is_ascii_compatible() && (encoding.is_single_byte() || separators.iter().all(never_second))
+}
+
+/// Where the text of a document is in a file of its format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TextPlace {
+    /// In the column of this name, or the field of a struct.
+    Column(String),
+    /// In this field of a record, counted from 0.
+    Field(usize),
+    /// In the value at this path in an object.
+    Path(Vec<String>),
+    /// The file is the text, or its documents are written in another format.
+    File,
 }
 
 #[cfg(test)]

@@ -257,7 +257,7 @@ pub(crate) fn of_job(job: &Job) -> Vec<KeyValue> {
         Input::Merge(outputs) => outputs.clone(),
     };
     let inputs: Vec<String> = inputs.iter().map(|url| masked(url)).collect();
-    let mode = if job.engine.cluster.is_some() { "cluster" } else { "local" };
+    let mode = if job.engine.scheduler_address().is_some() { "cluster" } else { "local" };
     vec![
         attribute("resemblance.job.name", job.name.as_str()),
         attribute("resemblance.engine.mode", mode),

@@ -211,7 +211,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
         let there = merged(&format!("{name}-merged"), &output, &["--scheduler", &cluster.url()]);
         let alone = merged(&format!("{name}-merged-alone"), &output, &[]);
         assert_rows(&there, &crate::support::rows::rows(&alone), "a merge");
-        let engine = |output: &Path| manifest(output).job["engine"].get("cluster").is_some();
+        let engine = |output: &Path| manifest(output).job["engine"]["mode"] == "cluster";
         assert!(engine(&there) && !engine(&alone));
         std::fs::remove_dir_all(&second).unwrap();
     }

@@ -11,7 +11,7 @@ use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Contents};
-use crate::job::{self, Choice, Job, Method, curve};
+use crate::job::{self, BandRule, Choice, Job, curve};
 use crate::lineage;
 use crate::pipeline::{self, keep_values};
 
@@ -119,7 +119,7 @@ fn as_text(job: &Job, contents: Option<&Contents>) -> Result<String> {
     for stage in stages(job) {
         let _ = writeln!(text, "  {stage}");
     }
-    if job.candidates.method != Method::None {
+    if job.candidates.method.compares() {
         text.push_str(&recall(job));
     }
     if let Some(warning) = above_machine(&job.engine) {
@@ -138,16 +138,22 @@ fn recall(job: &Job) -> String {
     let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
         Choice::Given => "as the job sets them".to_owned(),
-        Choice::Nearest => "whose S-curve is steepest nearest to the threshold".to_owned(),
-        Choice::Balanced => "with the smallest area of false positives and false negatives".to_owned(),
-        Choice::Recall => "whose S-curve is steepest at or just under the threshold".to_owned(),
-        Choice::Precision => "whose S-curve is steepest at or just over the threshold".to_owned(),
+        Choice::Rule(BandRule::Nearest) => "whose S-curve is steepest nearest to the threshold".to_owned(),
+        Choice::Rule(BandRule::Balanced) => {
+            "with the smallest area of false positives and false negatives".to_owned()
+        }
+        Choice::Rule(BandRule::Recall) => {
+            "whose S-curve is steepest at or just under the threshold".to_owned()
+        }
+        Choice::Rule(BandRule::Precision) => {
+            "whose S-curve is steepest at or just over the threshold".to_owned()
+        }
         Choice::TargetRecall(target) => {
             format!("the strictest that make candidates of {target} of the pairs at the threshold")
         }
     };
     let (curve, least) = (job.curve(), job.score.least_jaccard());
-    let is_lsh = job.candidates.method == Method::Lsh;
+    let is_lsh = job.candidates.method.uses_buckets();
     text.push('\n');
     if is_lsh {
         let _ = writeln!(

@@ -15,8 +15,7 @@ use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print};
 use crate::engine::{Reached, Unit};
 use crate::error::{Context, Error, Result};
-use crate::job::file::Shingle;
-use crate::job::{self, Job};
+use crate::job::{self, Job, ShingleSection};
 use crate::lab::corpus::write::{self, Written};
 use crate::lab::corpus::{Corpus, Settings, settings};
 use crate::lab::planted;
@@ -220,7 +219,7 @@ impl Generate {
         };
         let most = self.documents.map(NonZeroUsize::get);
         let places = (self.out.as_path(), self.truth.as_deref(), arguments::on_existing(self.overwrite));
-        let written = on_session(job.engine.memory, async |session, _| {
+        let written = on_session(job.engine.memory_bytes(), async |session, _| {
             planted::write(session, &job.source, most, &settings, places).await
         })?;
         let (out, truth) = (self.out.as_path(), self.truth.as_deref());
@@ -319,6 +318,6 @@ fn planted_as_text(written: &planted::Written, out: &Path, truth: Option<&Path>)
 /// As [`file`].
 fn job_of(screen: &Screen, from: &str, columns: (Option<&str>, Option<&str>), size: usize) -> Result<Job> {
     let (mut file, _) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
-    file.shingle = Some(Shingle { unit: job::Unit::Word, size: Some(size), ..Shingle::default() });
+    file.shingle = Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });
     job::resolve(file)
 }

@@ -106,7 +106,7 @@ impl Run {
             if let Some(sample) = self.forecast {
                 let settings = Settings { sample: sample.get() as u64, seed: 1, tasks: None };
                 let made = forecasted::make(&job, &settings, screen)?;
-                screen.expect(Costs::forecast(&made, job.engine.cluster.is_none()));
+                screen.expect(Costs::forecast(&made, job.engine.scheduler_address().is_none()));
                 forecast = Some(made);
                 machine::forget_peak_memory();
             }

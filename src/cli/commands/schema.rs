@@ -2,7 +2,7 @@
 
 use crate::cli::support::print;
 use crate::error::Result;
-use crate::job::file::File;
+use crate::job::file::JobFile;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -19,6 +19,6 @@ pub(in crate::cli) struct Schema {}
 
 impl Schema {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        print::result(&print::json(&schemars::schema_for!(File))?)
+        print::result(&print::json(&schemars::schema_for!(JobFile))?)
     }
 }

@@ -9,8 +9,8 @@ use arrow::array::RecordBatch;
 use crate::cli::support::print;
 use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
 use crate::error::{Error, Result};
-use crate::job::file::{File, Names};
-use crate::job::{self, Prefer, Preference};
+use crate::job::file::JobFile;
+use crate::job::{self, Names, Prefer, Preference};
 use crate::lookup::rows::{self, Csv};
 use crate::output::Stored;
 use crate::pipeline::OnExisting;
@@ -242,15 +242,15 @@ impl KeepArguments {
     }
 
     /// Lets a job over data keep documents by the rules, and read their columns.
-    pub(in crate::cli) fn set(&self, file: &mut File) {
+    pub(in crate::cli) fn set(&self, file: &mut JobFile) {
         let rules = self.rules();
-        let entries =
-            rules.iter().flat_map(|rule| Preference::entries(rule)).filter_map(|rule| rule.parse().ok());
-        let columns: BTreeSet<String> = entries.filter_map(Preference::column_of_data).collect();
+        let entries = rules.iter().flat_map(|rule| Preference::entries(rule));
+        let keep: Vec<Preference> = entries.filter_map(|rule| rule.parse().ok()).collect();
+        let columns: BTreeSet<String> = keep.iter().cloned().filter_map(Preference::column_of_data).collect();
         if !columns.is_empty() {
             file.source.columns = Some(Names::Many(columns.into_iter().collect()));
         }
-        file.clusters.keep = rules.into_iter().map(str::to_owned).collect();
+        file.clusters.keep = keep;
     }
 
     /// The rules as in `the one with the greatest stars, if equal the first`.

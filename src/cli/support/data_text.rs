@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 
 use crate::cli::support::print::{self, bytes};
 use crate::inspect::{Contents, Rows};
-use crate::job::{Job, Method};
+use crate::job::Job;
 
 /// Bytes of a document in `documents/` besides its signature and its shingles.
 const RESULT_BYTES: u64 = 20;
 /// Bytes of a shingle.
 const SHINGLE_BYTES: u64 = 8;
-/// Bytes of a document between stages for each band: its key, and its place in a bucket.
-const BAND_BYTES: u64 = 24;
 /// Bytes of a document between stages besides its bands: its keys, the copies of it, and its position.
 const STAGE_BYTES: u64 = 80;
 
@@ -31,11 +29,7 @@ impl Disk {
         let keep = job.output.keep;
         let signature = job.minhash.signature_bytes();
         let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
-        let between = match job.candidates.method {
-            Method::Lsh => BAND_BYTES * job.lsh.bands as u64,
-            Method::All | Method::Prefix => shingles,
-            Method::None => 0,
-        };
+        let between = job.candidates.method.bytes_between_stages(&job.lsh, shingles);
         Self {
             result: RESULT_BYTES + kept(keep.signatures(), signature) + kept(keep.shingles(), shingles),
             between: STAGE_BYTES + between,

@@ -11,7 +11,7 @@ use crate::job::Job;
 
 /// Measures the finished output of `job` on a sample, with the memory of its engine.
 pub(in crate::cli) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluation> {
-    let memory = job.engine.memory;
+    let memory = job.engine.memory_bytes();
     let settings = Settings { sample: sample.get(), seed: 1, memory, truth: None };
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }

@@ -26,7 +26,7 @@ pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> R
     let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
     let folders = spill.into_iter().chain(temporary::folders()).collect();
     let folder = temporary::apart(&job.source.urls, folders)?;
-    let engine = job::Engine { cluster: None, ..job.engine.clone() };
+    let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
     let work = Work::begin(&engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     let made = work.block_on(async {
@@ -107,9 +107,8 @@ pub(in crate::cli) fn text(forecast: &Forecast, job: &Job) -> String {
     text.push('\n');
     let header = ["longest stages", "value", "range", "written"];
     text.push_str(&print::table(&header, &shown.collect::<Vec<_>>()));
-    if let Some(cluster) = &job.engine.cluster {
-        let _ =
-            writeln!(text, "\nthe job runs on {}: --tasks N estimates its seconds there", cluster.scheduler);
+    if let Some(scheduler) = job.engine.scheduler_address() {
+        let _ = writeln!(text, "\nthe job runs on {scheduler}: --tasks N estimates its seconds there");
     }
     if !forecast.templates.is_empty() {
         let rows: Vec<_> = forecast.templates.iter().take(PASSAGES).map(passage).collect();

@@ -8,8 +8,8 @@ use crate::cli::support::work::on_session;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Found};
-use crate::job::file::{File, Limit, Shingle};
-use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method, Score, Unit};
+use crate::job::file::JobFile;
+use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
 
 /// Bytes for the session that looks at data.
 pub(in crate::cli) const LOOK_MEMORY: u64 = 256 << 20;
@@ -100,14 +100,15 @@ impl FromData {
         command: &str,
         output: &str,
         folder: &SpillFolder,
-        change: impl FnOnce(&mut File),
+        change: impl FnOnce(&mut JobFile),
     ) -> Result<Job> {
         let columns = (self.text.as_deref(), self.id.as_deref());
         let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
         file.shingle =
-            Some(Shingle { unit: self.unit, size: self.size.map(NonZeroUsize::get), ..Shingle::default() });
+            Some(ShingleSection { unit: self.unit, size: self.size.map(NonZeroUsize::get), ..ShingleSection::default() });
         file.source.condition = self.condition.clone();
-        file.source.limit = self.limit.clone().map(Limit::Text);
+        let limit = self.limit.as_deref().map(str::parse).transpose();
+        file.source.limit = limit.map_err(|e: Error| Error::job(format!("`source.limit` {e}")))?;
         file.candidates.method = if self.all { Method::All } else { Method::Lsh };
         file.score.threshold = self.threshold;
         change(&mut file);
@@ -129,11 +130,11 @@ pub(in crate::cli) fn file(
     (text, id): (Option<&str>, Option<&str>),
     encoding: Option<Encoding>,
     output: &str,
-) -> Result<(File, Noun)> {
+) -> Result<(JobFile, Noun)> {
     let Found { dataset, urls, .. } = look(screen, command, paths, encoding)?;
     let Some(dataset) = dataset else {
         refuse_columns(&[("--text", text), ("--id", id)])?;
-        let mut file = File::new(job::Format::Text.into(), urls, output);
+        let mut file = JobFile::new(job::Format::Text.into(), urls, output);
         file.source.encoding = encoding.map(|encoding| encoding.to_string());
         return Ok((file, Noun::File));
     };

@@ -94,7 +94,7 @@ async fn run_on(
 /// The error of a run. If a disk is full, it says which one and how much the job needs.
 async fn explained(error: Error, job: &Job) -> Error {
     let mut places: Vec<Place> = Place::of_url("output.url", &job.output.url).into_iter().collect();
-    places.extend(job.engine.cluster.is_none().then(|| Place::of_spills(&job.engine)));
+    places.extend(job.engine.scheduler_address().is_none().then(|| Place::of_spills(&job.engine)));
     // Commands without a job file have both in a folder for temporary files.
     if let ([output, spills], Some(_)) = (places.as_slice(), &job.engine.spill)
         && output.folder.starts_with(&spills.folder)

@@ -55,7 +55,7 @@ impl Work {
         if let Some(warning) = above_machine(engine) {
             tracing::warn!("{warning}");
         }
-        allocator::give_back(engine.memory, threads);
+        allocator::give_back(engine.memory_bytes(), threads);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();
         let runtime = built(&mut builder)?;
@@ -87,11 +87,11 @@ impl Work {
 
 /// The warning about a memory budget that is more than there is; `None` for any other.
 pub(in crate::cli) fn above_machine(engine: &job::Engine) -> Option<String> {
-    let memory = machine::memory().filter(|memory| engine.memory > *memory)?;
+    let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
         "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \
          leave engine.memory out for half of what there is",
-        engine.memory >> 20,
+        engine.memory_bytes() >> 20,
         memory >> 20
     ))
 }

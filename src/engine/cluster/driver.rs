@@ -51,7 +51,9 @@ const MAX_CAUSES: usize = 3;
 /// Runs plans on the executors of a scheduler.
 pub struct Cluster {
     session: SessionContext,
-    settings: job::Cluster,
+    settings: job::Engine,
+    /// The scheduler's `host:port`.
+    scheduler: String,
     rest: Rest,
     trust: Option<Trust>,
     /// The executors before the last stage.
@@ -62,30 +64,36 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The engine on `cluster`, once it has an executor. Plans fit the executors at the time of planning; small queries run in
+    /// The engine on the cluster of `scheduler`, once it has an executor. Plans fit the executors at the time of planning; small queries run in
     /// this process, with the memory of `engine`.
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
     /// time; [`crate::error::Kind::Job`] when the scheduler refuses this process, or cannot be trusted.
-    pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, control: &RunControl) -> Result<Self> {
+    pub async fn connect(engine: &job::Engine, scheduler: &str, control: &RunControl) -> Result<Self> {
         let trust = Trust::of_process()?;
-        let rest = Rest::new(&cluster.scheduler, trust.as_ref())?;
-        absent(&cluster.scheduler).await.map_or(Ok(()), Err)?;
+        let rest = Rest::new(scheduler, trust.as_ref())?;
+        absent(scheduler).await.map_or(Ok(()), Err)?;
         rest.accepts().await?;
-        let executors = executors(&rest, cluster, control, None).await?;
+        let executors = executors(&rest, (scheduler, engine.wait_seconds), control, None).await?;
         let Executors { count, cores, .. } = executors;
-        tracing::info!(scheduler = cluster.scheduler, executors = count, cores, "on a cluster");
+        tracing::info!(scheduler, executors = count, cores, "on a cluster");
         let state = session::state(settings::planning(&executors), session::runtime(engine)?)?;
         Ok(Self {
             session: SessionContext::new_with_state(state),
-            settings: cluster.clone(),
+            settings: engine.clone(),
+            scheduler: scheduler.to_owned(),
             rest,
             trust,
             executors: Mutex::new(executors),
             jobs: Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() }),
             run: uuid::Uuid::new_v4().simple().to_string(),
         })
+    }
+
+    /// The executors that the cluster has now. `after` is the reason of the last lost attempt.
+    async fn executors_now(&self, control: &RunControl, after: Option<Error>) -> Result<Executors> {
+        executors(&self.rest, (&self.scheduler, self.settings.wait_seconds), control, after).await
     }
 
     fn executors(&self) -> Executors {
@@ -106,7 +114,7 @@ impl Cluster {
         let running = with_endpoints(running, self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
-            let scheduler = format!("{}://{}", scheme(self.trust.as_ref()), self.settings.scheduler);
+            let scheduler = format!("{}://{}", scheme(self.trust.as_ref()), self.scheduler);
             let (plan, session) = (Arc::clone(plan), self.session.session_id());
             let batches = execute_physical_plan::<PhysicalPlanNode>(
                 scheduler,
@@ -265,7 +273,7 @@ impl Engine for Cluster {
 
     fn prepare<'a>(&'a self, control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let now = executors(&self.rest, &self.settings, control, None).await?;
+            let now = self.executors_now(control, None).await?;
             let before = std::mem::replace(&mut *self.executors.lock(), now);
             if now != before {
                 tracing::info!(executors = now.count, cores = now.cores, "the cluster has changed");
@@ -343,7 +351,7 @@ impl Engine for Cluster {
                     () = control.stop.cancelled() => return Err(Error::interrupted()),
                     () = tokio::time::sleep(pause) => {}
                 }
-                executors(&self.rest, &self.settings, control, because()).await?;
+                self.executors_now(control, because()).await?;
             }
         })
     }
@@ -393,10 +401,10 @@ async fn absent(scheduler: &str) -> Option<Error> {
     why
 }
 
-/// The executors of a scheduler, once it has one. `after` is the reason of the last lost attempt.
+/// The executors of a scheduler, once it has one, within so many seconds. `after` is the reason of the last lost attempt.
 async fn executors(
     rest: &Rest,
-    cluster: &job::Cluster,
+    (scheduler, wait_seconds): (&str, u64),
     control: &RunControl,
     after: Option<Error>,
 ) -> Result<Executors> {
@@ -407,11 +415,8 @@ async fn executors(
             Ok(_) => "it has no executor".to_owned(),
             Err(why) => why,
         };
-        if began.elapsed().as_secs() >= cluster.wait_seconds {
-            let message = format!(
-                "the scheduler {} had no executor for {} seconds",
-                cluster.scheduler, cluster.wait_seconds
-            );
+        if began.elapsed().as_secs() >= wait_seconds {
+            let message = format!("the scheduler {scheduler} had no executor for {wait_seconds} seconds");
             let missing = Error::engine(missing);
             return Err(Error::engine(message).because(match after {
                 Some(why) => missing.because(why),

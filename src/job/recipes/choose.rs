@@ -2,7 +2,8 @@
 //!
 //! All rules are deterministic; each defines which of several equally good choices it takes.
 
-use super::super::{Choice, Method, curve};
+use super::super::curve;
+use super::super::{BandRule, Choice, Method};
 use crate::error::{Error, Result};
 
 /// Bands b and rows r.
@@ -38,12 +39,12 @@ pub(crate) fn by(
 ) -> Result<Option<Bands>> {
     Ok(Some(match choice {
         Choice::Given => return Ok(None),
-        Choice::Nearest => nearest(permutations, threshold),
-        Choice::Balanced => balanced(permutations, threshold),
-        Choice::Recall => recall(permutations, threshold),
-        Choice::Precision => precision(permutations, threshold),
+        Choice::Rule(BandRule::Nearest) => nearest(permutations, threshold),
+        Choice::Rule(BandRule::Balanced) => balanced(permutations, threshold),
+        Choice::Rule(BandRule::Recall) => recall(permutations, threshold),
+        Choice::Rule(BandRule::Precision) => precision(permutations, threshold),
         Choice::TargetRecall(target) => match target_recall(permutations, threshold, target) {
-            Err(_) if method != Method::Lsh => loosest(permutations),
+            Err(_) if !method.uses_buckets() => loosest(permutations),
             found => found?,
         },
     }))

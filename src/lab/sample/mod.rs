@@ -15,7 +15,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use self::compared::Compared;
 use crate::error::{Error, Result};
 use crate::frames;
-use crate::job::{DuplicateIds, Job, Measure, Method, SameId, Shingle};
+use crate::job::{DuplicateIds, Job, Measure, SameId, Shingle};
 use crate::lab::timing::{self, Phase};
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
@@ -62,7 +62,7 @@ impl Sample {
                 job.score.measure
             )));
         }
-        if job.candidates.method == Method::None {
+        if !job.candidates.method.compares() {
             return Err(Error::job(
                 "`candidates.method` = \"none\" compares no documents, which this command does: leave the key out for it",
             ));

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::recipes::choose;
-use crate::job::{Bits, Job, Lsh, Method, Score, ScoreBy};
+use crate::job::{Bits, Job, Lsh, Score, ScoreBy};
 use crate::kernel::jaccard::jaccard_of;
 use crate::lab::sample::{Sample, Sampled};
 use crate::lab::timing::{self, Bench, Phase, Searched};
@@ -221,7 +221,7 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
         if let Some(found) = found {
             (lsh.bands, lsh.rows) = (found.bands, found.rows);
         }
-        let serves = |search: &&mut Search| candidates.method != Method::Lsh || search.lsh == lsh;
+        let serves = |search: &&mut Search| !candidates.method.uses_buckets() || search.lsh == lsh;
         match searches.iter_mut().find(serves) {
             Some(search) => search.thresholds.push(threshold),
             None => searches.push(Search { lsh, thresholds: vec![threshold] }),

@@ -1,30 +1,19 @@
 //! The page of `resemblance sweep`.
 
 use super::{Found, Run, Sweep};
-use crate::job::Method;
 use crate::page::settings::{self, seconds};
 use crate::page::text::count;
 use crate::page::{Axis, Chart, Page, Scale, Section, Series, Table};
 
 /// The work that a time includes.
 pub(crate) fn coverage(sweep: &Sweep) -> String {
-    let (search, served) = match sweep.job.candidates.method {
-        Method::Lsh => (
-            "from there through buckets and candidates to scores",
-            "Thresholds with the same bands and rows share one search, at the lowest of them, and its time.",
-        ),
-        Method::All => (
-            "from there to the scores of every two documents",
-            "All thresholds share one search, at the lowest of them, and its time.",
-        ),
-        Method::Prefix | Method::None => (
-            "from there through the rarest shingles and candidates to scores",
-            "All thresholds share one search, at the lowest of them, and its time.",
-        ),
-    };
+    let method = sweep.job.candidates.method;
+    let thresholds =
+        if method.uses_buckets() { "Thresholds with the same bands and rows" } else { "All thresholds" };
     format!(
-        "Each time is that of one run from texts in memory through shingles to signatures (sketches), and {search} \
-         (search). {served} Reading the source is not counted. {}",
+        "Each time is that of one run from texts in memory through shingles to signatures (sketches), and from there \
+         {} (search). {thresholds} share one search, at the lowest of them, and its time. Reading the source is not counted. {}",
+        method.describe_search(),
         match sweep.repeat {
             1 => "Each was run once.".to_owned(),
             n => format!("Times are means of {n} runs, with the shortest next to them."),
@@ -172,7 +161,7 @@ pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
     for row in settings.tables.iter_mut().flat_map(|table| &mut table.rows) {
         if let [name, value] = row.as_mut_slice()
             && name == "candidates"
-            && sweep.job.candidates.method == Method::Lsh
+            && sweep.job.candidates.method.uses_buckets()
         {
             *value = "documents that share a bucket, by the bands and rows of each threshold".into();
         }

@@ -4,8 +4,6 @@ mod merged;
 mod read;
 mod reused;
 
-use std::time::UNIX_EPOCH;
-
 use datafusion::prelude::{DataFrame, SessionContext};
 
 pub(crate) use self::read::Read;
@@ -71,7 +69,7 @@ impl Input {
             Input::Read(listed) => listed.inputs(),
             Input::Reuse(reused) => {
                 let e_tag = Some(reused.stored.manifest().fingerprint.clone());
-                vec![InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }]
+                vec![InputFile::new("output".into(), 0, None, e_tag)]
             }
             Input::Merge(chain) => Origin::reference_inputs(&chain.record()),
         };

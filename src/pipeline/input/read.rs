@@ -1,7 +1,5 @@
 //! The input of the first stage.
 
-use std::time::UNIX_EPOCH;
-
 use datafusion::prelude::DataFrame;
 
 use crate::job::InputFile;
@@ -24,5 +22,5 @@ pub(crate) fn as_input(stored: &Stored) -> InputFile {
     let path = stored.layout().shown().to_owned();
     let bytes = stored.manifest().files().map(|file| file.bytes).sum();
     let e_tag = Some(stored.manifest().fingerprint.clone());
-    InputFile { path, bytes, modified: UNIX_EPOCH, e_tag }
+    InputFile::new(path, bytes, None, e_tag)
 }

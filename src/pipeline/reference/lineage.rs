@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::{Error, Result};
-use crate::job::{InputFile, Job, Method, NewPairs, ReadFile, Source, fingerprint};
+use crate::job::{InputFile, Job, NewPairs, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
@@ -43,7 +43,8 @@ fn is_of(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result
         return Ok(false);
     }
     let source = Source { columns: second.columns.clone(), group: second.group.clone(), ..job.source };
-    let files: Vec<InputFile> = origin.inputs.iter().filter_map(ReadFile::input).collect();
+    let files = origin.inputs.iter().filter(|file| file.modified.is_some());
+    let files: Vec<InputFile> = files.map(InputFile::as_listed).collect();
     Ok(fingerprint(&made.of_second_source(&source), &files) == recorded)
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn check_order(
 
 /// Why the documents of an output of the job `made` were not compared with each other, and what to do; `None` if they were.
 pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
-    if made.candidates.method == Method::None {
+    if !made.candidates.method.compares() {
         return Some([
             "candidates.method = \"none\", so its documents were not compared with each other",
             "run its job again with another method",

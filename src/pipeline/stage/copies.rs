@@ -12,7 +12,6 @@ use super::interface::{
 };
 use super::pair_limit;
 use crate::frames::copies::copies;
-use crate::job::Method;
 use crate::pipeline::by_group;
 use crate::pipeline::same_keys;
 use crate::pipeline::tables::numbers;
@@ -87,10 +86,7 @@ impl Stage for Copies {
             if let Some(groups) = by_group::keys(cx)? {
                 keys = frames::with_columns(keys, groups)?;
             }
-            let copies = match cx.job.candidates.method {
-                Method::None => copies(keys)?.filter(lit(false))?,
-                Method::Lsh | Method::All | Method::Prefix => copies(keys)?,
-            };
+            let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
             let rows = with_same_keys(copies, same_keys::find(cx)?)?;
             let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
             cx.run(self, bytes, vec![rows]).await?;

@@ -9,7 +9,6 @@ use super::interface::{Job, Result, StageContext, Tables, WorkTable, Writes, fra
 use super::pair_limit::{self, Population};
 use crate::frames::leaders;
 use crate::frames::prefix::Join;
-use crate::job::Method;
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes;
 use crate::pipeline::candidate_pairs::CandidatePairs;
@@ -44,18 +43,15 @@ const WORTH_IT: u64 = 256;
 /// out. Nearly all of them are similar, so a small sample is enough.
 const SAMPLE: u64 = 1_000;
 
-/// The tables of a prefix join: the documents of dense buckets, and the other candidates.
-fn joined(method: Method) -> (WorkTable, WorkTable) {
-    match method {
-        Method::Prefix => (WorkTable::HOT, WorkTable::CANDIDATES),
-        Method::Lsh | Method::All | Method::None => (WorkTable::DENSE, WorkTable::ALL_CANDIDATES),
-    }
-}
-
 /// Finds pairs for the documents of dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
 pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
     let job = cx.job;
-    let (documents, found) = joined(job.candidates.method);
+    // The documents of dense buckets, and the other candidates.
+    let (documents, found) = if job.candidates.method.joins_all() {
+        (WorkTable::HOT, WorkTable::CANDIDATES)
+    } else {
+        (WorkTable::DENSE, WorkTable::ALL_CANDIDATES)
+    };
     let Some(limit) = job.output.most_expanded().filter(|_| cx.rows(documents) > 0) else {
         return Ok(());
     };

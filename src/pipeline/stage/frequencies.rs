@@ -3,7 +3,6 @@
 use super::interface::{
     AnyTable, BoxFuture, Job, Planned, Result, StageContext, TableStage, WorkTable, frames,
 };
-use crate::job::Method;
 use crate::operator::token_counts;
 use crate::pipeline::tables::columns_of;
 
@@ -27,7 +26,7 @@ const fn counting(is_in: fn(&Job) -> bool) -> TableStage {
 }
 
 fn is_joined(job: &Job) -> bool {
-    job.compares() && job.candidates.method == Method::Prefix
+    job.compares() && job.candidates.method.joins_all()
 }
 
 fn plan<'a>(cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Planned>> {

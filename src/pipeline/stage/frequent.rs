@@ -33,7 +33,7 @@ pub(super) fn counts_shingles(job: &Job) -> bool {
 /// The limit by which the reader draws the sample; `None` if groups have samples of their own, or the source is a share of its rows.
 fn limit(job: &Job) -> Option<Limit> {
     match (&job.source.group, job.source.limit) {
-        (Some(_), _) | (None, Some(Limit { size: LimitSize::Share(_), .. })) => None,
+        (Some(_), _) | (None, Some(Limit { size: LimitSize::Percent(_), .. })) => None,
         (None, None) => Some(Limit { size: LimitSize::Documents(SAMPLE), seed: 0 }),
         // The sample of fewer documents by the same seed is a part of the sample of more.
         (None, Some(Limit { size: LimitSize::Documents(most), seed })) => {

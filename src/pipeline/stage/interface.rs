@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use datafusion::prelude::DataFrame;
 pub(super) use futures::future::BoxFuture;
 
 pub(super) use crate::error::{Error, Result};
@@ -42,6 +43,42 @@ pub(crate) trait Stage: Writes {
     /// As [`Self::run`].
     fn follow_ups<'a>(&'a self, _cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
         Box::pin(async move { Ok(Vec::new()) })
+    }
+}
+
+/// The stages of a candidate method.
+pub(super) struct CandidateSearch {
+    /// The description of the stage `candidates`, which methods without candidates lack.
+    pub(super) describe_candidates: fn(&Job) -> String,
+    /// Writes the tables of the stage `candidates`.
+    pub(super) candidates: for<'a, 'b> fn(&'a StageContext<'b>, &'a dyn Writes) -> BoxFuture<'a, Result<()>>,
+    /// The stages between `candidates` and the removal of candidates by their signatures.
+    pub(super) follow_ups: fn(&StageContext<'_>) -> Vec<&'static dyn Stage>,
+    /// The stage `scores` of a method without candidates.
+    pub(super) scores: Option<ScoresWithoutCandidates>,
+    /// Adds the column `may_match` to reference documents: whether they may match new ones.
+    pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
+}
+
+/// The stage `scores` of a method without candidates: its description, and how it writes its tables.
+pub(super) struct ScoresWithoutCandidates {
+    pub(super) describe: fn(&Job) -> String,
+    pub(super) run: for<'a, 'b> fn(&'a StageContext<'b>, &'a dyn Writes) -> BoxFuture<'a, Result<()>>,
+}
+
+impl CandidateSearch {
+    /// A method without candidates that writes scores as `scores` does. All reference documents `may_match`, or none.
+    pub(super) const fn without_candidates(
+        scores: ScoresWithoutCandidates,
+        may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
+    ) -> Self {
+        Self {
+            describe_candidates: |_| String::new(),
+            candidates: |_, _| Box::pin(async { Ok(()) }),
+            follow_ups: |_| Vec::new(),
+            scores: Some(scores),
+            may_match,
+        }
     }
 }
 

@@ -7,9 +7,8 @@
 //! another stage runs them, or names them as follow-ups.
 
 pub(super) mod agreeing;
-pub(super) mod all_candidates;
 pub mod buckets;
-pub mod candidates;
+pub(super) mod candidates;
 mod cluster_id_changes;
 pub mod cluster_levels;
 pub mod clusters;
@@ -23,8 +22,6 @@ mod frequencies;
 mod frequent;
 mod frequent_shingles;
 mod group_pairs;
-mod hot_positions;
-mod hot_sketches;
 mod interface;
 pub(super) mod left_out;
 mod losses;
@@ -33,7 +30,6 @@ mod pair_limit;
 pub(crate) mod pairs;
 mod passages;
 mod positions;
-mod prefix_join;
 pub mod ranks;
 mod reference;
 mod reference_duplicates;
@@ -42,6 +38,7 @@ pub(crate) mod removals;
 pub mod represented;
 mod sample;
 pub(crate) mod scores;
+pub mod search;
 mod sketches;
 mod spans;
 pub(crate) mod spared;

@@ -6,7 +6,7 @@ use super::sample;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::copies::{Paired, Rules};
-use crate::job::{Job, Method};
+use crate::job::Job;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::numbers::{one_number, rows_of};
 use crate::pipeline::tables::WorkTable;
@@ -153,14 +153,14 @@ async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
 
 fn too_many(job: &Job, pairs: &str) -> Error {
     let (noun, threshold, output) = (job.score.measure.noun(), job.score.threshold, &job.output);
-    let first = match (output.most_expanded(), job.candidates.method) {
+    let first = match (output.most_expanded(), job.candidates.method.compares_every_two()) {
         _ if job.score.measure.takes_any_size() => {
             "set shingle.min_words, so that short documents leave, which very many others hold".into()
         }
         (None, _) => {
             "set output.max_expand to about 1000, which pairs each document of a large group only with a leader".into()
         }
-        (Some(_), Method::All) => {
+        (Some(_), true) => {
             "set candidates.method to \"lsh\" or \"prefix\", which pair each document of a large group only with a \
              leader"
                 .into()

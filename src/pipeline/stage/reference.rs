@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::{col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
@@ -11,7 +11,8 @@ use super::interface::{
     frames, not_null, null,
 };
 use super::reference_duplicates::REFERENCE_DUPLICATES;
-use crate::job::{self, Method};
+use super::search;
+use crate::job;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::source::SecondSource;
@@ -57,7 +58,7 @@ impl Writes for Reference {
     }
 
     fn describe(&self, job: &Job) -> String {
-        let compares = job.candidates.method != Method::None;
+        let compares = job.candidates.method.compares();
         if let Some(source) = job.second_source() {
             let keep = if compares { ", and keep the documents that new ones may be similar to" } else { "" };
             return format!("read {} from {}{keep}", source.text.join(" + "), source.urls.join(", "));
@@ -101,7 +102,8 @@ impl Stage for Reference {
 }
 
 async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<()> {
-    let frame = marked(cx, outputs.documents(cx)?).await?.filter(col("may_match"))?;
+    let documents = (search::of_job(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
+    let frame = documents.filter(col("may_match"))?;
     cx.run(stage, 0, vec![frame]).await
 }
 
@@ -116,29 +118,12 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
         &cx.job.shingle,
         cx.frequent()?,
     )?;
-    let signatures = match cx.job.candidates.method {
-        // Nothing is compared with them.
-        Method::None => {
-            shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
-        }
-        _ => frames::signatures::signatures(shingles, cx.job, None)?,
+    let signatures = if cx.job.candidates.method.compares() {
+        frames::signatures::signatures(shingles, cx.job, None)?
+    } else {
+        shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
     };
-    let frame = frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?;
+    let documents = (search::of_job(cx.job).may_match)(cx, signatures).await?;
+    let frame = frames::reference::of_second_source(documents, source.group())?;
     cx.run(stage, 0, vec![frame]).await
-}
-
-/// Reference `documents` with a mark `may_match`: whether they may match new ones.
-async fn marked(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
-    match cx.job.candidates.method {
-        Method::All => Ok(documents.with_column("may_match", lit(true))?),
-        Method::None => Ok(documents.with_column("may_match", lit(false))?),
-        Method::Lsh => {
-            let keys = cx.table(WorkTable::KEYS)?;
-            frames::may_match::by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
-        }
-        Method::Prefix => {
-            let (new, join) = (cx.new_documents_to_join()?, cx.join().await?);
-            frames::may_match::by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
-        }
-    }
 }

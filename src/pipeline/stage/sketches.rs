@@ -10,7 +10,7 @@ use super::interface::{
     BoxFuture, Job, Planned, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
     frames, not_null, null,
 };
-use crate::job::{Input, Method, Reuse, ShingleHash};
+use crate::job::{Input, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::tables::{list_column, numbers, sketch_columns};
 
@@ -104,8 +104,9 @@ fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Resu
     let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
     // A run that reads texts has one source.
     let signatures = signatures.with_column("origin_number", lit(0_u64))?;
-    match job.candidates.method {
-        Method::None => frames::bands::no_bands(signatures),
-        Method::Lsh | Method::All | Method::Prefix => frames::bands::bands(signatures, &job.lsh),
+    if job.candidates.method.compares() {
+        frames::bands::bands(signatures, &job.lsh)
+    } else {
+        frames::bands::no_bands(signatures)
     }
 }

@@ -15,9 +15,9 @@ pub(super) static SPANS: TableStage = TableStage {
     is_in: |job| job.passages.is_some(),
     plan: |cx| {
         Box::pin(async move {
-            let spans = match cx.job.passages {
-                Some(Passages::Words { length, gap }) => word_runs::spans(cx, length, gap).await?,
-                Some(Passages::Units { .. }) | None => {
+            let spans = match cx.job.passages.and_then(Passages::words) {
+                Some((length, gap)) => word_runs::spans(cx, length, gap).await?,
+                None => {
                     let rows = cx.searched(cx.table(WorkTable::UNITS)?, WorkTable::REFERENCE_UNITS)?;
                     frames::spans::spans(rows, cx.in_turn().await?, &cx.job.clusters.order())?
                 }

@@ -13,7 +13,7 @@ use super::interface::{
 };
 use super::losses;
 use crate::frames::copies::Rules;
-use crate::job::{Compare, Method, Short};
+use crate::job::{Compare, Short};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::list_column;
 use crate::pipeline::totals::{DEPTH, Total};
@@ -105,7 +105,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
 /// is none.
 fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     let sizes = match cx.job.candidates.compare {
-        Compare::All if cx.job.candidates.method != Method::None => {
+        Compare::All if cx.job.candidates.method.compares() => {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::interface::{Planned, Stage, Tables, Writes, all};
 use crate::error::{Error, Result};
 use crate::frames;
-use crate::job::{Job, Passages, TextUnit};
+use crate::job::{Job, TextUnit};
 use crate::pipeline::context::StageContext;
 use crate::pipeline::tables::{WorkTable, numbers};
 use crate::schema::SourceTypes;
@@ -31,10 +31,7 @@ pub(super) const BYTES_OF_UNIT: u64 = 128;
 
 /// The unit of the job, and the fewest words of a passage; `None` for words.
 pub(super) fn unit(job: &Job) -> Option<(TextUnit, usize)> {
-    match job.passages? {
-        Passages::Units { unit, min_words } => Some((unit, min_words)),
-        Passages::Words { .. } => None,
-    }
+    job.passages?.units()
 }
 
 impl Writes for Units {

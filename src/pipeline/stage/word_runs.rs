@@ -9,7 +9,7 @@ use super::units::BYTES_OF_UNIT;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::repeats::Rows;
-use crate::job::{Job, Passages};
+use crate::job::Job;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
 use crate::schema::SourceTypes;
@@ -44,10 +44,7 @@ pub(super) const BYTES_OF_FINGERPRINT: u64 = 32;
 
 /// The words of a window, if the job finds runs of words.
 pub(super) fn length(job: &Job) -> Option<usize> {
-    match job.passages? {
-        Passages::Words { length, .. } => Some(length),
-        Passages::Units { .. } => None,
-    }
+    job.passages?.words().map(|(length, _)| length)
 }
 
 pub(super) fn length_of(cx: &StageContext<'_>) -> Result<usize> {

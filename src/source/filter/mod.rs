@@ -60,7 +60,7 @@ pub(super) async fn left_out(
         None => (None, Vec::new()),
     };
     let last = match &source.limit {
-        Some(limit) if let LimitSize::Share(_) = limit.size => {
+        Some(limit) if let LimitSize::Percent(_) = limit.size => {
             sample::last(&rows, limit).await?.map(|last| sample::rank(limit.seed).lt_eq(lit(last)))
         }
         _ => None,
@@ -102,7 +102,7 @@ pub(super) async fn left_out(
         Some(LimitSize::Documents(most)) => {
             when(chosen.clone().gt(lit(most)), lit(most)).otherwise(chosen)?
         }
-        Some(LimitSize::Share(_)) | None => chosen,
+        Some(LimitSize::Percent(_)) | None => chosen,
     };
     Ok(rows.aggregate(vec![], counts)?.select(vec![
         (rows_count - matching.clone()).alias("by_where"),

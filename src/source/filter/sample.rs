@@ -37,7 +37,7 @@ fn rank_of(seed: u64, name: &str, position: u64) -> u64 {
 /// When the rows cannot be read, or there is too little memory for the ranks of the sample.
 pub(super) async fn last(rows: &DataFrame, limit: &Limit) -> Result<Option<u64>> {
     let most = match limit.size {
-        LimitSize::Share(share) => return Ok(last_of_share(share)),
+        LimitSize::Percent(percent) => return Ok(last_of_share(percent / 100.0)),
         LimitSize::Documents(most) => most,
     };
     let fetch = usize::try_from(most).unwrap_or(usize::MAX);
@@ -88,7 +88,7 @@ pub(in crate::source) fn of_known_rows(source: &Source, files: &[KnownRows<'_>])
 /// The greatest rank in the sample; `None` if it has all rows.
 fn least_ranks(limit: &Limit, files: &[KnownRows<'_>]) -> Option<u64> {
     let most = match limit.size {
-        LimitSize::Share(share) => return last_of_share(share),
+        LimitSize::Percent(percent) => return last_of_share(percent / 100.0),
         LimitSize::Documents(most) => usize::try_from(most).ok()?,
     };
     let mut least: Vec<u64> = Vec::new();
@@ -130,7 +130,7 @@ mod tests {
         }
         let more = Limit { size: LimitSize::Documents(101), seed: 7 };
         assert_eq!(least_ranks(&more, &files), None);
-        let half = Limit { size: LimitSize::Share(0.5), seed: 7 };
+        let half = Limit { size: LimitSize::Percent(50.0), seed: 7 };
         assert_eq!(least_ranks(&half, &files), Some(u64::MAX / 2));
     }
 }

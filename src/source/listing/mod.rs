@@ -5,8 +5,6 @@ pub(super) mod delta_tables;
 pub(super) mod moved;
 mod pattern;
 pub(crate) mod reach;
-mod skipped;
-mod table_folders;
 mod walk;
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,9 +15,9 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
 pub(crate) use self::companions::is_companion;
+use self::companions::{Skipped, SkippedNames};
 pub(crate) use self::pattern::without_pattern;
 use self::pattern::{InputPattern, Matched, matched};
-use self::skipped::{Skipped, SkippedNames};
 use self::walk::{Entry, What};
 use super::file::SourceFile;
 use super::format::{Reading, SourceFormat};
@@ -147,7 +145,7 @@ async fn under(
     listed.sort_by(|a, b| a.name.cmp(&b.name));
 
     let tables = match format.reading {
-        Reading::ParquetScan => table_folders::folders(listed.iter().map(|entry| entry.name.as_str())),
+        Reading::ParquetScan => delta_tables::folders(listed.iter().map(|entry| entry.name.as_str())),
         Reading::Parser(_) => Vec::new(),
     };
     // Where each file is a text, a description is one too.
@@ -182,7 +180,7 @@ async fn under(
             What::File(meta) => {
                 let file = SourceFile::new(path, name, store_url.clone(), meta);
                 check_name(&file, format)?;
-                table_folders::refuse_file(&file, &tables)?;
+                delta_tables::refuse_file(&file, &tables)?;
                 found.files.push(file);
             }
             What::DanglingLink | What::Special => {}

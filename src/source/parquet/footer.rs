@@ -8,6 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::ipc::convert::fb_to_schema;
+use arrow::ipc::{Field, root_as_message};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
@@ -29,8 +33,7 @@ use parquet::file::metadata::{
 };
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
-use super::arrow_schema;
-use super::numbering::{Chunk, chunk_of};
+use super::number_rows::{Chunk, chunk_of};
 use crate::being_read::BeingRead;
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
@@ -106,9 +109,8 @@ fn decode(bytes: &[u8], meta: &ObjectMeta, path: &str) -> Result<ParquetMetaData
 /// A footer without an Arrow schema that the library cannot decode, so that it has the types of Parquet.
 pub(super) fn without_foreign_schema(metadata: Arc<ParquetMetaData>) -> Arc<ParquetMetaData> {
     let about = metadata.file_metadata();
-    let is_foreign = |pair: &KeyValue| {
-        pair.key == ARROW_SCHEMA_META_KEY && pair.value.as_deref().is_some_and(arrow_schema::is_foreign)
-    };
+    let is_foreign =
+        |pair: &KeyValue| pair.key == ARROW_SCHEMA_META_KEY && pair.value.as_deref().is_some_and(is_foreign);
     let Some(pairs) = about.key_value_metadata().filter(|pairs| pairs.iter().any(is_foreign)) else {
         return metadata;
     };
@@ -429,4 +431,33 @@ impl AsyncFileReader for Reader {
         }
         .boxed()
     }
+}
+
+/// The schema; `None` where it is damaged, or has types that Arrow's Rust library does not know.
+pub(crate) fn decoded(encoded: &str) -> Option<Schema> {
+    let known = |schema: arrow::ipc::Schema<'_>| {
+        let known = schema.fields().is_none_or(|fields| fields.iter().all(is_known));
+        known.then(|| fb_to_schema(schema))
+    };
+    with_message(encoded, known).flatten()
+}
+
+/// Whether it is valid and has types that Arrow's Rust library does not know, on which it panics.
+pub(super) fn is_foreign(encoded: &str) -> bool {
+    let foreign =
+        |schema: arrow::ipc::Schema<'_>| schema.fields().is_some_and(|fields| !fields.iter().all(is_known));
+    with_message(encoded, foreign).unwrap_or(false)
+}
+
+fn with_message<T>(encoded: &str, read: impl FnOnce(arrow::ipc::Schema<'_>) -> T) -> Option<T> {
+    let bytes = BASE64_STANDARD.decode(encoded).ok()?;
+    // Since version 0.15, four bytes of ones and a length precede the message.
+    let message = bytes.strip_prefix(&[255; 4]).and_then(|rest| rest.get(4..)).unwrap_or(&bytes);
+    Some(read(root_as_message(message).ok()?.header_as_schema()?))
+}
+
+/// Polars has integers of 128 bits.
+fn is_known(field: Field<'_>) -> bool {
+    let known = field.type_as_int().is_none_or(|int| matches!(int.bitWidth(), 8 | 16 | 32 | 64));
+    known && field.children().is_none_or(|children| children.iter().all(is_known))
 }

@@ -3,12 +3,10 @@
 //! The engine reads the files as they were listed ([`Pins`](super::pin::Pins)), with footers that were checked (`footer`).
 //! `number_rows` is the node above the scan that adds the position of each row.
 
-mod arrow_schema;
 mod file;
 mod footer;
 mod nested;
 mod number_rows;
-mod numbering;
 mod scan;
 mod types;
 
@@ -33,15 +31,15 @@ use crate::source::filter::{self, KnownRows};
 use crate::source::selection::Selection;
 use crate::source::split::{Split, batch_rows};
 
-pub(crate) use self::arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use self::file::ParquetFile;
+pub(crate) use self::footer::decoded as decoded_arrow_schema;
 pub(crate) use self::nested::named_fields;
+#[cfg(test)]
+pub(crate) use self::number_rows::CHUNK_COLUMN;
+#[cfg(feature = "cluster")]
+pub(crate) use self::number_rows::Chunk;
 pub(crate) use self::number_rows::NumberRows;
 pub(super) use self::number_rows::rows_read;
-#[cfg(test)]
-pub(crate) use self::numbering::CHUNK_COLUMN;
-#[cfg(feature = "cluster")]
-pub(crate) use self::numbering::Chunk;
 #[cfg(feature = "cluster")]
 pub(crate) use self::scan::pinned_scan;
 pub(crate) use self::types::is_string;

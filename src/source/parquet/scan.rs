@@ -26,12 +26,12 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use super::footer::{FilesToCheck, INT96_UNIT, Readers};
 use super::number_rows::NumberRows;
-use super::numbering::{CHUNK_COLUMN, Chunk, WantedRows, chunk_of};
+use super::number_rows::{CHUNK_COLUMN, Chunk, WantedRows, chunk_of};
 use crate::plan::{OperatorExec, file_scan};
 use crate::source::checksums::Checksums;
 use crate::source::columns::numbered_schema;
+use crate::source::columns::project;
 use crate::source::pin::Pins;
-use crate::source::project::project;
 use crate::source::selection::{RowSet, Selection, too_few};
 use crate::source::split::{Split, spread};
 

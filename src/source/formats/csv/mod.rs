@@ -20,8 +20,8 @@ use self::field::append_field;
 use self::records::{Defect, Found, Record, Records};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
+use crate::source::bytes::Chunks;
 use crate::source::bytes::{decompressed, start};
-use crate::source::chunks::Chunks;
 use crate::source::columns::{column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
@@ -32,7 +32,7 @@ use crate::source::format::{
 };
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
-use crate::source::text_place::TextPlace;
+use crate::source::rows::TextPlace;
 
 pub(super) const FORMAT: SourceFormat = SourceFormat {
     title: "CSV",

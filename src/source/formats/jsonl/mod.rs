@@ -32,7 +32,7 @@ use crate::source::format::{
 use crate::source::lines::{LineCutter, Lines, without_mark};
 use crate::source::parser::{FileToParse, Parser, WantedValues};
 use crate::source::rows::RowCutter;
-use crate::source::text_place::TextPlace;
+use crate::source::rows::TextPlace;
 
 pub(crate) use self::lenient::readable;
 

@@ -1,14 +1,42 @@
-//! The prefix join: documents are joined by their rarest shingles, which finds candidates of all documents or of hot
-//! buckets.
+//! `candidates.method = "prefix"`, and the join by rarest shingles that it shares with hot buckets.
 
 use datafusion::prelude::col;
 
-use super::dense_candidates;
-use super::interface::{Result, StageContext, Table, WorkTable, Writes, frames};
-use super::pair_limit::{self, Population};
 use crate::job::Compare;
 use crate::pipeline::by_group;
+use crate::pipeline::stage::dense_candidates;
+use crate::pipeline::stage::interface::{
+    CandidateSearch, Job, Result, StageContext, Table, WorkTable, Writes, frames,
+};
+use crate::pipeline::stage::pair_limit::{self, Population};
 use crate::pipeline::verify::BYTES_OF_PREFIX;
+
+/// Finds documents that share one of their rarest shingles.
+pub(super) static PREFIX: CandidateSearch = CandidateSearch {
+    describe_candidates: |job| {
+        if job.score.measure.takes_any_size() {
+            return "pair documents if one of them has one of the other's rarest shingles".into();
+        }
+        format!("pair documents that share one of their rarest shingles{}", dense(job))
+    },
+    candidates: |cx, stage| Box::pin(by_prefixes(stage, cx, None)),
+    follow_ups: |_| Vec::new(),
+    scores: None,
+    may_match: |cx, documents| {
+        Box::pin(async move {
+            let (new, join) = (cx.new_documents_to_join()?, cx.join().await?);
+            frames::may_match::by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
+        })
+    },
+};
+
+/// The treatment of documents that share a shingle with very many others.
+pub(super) fn dense(job: &Job) -> String {
+    match job.output.most_expanded() {
+        Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),
+        None => String::new(),
+    }
+}
 
 /// Pairs documents by their rarest shingles in `stage`: all documents, or those of hot buckets, whose pairs are added to the
 /// `others`. Settles the dense groups among them.

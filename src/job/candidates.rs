@@ -1,0 +1,119 @@
+//! `[candidates]`: which documents are compared. The stages of each method are in `pipeline::stage::search`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::lsh::Lsh;
+use super::wrong::{Checked, require};
+
+/// `[candidates]`: how candidates are found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Candidates {
+    /// `lsh`, `prefix`, `all`, or with `[passages]` `none`, which compares no documents.
+    pub method: Method,
+    /// Which documents are compared, by `source.group`: `all`, those of one group (`within`) or of two groups (`across`).
+    pub compare: Compare,
+}
+
+impl Candidates {
+    /// Checks the section of a job whose documents have groups, and that finds passages, or not.
+    pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
+        require(
+            self.method.compares() || has_passages,
+            "candidates.method",
+            "set to \"none\" compares no documents and only finds passages: add the section [passages], or expected another method",
+        )?;
+        require(
+            self.compare == Compare::All || has_groups,
+            "candidates.compare",
+            "is set, and no document has a group: set `source.group` to the column of groups",
+        )
+    }
+}
+
+/// Which documents are compared, by their groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Every two.
+    #[default]
+    All,
+    /// Two of one group.
+    Within,
+    /// Two of two groups.
+    Across,
+}
+
+/// How candidates are found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Two documents that share a bucket.
+    #[default]
+    Lsh,
+    /// Every two documents: exact, and quadratic.
+    All,
+    /// Two documents that share one of their rarest shingles, which all similar ones do: exact.
+    Prefix,
+    /// No two documents: only passages are found.
+    None,
+}
+
+/// Bytes of a document between stages for each band: its key, and its place in a bucket.
+const BAND_BYTES: u64 = 24;
+
+impl Method {
+    /// Whether documents are compared.
+    pub(crate) fn compares(self) -> bool {
+        self != Method::None
+    }
+
+    /// Whether a stage writes candidates.
+    pub(crate) fn has_candidates(self) -> bool {
+        matches!(self, Method::Lsh | Method::Prefix)
+    }
+
+    /// Whether every two documents are compared.
+    pub(crate) fn compares_every_two(self) -> bool {
+        self == Method::All
+    }
+
+    /// Whether candidates share a bucket, so that some pairs are missed.
+    pub(crate) fn uses_buckets(self) -> bool {
+        self == Method::Lsh
+    }
+
+    /// Whether the rarest shingles of all documents are joined.
+    pub(crate) fn joins_all(self) -> bool {
+        self == Method::Prefix
+    }
+
+    /// The candidates, for pages about a job with these buckets.
+    pub(crate) fn describe(self, lsh: &Lsh) -> String {
+        match self {
+            Method::Lsh => format!("{} bands of {} rows", lsh.bands, lsh.rows),
+            Method::All => "every two documents".into(),
+            Method::Prefix => "documents that share one of their rarest shingles".into(),
+            Method::None => "none: only passages are found".into(),
+        }
+    }
+
+    /// The search from signatures to scores, for pages about its time.
+    pub(crate) fn describe_search(self) -> &'static str {
+        match self {
+            Method::Lsh => "through buckets and candidates to scores",
+            Method::All => "to the scores of every two documents",
+            Method::Prefix | Method::None => "through the rarest shingles and candidates to scores",
+        }
+    }
+
+    /// Bytes of a document between stages, whose shingles take `shingles` bytes.
+    pub(crate) fn bytes_between_stages(self, lsh: &Lsh, shingles: u64) -> u64 {
+        match self {
+            Method::Lsh => BAND_BYTES * lsh.bands as u64,
+            Method::All | Method::Prefix => shingles,
+            Method::None => 0,
+        }
+    }
+}

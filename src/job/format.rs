@@ -1,0 +1,212 @@
+//! `source.format`: the formats of source files, and the rules for sources of each.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// The formats that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// The Reuters-21578 collection's SGML.
+    Reuters,
+    /// Delimited text, also compressed by gzip or zstd.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// The Parquet files that the newest version of a Delta table has.
+    Delta,
+    /// One JSON object a line, also compressed by gzip or zstd.
+    Jsonl,
+    /// One document per file.
+    Text,
+}
+
+/// The rules for sources of a format.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatRules {
+    /// The columns of its documents.
+    pub columns: DocumentColumns,
+    /// Whether the files declare their own encoding.
+    pub has_own_encoding: bool,
+    /// Whether texts have character references.
+    pub has_references: bool,
+    /// Whether a folder of such files would include the tables of an output.
+    pub takes_in_outputs: bool,
+}
+
+/// The columns of the documents of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DocumentColumns {
+    /// Each file names its own.
+    OfFile,
+    /// The same in every file; these are the id and the text unless the job names others.
+    Fixed { id: &'static str, text: &'static str },
+    /// None: a file is one text.
+    WholeFile,
+}
+
+/// The endings of files and folders, with their formats.
+const ENDINGS: [(&str, Format); 12] = [
+    (".parquet", Format::Parquet),
+    (".parq", Format::Parquet),
+    (".pq", Format::Parquet),
+    (".csv", Format::Csv),
+    (".tsv", Format::Csv),
+    (".jsonl", Format::Jsonl),
+    (".jsonlines", Format::Jsonl),
+    (".ndjson", Format::Jsonl),
+    (".json", Format::Jsonl),
+    (".sgm", Format::Reuters),
+    (".sgml", Format::Reuters),
+    (".txt", Format::Text),
+];
+
+/// The endings of compressed files.
+const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
+
+/// The path of a compressed file without the ending that says so; `None` for other paths.
+pub(crate) fn without_compression(path: &str) -> Option<&str> {
+    COMPRESSED.into_iter().find_map(|ending| {
+        let (inner, last) = path.split_at_checked(path.len().checked_sub(ending.len())?)?;
+        last.eq_ignore_ascii_case(ending).then_some(inner)
+    })
+}
+
+impl Format {
+    /// All formats, in the order of messages.
+    pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
+
+    /// The name in a job file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Reuters => "reuters",
+            Format::Csv => "csv",
+            Format::Parquet => "parquet",
+            Format::Delta => "delta",
+            Format::Jsonl => "jsonl",
+            Format::Text => "text",
+        }
+    }
+
+    /// The format of the ending of a path, URL or pattern, also before the ending of a compressed file if such files can be read;
+    /// `None` for other endings. A table in `.txt` files counts as text.
+    pub(crate) fn of_ending(path: &str) -> Option<Format> {
+        let path = path.trim_end_matches('/').to_ascii_lowercase();
+        let inner = without_compression(&path);
+        let (_, format) = ENDINGS.into_iter().find(|(ending, _)| inner.unwrap_or(&path).ends_with(ending))?;
+        (inner.is_none() || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
+    }
+
+    /// The rules for sources of this format.
+    pub(crate) fn rules(self) -> FormatRules {
+        let records = FormatRules {
+            columns: DocumentColumns::OfFile,
+            has_own_encoding: false,
+            has_references: false,
+            takes_in_outputs: false,
+        };
+        match self {
+            Format::Csv | Format::Jsonl => records,
+            Format::Parquet | Format::Delta => {
+                FormatRules { has_own_encoding: true, takes_in_outputs: true, ..records }
+            }
+            Format::Reuters => FormatRules {
+                columns: DocumentColumns::Fixed { id: "oldid", text: "body" },
+                has_references: true,
+                ..records
+            },
+            Format::Text => {
+                FormatRules { columns: DocumentColumns::WholeFile, takes_in_outputs: true, ..records }
+            }
+        }
+    }
+}
+
+/// What a source can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FormatName {
+    /// Files.
+    Files(Format),
+    /// `output`: a finished output, whose sketches are used again. See [`Input::Reuse`](super::Input::Reuse).
+    Output,
+}
+
+/// The name of [`FormatName::Output`].
+const OUTPUT: &str = "output";
+
+impl From<Format> for FormatName {
+    fn from(format: Format) -> Self {
+        FormatName::Files(format)
+    }
+}
+
+impl FormatName {
+    /// The format of the files that are read; none if an output is read instead.
+    pub fn of_files(self) -> Option<Format> {
+        match self {
+            FormatName::Files(format) => Some(format),
+            FormatName::Output => None,
+        }
+    }
+
+    /// The names, as a job file has them.
+    fn names() -> impl Iterator<Item = &'static str> {
+        Format::ALL.iter().map(|format| format.name()).chain([OUTPUT])
+    }
+}
+
+impl<'de> Deserialize<'de> for FormatName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if name == OUTPUT {
+            return Ok(FormatName::Output);
+        }
+        let format = Format::ALL.iter().find(|format| format.name() == name);
+        format.map(|&format| FormatName::Files(format)).ok_or_else(|| {
+            let names: Vec<_> = FormatName::names().map(|name| format!("`{name}`")).collect();
+            de::Error::custom(format!("unknown variant `{name}`, expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+impl JsonSchema for FormatName {
+    fn schema_name() -> Cow<'static, str> {
+        "FormatName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<_> = FormatName::names().collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_say_formats() {
+        for (path, format) in [
+            ("a/b.parquet", Some(Format::Parquet)),
+            ("s3://bucket/day=1/*.PARQUET", Some(Format::Parquet)),
+            ("reviews.parquet/", Some(Format::Parquet)),
+            ("a.tsv", Some(Format::Csv)),
+            ("a.csv.gz", Some(Format::Csv)),
+            ("a.ndjson.zst", Some(Format::Jsonl)),
+            ("a.JSONLINES.BZ2", Some(Format::Jsonl)),
+            ("a.tsv.xz", Some(Format::Csv)),
+            ("a.pq", Some(Format::Parquet)),
+            ("a.sgm", Some(Format::Reuters)),
+            ("a.txt", Some(Format::Text)),
+            ("a.txt.gz", None),
+            ("a.parquet.gz", None),
+            ("data/", None),
+            ("data/*", None),
+            ("parquet", None),
+        ] {
+            assert_eq!(Format::of_ending(path), format, "{path}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `[lsh]`: how a signature becomes buckets.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::wrong::{Checked, require, wrong};
+use crate::kernel::lsh_bands::BucketHash;
+
+/// The share of pairs at the threshold that the bands must find, where `[lsh]` sets neither bands nor a rule.
+pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
+
+/// The default of `hot_bucket`. In larger buckets, joining documents by their prefixes compares fewer of them.
+pub const HOT_BUCKET: u64 = 256;
+
+/// `[lsh]`: how a signature becomes buckets: `bands` and `rows`, or `choose`, or `target_recall`, or nothing, which is
+/// `target_recall =` [`DEFAULT_TARGET_RECALL`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LshSection {
+    /// Bands, b.
+    pub bands: Option<usize>,
+    /// Rows in a band, r.
+    pub rows: Option<usize>,
+    /// A rule that finds both for the threshold: `nearest`, `balanced`, `recall` or `precision`.
+    pub choose: Option<BandRule>,
+    /// The share of pairs at the threshold that the bands must find, in (0, 1).
+    pub target_recall: Option<f64>,
+    /// What turns a band into a bucket: `xxh3`, `crc32` or `crc32-tuple`.
+    pub bucket_hash: BucketHash,
+    /// Buckets of one table that all bands share; without it each band has buckets of its own, without number.
+    pub table_size: Option<u64>,
+    /// The most documents in a bucket for every two of them to be candidates. Default: [`HOT_BUCKET`].
+    pub hot_bucket: Option<u64>,
+}
+
+/// A rule that finds bands and rows for the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BandRule {
+    /// `b * r = permutations`, (1/b)^(1/r) nearest the threshold.
+    Nearest,
+    /// The least area of false positives and false negatives under the S-curve.
+    Balanced,
+    /// `b * r = permutations`, (1/b)^(1/r) at or just under the threshold.
+    Recall,
+    /// `b * r = permutations`, (1/b)^(1/r) at or just over the threshold.
+    Precision,
+}
+
+/// The origin of b and r.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Given in the job.
+    Given,
+    /// A rule.
+    Rule(BandRule),
+    /// The largest r, then the fewest b, whose recall at the threshold reaches this share.
+    TargetRecall(f64),
+}
+
+impl LshSection {
+    /// The origin of bands and rows.
+    pub(super) fn choice(&self) -> Checked<Choice> {
+        const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
+        let together = |key, other| wrong(key, format!("is set together with {other}: {EITHER}"));
+        match (self.bands, self.rows, self.choose, self.target_recall) {
+            (Some(_), None, ..) => wrong("lsh.bands", format!("is set without `lsh.rows`: {EITHER}")),
+            (None, Some(_), ..) => wrong("lsh.rows", format!("is set without `lsh.bands`: {EITHER}")),
+            (Some(_), Some(_), Some(_), _) => together("lsh.choose", "`lsh.bands` and `lsh.rows`"),
+            (Some(_), Some(_), _, Some(_)) => together("lsh.target_recall", "`lsh.bands` and `lsh.rows`"),
+            (Some(_), Some(_), None, None) => Ok(Choice::Given),
+            (None, None, Some(_), Some(_)) => together("lsh.target_recall", "`lsh.choose`"),
+            (None, None, Some(rule), None) => Ok(Choice::Rule(rule)),
+            (None, None, None, target) => {
+                let target = target.unwrap_or(DEFAULT_TARGET_RECALL);
+                let fault = format!("is {target}: expected a number over 0 and under 1");
+                require(target > 0.0 && target < 1.0, "lsh.target_recall", fault)?;
+                Ok(Choice::TargetRecall(target))
+            }
+        }
+    }
+
+    /// The section with the bands and rows that were chosen, if it does not give them.
+    pub(super) fn with_bands(&self, choice: Choice, chosen: Option<(usize, usize)>) -> Lsh {
+        let (bands, rows) = chosen.unwrap_or((self.bands.unwrap_or(0), self.rows.unwrap_or(0)));
+        let hot_bucket = self.hot_bucket.unwrap_or(HOT_BUCKET);
+        let Self { bucket_hash, table_size, .. } = *self;
+        Lsh { bands, rows, choice, bucket_hash, table_size, hot_bucket }
+    }
+}
+
+/// `[lsh]`: how a signature becomes buckets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lsh {
+    /// Bands, b; `bands * rows <= permutations`.
+    pub bands: usize,
+    /// Rows in a band, r.
+    pub rows: usize,
+    /// The origin of b and r.
+    pub choice: Choice,
+    /// The hash of a band.
+    pub bucket_hash: BucketHash,
+    /// Buckets of the one table that all bands share, at least 1; `None` if each band has buckets of its own.
+    pub table_size: Option<u64>,
+    /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
+    /// [`Method::Prefix`](super::Method::Prefix), which makes candidates of all of them that are similar enough; of those in groups that are larger
+    /// than [`Output::max_expand`](super::Output::max_expand), with a leader.
+    pub hot_bucket: u64,
+}
+
+/// The rows of a band from which on values of 16 bits make no candidates by chance.
+///
+/// With r rows, two documents that have nothing in common share a bucket of a band once in 2^(16 r). Among a billion documents
+/// those are 75 pairs for every million of them with 42 bands of 3 rows, and 7 for every single one with 64 bands of 2 rows.
+/// Those that agree in all rows but one meet by chance too: at a similarity of J, r (1 - J) / 2^16 J more become candidates.
+pub(crate) const ROWS_OF_16_BITS: usize = 3;
+
+impl Lsh {
+    /// Whether documents share buckets by chance if values have 16 bits.
+    pub(crate) fn has_few_rows(&self) -> bool {
+        self.rows < ROWS_OF_16_BITS
+    }
+
+    /// Whether values keep 32 bits unless the job says otherwise: with few rows, and where buckets are those of other programs.
+    pub(crate) fn needs_32_bits(&self) -> bool {
+        self.has_few_rows() || self.bucket_hash != BucketHash::Xxh3 || self.table_size.is_some()
+    }
+
+    pub(super) fn check(&self, permutations: usize) -> Checked<()> {
+        let Self { bands, rows, table_size, hot_bucket, .. } = *self;
+        require(bands > 0, "lsh.bands", "is 0: expected 1 or more")?;
+        require(rows > 0, "lsh.rows", "is 0: expected 1 or more")?;
+        require(
+            bands.checked_mul(rows).is_some_and(|used| used <= permutations),
+            "lsh.bands",
+            format!(
+                "times `lsh.rows` is {bands} * {rows}: expected at most {permutations}, the number of \
+                 `minhash.permutations`"
+            ),
+        )?;
+        require(
+            table_size != Some(0),
+            "lsh.table_size",
+            "is 0: expected 1 or more, or no key for an unlimited number of buckets",
+        )?;
+        require(
+            hot_bucket >= 2,
+            "lsh.hot_bucket",
+            format!(
+                "is {hot_bucket}: expected 2 or more: in larger buckets, not every two documents are compared"
+            ),
+        )
+    }
+}

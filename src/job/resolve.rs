@@ -1,0 +1,154 @@
+//! Resolves a job file to a job that cannot be invalid.
+
+use super::against::Reference;
+use super::file::JobFile;
+use super::format::FormatName;
+use super::recipes::choose;
+use super::shingle::{check_shingle, check_short};
+use super::source::Source;
+use super::wrong::{Checked, Wrong, require, wrong};
+use super::{Input, Job, Reuse};
+use crate::address;
+use crate::error::{Error, Result};
+
+impl Job {
+    /// Checks a job from the manifest of an output by the rules for job files, since anyone may have changed it. Its
+    /// source and its output are not checked.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
+    pub fn check(&self) -> Result<()> {
+        checked(self).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
+    }
+}
+
+fn checked(job: &Job) -> Checked<()> {
+    check_shingle(&job.shingle, job.max_frequency)?;
+    job.minhash.check(job.shingle.hash)?;
+    job.score.check(job.candidates.method)?;
+    check_short(&job.shingle, &job.score)?;
+    job.lsh.check(job.minhash.permutations)
+}
+
+/// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
+pub fn resolve(file: JobFile) -> Result<Job> {
+    job(file, None).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
+}
+
+/// The job of `file`. If its source is a finished output, `made` is the job that made that one.
+pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
+    let reused = reuse(&file)?;
+    let JobFile { name, source, shingle, minhash, lsh, candidates, against, score, .. } = file;
+    let method = candidates.method;
+    let max_frequency = shingle.as_ref().and_then(|shingle| shingle.max_frequency);
+    let has_bits = reused.is_some() || minhash.as_ref().is_some_and(|minhash| minhash.bits.is_some());
+    let (source, shingle, max_frequency, mut minhash) = match (&reused, made) {
+        (None, _) => {
+            let shingle = shingle.unwrap_or_default().resolved()?;
+            let minhash = minhash.unwrap_or_default().resolved(shingle.hash)?;
+            let is_default_id = source.id.is_none();
+            let source = source.resolved()?;
+            if let Some(against) = against.as_ref().filter(|_| is_default_id) {
+                against.check_default_id(&source)?;
+            }
+            (source, shingle, max_frequency, minhash)
+        }
+        (Some(_), Some(made)) => {
+            let source = reused_source(made, source.group)?;
+            (source, made.shingle.clone(), made.max_frequency, made.minhash.clone())
+        }
+        (Some(_), None) => {
+            return wrong(
+                "source.format",
+                "is \"output\", which `resemblance run` and `check` alone can read: expected the format of the files that hold \
+                 the texts",
+            );
+        }
+    };
+    score.check(method)?;
+    check_short(&shingle, &score)?;
+    let against = against.map(|against| against.resolved(reused.is_some(), &shingle)).transpose()?;
+    check_shingle(&shingle, max_frequency)?;
+    let second_has_groups = against.as_ref().is_some_and(|against| match &against.reference {
+        Reference::Outputs { .. } => false,
+        Reference::Source(second) => second.group.is_some(),
+    });
+    candidates.check(source.group.is_some() || second_has_groups, file.passages.is_some())?;
+    let choice = lsh.choice()?;
+    let chosen = choose::by(choice, minhash.permutations, score.least_jaccard(), method)
+        .or_else(|e| wrong("lsh.target_recall", format!("cannot be reached: {e}")))?;
+    let lsh = lsh.with_bands(choice, chosen.map(|found| (found.bands, found.rows)));
+    lsh.check(minhash.permutations)?;
+    if !has_bits {
+        minhash.bits = minhash.least_bits(method.uses_buckets().then_some(&lsh));
+    }
+    let clusters = file.clusters.checked(&source, &score)?;
+    let passages = file.passages.map(|passages| passages.checked()).transpose()?;
+    file.alarms.check(&source)?;
+    file.output.check(&source, method)?;
+    let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());
+    Ok(Job {
+        name: name.unwrap_or_else(|| "unnamed".into()),
+        source,
+        input: reused.map_or(Input::Read, |output| Input::Reuse(Reuse { output, keeps_shingles })),
+        shingle,
+        max_frequency,
+        minhash,
+        lsh,
+        candidates,
+        against,
+        score,
+        clusters,
+        passages,
+        alarms: file.alarms,
+        output: file.output,
+        engine: file.engine.checked()?,
+    })
+}
+
+/// The finished output that is the source of `file`; `None` if the source is files.
+pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
+    let source = &file.source;
+    if source.format != Some(FormatName::Output) {
+        return Ok(None);
+    }
+    for (key, is_set) in [
+        ("shingle", file.shingle.is_some()),
+        ("minhash", file.minhash.is_some()),
+        ("source.id", source.id.is_some()),
+        ("source.text", source.text.is_some()),
+        ("source.columns", source.columns.is_some()),
+        ("source.encoding", source.encoding.is_some()),
+        ("source.references", source.references.is_some()),
+        ("source.where", source.condition.is_some()),
+        ("source.limit", source.limit.is_some()),
+    ] {
+        require(!is_set, key, "is set, and the source is an output, which decides it: remove the key")?;
+    }
+    let urls = source.url.clone().filled("source.url", "folder or URL prefix of an output")?;
+    match <[String; 1]>::try_from(urls) {
+        Ok([url]) => {
+            address::check(&url).or_else(|fault| wrong("source.url", fault))?;
+            Ok(Some(url))
+        }
+        Err(urls) => wrong("source.url", format!("names {} outputs: expected one", urls.len())),
+    }
+}
+
+/// The source of the output whose job is `made`, with the column `group` if one is named.
+fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
+    let Some(group) = group else { return Ok(made.source.clone()) };
+    if !made.source.columns.contains(&group) {
+        return wrong(
+            "source.group",
+            format!(
+                "names `{group}`, which the output does not carry: expected one of its source.columns, or make it again with that \
+                 column"
+            ),
+        );
+    }
+    Ok(Source { group: Some(group), ..made.source.clone() })
+}

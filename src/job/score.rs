@@ -1,0 +1,95 @@
+//! `[score]`: which candidates are pairs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::candidates::Method;
+use super::wrong::{Checked, require};
+use crate::kernel::measure::Measure;
+
+/// `[score]`: what makes a candidate a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Score {
+    /// The least similarity of a pair, in (0, 1].
+    pub threshold: f64,
+    /// How two shingle sets are measured: `jaccard` (shared shingles over all shingles of both) or `containment` (shared shingles
+    /// over those of the smaller set), which needs a method that finds all pairs: `prefix` or `all`.
+    pub measure: Measure,
+    /// Which similarity the threshold is for: `shingles` (exact) or `signature` (estimate).
+    pub by: ScoreBy,
+    /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
+    pub prefilter: bool,
+    /// The fewest shingles that the two documents of a pair share: all of the smaller one's, if it has fewer. So a short document
+    /// has to share a larger part of itself.
+    pub min_shared: u64,
+}
+
+impl Score {
+    /// The Jaccard similarity for which bands are chosen: that of a pair at the threshold, at least.
+    pub(crate) fn least_jaccard(&self) -> f64 {
+        self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
+    }
+
+    /// What a pair reaches, as in `similarity 0.8`.
+    pub(crate) fn bound(&self) -> String {
+        let (noun, threshold) = (self.measure.noun(), self.threshold);
+        match (self.by, self.prefilter) {
+            (ScoreBy::Signature, _) => format!("estimated {noun} {threshold}"),
+            (ScoreBy::Shingles, true) => format!("{noun} and estimate {threshold}"),
+            (ScoreBy::Shingles, false) => format!("{noun} {threshold}"),
+        }
+    }
+
+    /// Whether documents of these sizes that have `shared` shingles in common share as many as a pair must.
+    pub(crate) fn has_min_shared(&self, shared: u64, sizes: [u64; 2]) -> bool {
+        sizes.iter().any(|&size| shared >= size) || shared >= self.min_shared
+    }
+
+    pub(super) fn check(&self, method: Method) -> Checked<()> {
+        let Self { threshold, measure, by, prefilter, .. } = *self;
+        // NaN fails too.
+        let fault = format!("is {threshold}: expected a number over 0 and at most 1");
+        require(threshold > 0.0 && threshold <= 1.0, "score.threshold", fault)?;
+        if measure == Measure::Jaccard {
+            return Ok(());
+        }
+        let other = format!(
+            "with score.measure = \"{measure}\", and signatures estimate the Jaccard similarity of two sets, not their {}",
+            measure.noun()
+        );
+        let fault = format!("is \"signature\" {other}: expected \"shingles\"");
+        require(by != ScoreBy::Signature, "score.by", fault)?;
+        require(!prefilter, "score.prefilter", format!("is true {other}: leave the key out"))?;
+        require(
+            !(method.uses_buckets() && measure.takes_any_size()),
+            "candidates.method",
+            format!(
+                "is \"lsh\" with score.measure = \"{measure}\", and bands find sets of a high Jaccard similarity, which a \
+                 short document and a long one that contains it do not have: expected \"prefix\", or \"all\""
+            ),
+        )
+    }
+}
+
+impl Default for Score {
+    fn default() -> Self {
+        Self {
+            threshold: 0.8,
+            measure: Measure::Jaccard,
+            by: ScoreBy::Shingles,
+            prefilter: false,
+            min_shared: 0,
+        }
+    }
+}
+
+/// Which similarity the threshold is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScoreBy {
+    /// The exact Jaccard similarity of the shingle sets.
+    Shingles,
+    /// The share of equal values in the two signatures.
+    Signature,
+}
