@@ -1,4 +1,4 @@
-//! Alarms: what a user should look at before the copies of an output are removed.
+//! Alarms: what a user should look at before the copies of an output are removed, and the documents of each group.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -9,6 +9,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use serde::Serialize;
 
 use super::decisions::removed_ids;
+use super::settings::ApplySettings;
 use crate::error::{Error, Result};
 use crate::frames::by_group;
 use crate::job::{Alarms, Job, Per};
@@ -35,7 +36,7 @@ pub struct Bounds {
     pub alarms: Alarms,
     /// Whether an exceeded bound may be an error.
     pub may_fail: bool,
-    /// [`Settings::contained`](super::Settings::contained).
+    /// [`ApplySettings::contained`].
     pub contained: Option<f64>,
 }
 
@@ -121,7 +122,7 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
 
 /// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together where no column
 /// is named.
-pub(super) fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
+fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
     let documents = stored.table(Table::Documents)?;
     let documents = documents.select(vec![col("id"), by_group::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
@@ -157,4 +158,37 @@ pub(super) fn figures(stored: &Stored, group: Option<&str>, contained: Option<f6
             number(col("largest"), "largest"),
             col("cluster"),
         ])?)
+}
+
+/// The documents of a group that were compared: `kept + removed = documents`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupCounts {
+    /// Its name; `None` for documents whose column is null.
+    pub group: Option<String>,
+    /// All of them.
+    pub documents: u64,
+    /// Those that go.
+    pub removed: u64,
+    /// Those that stay.
+    pub kept: u64,
+}
+
+/// The documents of each group by the column `group`, in the order of their names, null last. Where `settings` annotate, none goes.
+pub(crate) async fn group_counts(
+    stored: &Stored,
+    group: &str,
+    settings: &ApplySettings,
+) -> Result<Vec<GroupCounts>> {
+    let mut counts = Vec::new();
+    for batch in figures(stored, Some(group), settings.contained)?.collect().await? {
+        let names = as_string_array(batch.column(0))?.iter();
+        let (documents, removed) = (as_uint64_array(batch.column(1))?, as_uint64_array(batch.column(2))?);
+        let figures = documents.values().iter().zip(removed.values());
+        counts.extend(names.zip(figures).map(|(name, (documents, removed))| {
+            let removed = if settings.annotate { 0 } else { *removed };
+            let group = name.map(str::to_owned);
+            GroupCounts { group, documents: *documents, removed, kept: documents - removed }
+        }));
+    }
+    Ok(counts)
 }

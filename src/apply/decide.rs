@@ -1,35 +1,40 @@
 //! Writes the tables that decide about documents and spans into the result.
 
-use datafusion::common::JoinType;
-use datafusion::prelude::{DataFrame, col};
+use std::sync::Arc;
 
-use super::decisions::{clustered, rejected, rejected_schema, removed_schema};
-use super::dropped::{all_removed, dropped, dropped_schema};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::JoinType;
+use datafusion::common::cast::as_int64_array;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{count, max, sum};
+use datafusion::logical_expr::Partitioning;
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use super::decisions::{all_removed, clustered, dropped, rejected, removed_ids, removed_schema};
 use super::losses;
 use super::opened::Opened;
-use super::passage_action::{PassageCounts, Passages};
-use super::passages::{self, removed_spans, removed_spans_schema, short, short_schema};
-use super::settings::Settings;
+use super::passages::{PassageCounts, removed_spans, removed_spans_schema, short};
+use super::settings::{ApplySettings, PassageAction};
 use super::sizes::{self, SizeCounts};
-use super::tables::{self, BY_DOCUMENT, BY_SPAN, Wanted};
 use crate::error::{Error, Result};
+use crate::frames::{self, in_columns};
 use crate::output::manifest::File;
 use crate::output::names::{REMOVED, REMOVED_SPANS};
-use crate::output::{Layout, Stored, read};
-use crate::pipeline::runner::Runner;
-use crate::rewrite::{Annotation, AnnotationTable, clustered_schema};
+use crate::output::write::{Rows, Target};
+use crate::output::{Layout, read};
+use crate::pipeline::runner::{Place, Runner, Work};
+use crate::rewrite::{Counts, DECISION_ORDER, REJECT, REMOVE, decision_schema};
 use crate::schema::Table;
 
 /// The tables that decide about documents and spans; their paths are in the folder of records.
+#[derive(Default)]
 pub(super) struct Decided {
     /// The removed documents.
     pub removed: Vec<File>,
-    /// The documents that the job rejected.
-    pub rejected: Vec<File>,
-    /// The annotations of the kept documents.
-    pub annotations: Vec<AnnotationTable>,
     /// The spans that are cut out of kept documents.
     pub removed_spans: Vec<File>,
+    /// The decisions about all documents.
+    pub decisions: Vec<File>,
     /// The numbers of spans that are cut or marked.
     pub passages: PassageCounts,
     /// The numbers of the documents that get columns; `None` if none are added.
@@ -37,19 +42,18 @@ pub(super) struct Decided {
 }
 
 /// The number of tables that are written.
-pub(super) fn tables(stored: &Stored, settings: Settings) -> usize {
+pub(super) fn tables(settings: &ApplySettings) -> usize {
     let of_passages = match settings.passages {
-        Passages::Leave => 0,
-        Passages::Mark | Passages::Cut => 1,
-        Passages::Drop { .. } => 3,
+        PassageAction::Leave | PassageAction::Mark => 0,
+        PassageAction::Cut => 1,
+        PassageAction::Drop => 3,
     };
-    1 + usize::from(has_rejects(stored)) + of_passages + settings.columns.iter().count()
+    1 + usize::from(!settings.annotate) + of_passages
 }
 
-/// Whether the job rejected documents.
-fn has_rejects(stored: &Stored) -> bool {
-    stored.manifest().tables.get(Table::Rejects.name()).is_some_and(|table| table.rows > 0)
-}
+/// The order of a table with one row for each document, and of one with several.
+const BY_DOCUMENT: &[&str] = &["source", "position"];
+const BY_SPAN: &[&str] = &["source", "position", "byte_start"];
 
 /// Writes the tables to `records`, the folder of records.
 ///
@@ -57,73 +61,181 @@ fn has_rejects(stored: &Stored) -> bool {
 /// When a table cannot be read or written, or the run was stopped.
 pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_>) -> Result<Decided> {
     let Opened { stored, sources, settings, .. } = opened;
-    let settings = *settings;
     let id = stored.manifest().source.id;
-    // A job over a finished output has groups of its own.
-    let group = stored.job().source.group.as_deref();
-    let write = async |name, folder: String, schema, rows| {
-        let wanted = Wanted { name, folder, schema, sorted_by: BY_DOCUMENT, rows };
-        tables::table(wanted, runner).await
+    let write = async |name, (schema, order): (SchemaRef, _), rows| -> Result<(Vec<File>, DataFrame)> {
+        let files = write(runner, name, (Arc::clone(&schema), order), rows).await?;
+        let written = read::frame(stored.session(), records, &files, schema)?;
+        Ok((files, written))
     };
-    let work = |name: &str| format!("_work/{name}");
-    let written = |files: &[File], schema| read::frame(stored.session(), records, files, schema);
+    let write_documents = async |name, rows: DataFrame| {
+        let schema = Arc::new(rows.schema().as_arrow().clone());
+        Ok::<_, Error>(write(name, (schema, BY_DOCUMENT), rows).await?.1)
+    };
     let dropped: Option<DataFrame> = match settings.passages {
-        Passages::Drop { min_words } => {
-            let rows = short((stored, sources), settings, min_words).await?;
-            let files = write("short", work("short"), short_schema(id), rows).await?;
-            let rows = dropped(stored, settings.contained, written(&files, short_schema(id))?)?;
-            let files = write("too_short", work("too_short"), dropped_schema(id), rows).await?;
-            Some(written(&files, dropped_schema(id))?)
+        PassageAction::Drop => {
+            let short = write_documents("short", short((stored, sources), settings).await?).await?;
+            Some(write_documents("too_short", dropped(stored, settings.contained, short)?).await?)
         }
-        Passages::Leave | Passages::Mark | Passages::Cut => None,
+        PassageAction::Leave | PassageAction::Mark | PassageAction::Cut => None,
     };
-    let mut decided = Decided {
-        removed: Vec::new(),
-        rejected: Vec::new(),
-        annotations: Vec::new(),
-        removed_spans: Vec::new(),
-        passages: PassageCounts::default(),
-        sizes: None,
-    };
+    let mut decided = Decided::default();
     let mut removed = all_removed(stored, settings, dropped.clone())?;
-    if settings.annotate {
-        let rows =
-            losses::annotated(clustered(stored, group, settings.contained.is_none())?, stored, settings)?;
-        let files = write("clustered", work("clustered"), clustered_schema(id), rows).await?;
-        decided.annotations.push(AnnotationTable { annotation: Annotation::Clusters, files });
-    } else {
-        decided.removed = write(REMOVED, REMOVED.to_owned(), removed_schema(id), removed).await?;
-        removed = written(&decided.removed, removed_schema(id))?;
+    if !settings.annotate {
+        (decided.removed, removed) = write(REMOVED, (removed_schema(id), BY_DOCUMENT), removed).await?;
         check_kept(&removed).await?;
     }
-    for column in settings.columns.iter() {
-        let rows = sizes::rows(column, stored, removed.clone())?;
-        let files = write(column.name(), work(column.name()), sizes::schema(column), rows).await?;
-        decided.annotations.push(AnnotationTable { annotation: column.annotation(), files });
+    let mut spans = removed_spans(stored, settings, removed.clone())?;
+    if let Some(rows) = spans.take_if(|_| settings.passages.cuts()) {
+        let (files, rows) = write(REMOVED_SPANS, (removed_spans_schema(id), BY_SPAN), rows).await?;
+        (decided.removed_spans, spans) = (files, Some(rows));
     }
-    if !settings.columns.is_empty() {
-        decided.sizes = Some(sizes::counts(stored, removed.clone()).await?);
-    }
-    if settings.passages != Passages::Leave {
-        let (name, folder) = match settings.passages.cuts() {
-            true => (REMOVED_SPANS, REMOVED_SPANS.to_owned()),
-            false => ("marked", work("marked")),
+    let rows = decisions(opened, removed, spans)?;
+    let (files, rows) = write("decisions", (decision_schema(id), DECISION_ORDER), rows).await?;
+    decided.decisions = files;
+    (decided.passages, decided.sizes) = totals(rows, settings, dropped).await?;
+    Ok(decided)
+}
+
+/// What an application would do.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyForecast {
+    /// Documents.
+    pub counts: Counts,
+    /// What would be cut or marked.
+    pub passages: PassageCounts,
+    /// The documents that would get columns; `None` if none are added.
+    pub sizes: Option<SizeCounts>,
+}
+
+/// What would be done. Reads the tables of the output, and of the source the files that `source.where` leaves out by their paths (of
+/// Parquet the footers) and the texts of documents that may become too short. Writes nothing.
+///
+/// # Errors
+/// When a table or the source cannot be read.
+pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
+    let (stored, settings) = (&opened.stored, &opened.settings);
+    let dropped = opened.dropped().await?;
+    let removed = all_removed(stored, settings, dropped.clone())?;
+    let mut counts = opened.documents().await?;
+    if !settings.annotate {
+        let gone = match &dropped {
+            None => removed_ids(stored, settings.contained)?,
+            Some(_) => removed.clone(),
         };
-        let gone = (!settings.annotate).then_some(removed);
-        let (rows, schema) = (removed_spans(stored, settings, gone)?, removed_spans_schema(id));
-        let wanted = Wanted { name, folder, schema: schema.clone(), sorted_by: BY_SPAN, rows };
-        let files = tables::table(wanted, runner).await?;
-        decided.passages = passages::counts(written(&files, schema)?, dropped).await?;
-        match settings.passages.cuts() {
-            true => decided.removed_spans = files,
-            false => decided.annotations.push(AnnotationTable { annotation: Annotation::Spans, files }),
+        counts.removed = gone.count().await? as u64;
+        counts.kept -= counts.removed;
+    }
+    let spans = removed_spans(stored, settings, removed.clone())?;
+    let decisions = decisions(opened, removed, spans)?;
+    let (passages, sizes) = totals(decisions, settings, dropped).await?;
+    Ok(ApplyForecast { counts, passages, sizes })
+}
+
+/// The decisions about all documents, in the columns of [`decision_schema`]. The documents `removed` go, unless every document stays, and
+/// `spans` are cut or marked.
+fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> Result<DataFrame> {
+    let Opened { stored, settings, .. } = opened;
+    // A job over a finished output has groups of its own.
+    let group = stored.job().source.group.as_deref();
+    let mut decisions = Vec::new();
+    if settings.annotate {
+        let clustered = clustered(stored, group, settings.contained.is_none())?;
+        let columns = ["source", "position", "cluster_id", "representative", "kept_id"];
+        decisions.push(losses::annotated(clustered, stored, settings)?.select_columns(&columns)?);
+    } else {
+        let places = removed.clone().select_columns(BY_DOCUMENT)?;
+        decisions.push(places.with_column("action", lit(REMOVE))?);
+    }
+    for column in &settings.columns {
+        decisions.push(sizes::rows(*column, stored, removed.clone())?);
+    }
+    if let Some(spans) = spans {
+        let columns = ["source", "position", "byte_start", "byte_end", "words"];
+        decisions.push(spans.select_columns(&columns)?);
+    }
+    if stored.manifest().tables.get(Table::Rejects.name()).is_some_and(|table| table.rows > 0) {
+        decisions.push(rejected(stored, opened.shares_files())?.with_column("action", lit(REJECT))?);
+    }
+    let schema = decision_schema(stored.manifest().source.id);
+    let decisions = decisions.into_iter().map(|rows| in_columns(rows, &schema));
+    frames::union(decisions)?.ok_or_else(|| Error::bug("nothing is decided"))
+}
+
+/// The numbers of the spans and of the added sizes in `decisions`, and of the documents `dropped` as too short; `None` if no sizes are
+/// added.
+async fn totals(
+    decisions: DataFrame,
+    settings: &ApplySettings,
+    dropped: Option<DataFrame>,
+) -> Result<(PassageCounts, Option<SizeCounts>)> {
+    if settings.passages == PassageAction::Leave && settings.columns.is_empty() {
+        return Ok((PassageCounts::default(), None));
+    }
+    let by_document = decisions.aggregate(
+        vec![col("source"), col("position")],
+        vec![
+            count(col("byte_start")).alias("spans"),
+            sum(col("words")).alias("words"),
+            sum(col("byte_end") - col("byte_start")).alias("bytes"),
+            max(col("cluster_size")).alias("size"),
+            sum(col("documents")).alias("of_groups"),
+        ],
+    )?;
+    let has_spans = when(col("spans").gt(lit(0_i64)), lit(1_i64)).end()?;
+    let size = || coalesce(vec![col("size"), col("of_groups")]);
+    let numbers = [
+        sum(col("spans")).alias("spans"),
+        count(has_spans).alias("documents"),
+        sum(col("words")).alias("words"),
+        sum(col("bytes")).alias("bytes"),
+        count(size()).alias("sized"),
+        sum(size()).alias("represented"),
+        max(size()).alias("largest"),
+    ];
+    let mut totals = [0_u64; 7];
+    for batch in by_document.aggregate(vec![], numbers.to_vec())?.collect().await? {
+        for (total, column) in totals.iter_mut().zip(batch.columns()) {
+            // A sum of no rows is null.
+            *total += as_int64_array(column)?.iter().flatten().map(i64::cast_unsigned).sum::<u64>();
         }
     }
-    if has_rejects(stored) {
-        let rows = rejected(stored, opened.shares_files())?;
-        decided.rejected = write("rejected", work("rejected"), rejected_schema(), rows).await?;
-    }
-    Ok(decided)
+    let [spans, documents, words, bytes, sized, represented, largest] = totals;
+    let too_short = match dropped {
+        Some(dropped) => dropped.count().await? as u64,
+        None => 0,
+    };
+    let sizes = SizeCounts { documents: sized, represented, largest };
+    let passages = PassageCounts { spans, documents, words, bytes, too_short };
+    Ok((passages, (!settings.columns.is_empty()).then_some(sizes)))
+}
+
+/// Writes a table with these columns and in this order: the rows of a file of the source into one file. Returns its files.
+async fn write(
+    runner: &Runner<'_>,
+    name: &'static str,
+    (schema, sorted_by): (SchemaRef, &'static [&'static str]),
+    rows: DataFrame,
+) -> Result<Vec<File>> {
+    let folder = match name {
+        REMOVED | REMOVED_SPANS => name.to_owned(),
+        name => format!("_work/{name}"),
+    };
+    let target = Target { table: name.to_owned(), folder, rows: Rows::All, schema, carried: 0 };
+    let work = Work {
+        name,
+        targets: vec![target],
+        bytes: 0,
+        batch_rows: None,
+        parts: 0,
+        sorted_by,
+        place: Place::Engine,
+    };
+    let by_file = |partitions| {
+        let by_file = Partitioning::Hash(vec![col("source")], partitions);
+        Ok(vec![rows.clone().repartition(by_file)?])
+    };
+    runner.run(work, by_file).await?;
+    Ok(runner.files(name))
 }
 
 /// Checks that documents are not `removed` because of others that are removed too.

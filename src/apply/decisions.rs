@@ -1,7 +1,10 @@
 //! Which documents stay and which go, as the tables of an output say.
 //!
-//! A document goes if it is in a cluster, does not represent it, and is not spared ([`super::spared`]). All others stay, those
-//! that were rejected too.
+//! A document goes if it is in a cluster, does not represent it, and is not spared. Spared documents stay although another one
+//! represents their cluster. All others stay, rejected documents too.
+//!
+//! A document that another one represents is only removed if that one is in the result. Where the representative of a cluster becomes
+//! too short, so may others of the cluster. The first of the rest, in the order of `clusters.keep`, stays and represents the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +14,22 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::ident;
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
-use super::spared;
+use super::settings::ApplySettings;
 use crate::error::Result;
-use crate::frames::by_group;
+use crate::frames::{by_group, in_columns, keep};
 use crate::output::Stored;
 use crate::rewrite::Counts;
 use crate::schema::{IdType, Table};
 
 /// The reasons for which documents are removed: another document represents their cluster, or too few words are left of them.
 pub(super) const DUPLICATE: &str = "duplicate";
-pub(super) const TOO_SHORT: &str = "too_short";
+const TOO_SHORT: &str = "too_short";
 
 /// The columns of the table of removed documents.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
@@ -57,11 +61,11 @@ pub(crate) fn removed(
     let clustered = clustered(stored, group, contained.is_none())?;
     let Some(dropped) = dropped else {
         return match contained {
-            None => represented(stored, clustered, spared::by_job(stored)?),
-            Some(contained) => spared::without(represented(stored, clustered, None)?, contained),
+            None => represented(stored, clustered, spared(stored)?),
+            Some(contained) => contained_only(represented(stored, clustered, None)?, contained),
         };
     };
-    let rest = represented(stored, with_heirs(clustered, dropped)?, spared::by_job(stored)?)?;
+    let rest = represented(stored, with_heirs(clustered, dropped)?, spared(stored)?)?;
     let clusters = &stored.job().clusters;
     // The run looked at the pairs with the representative that is dropped.
     let paired = col("jaccard").is_not_null();
@@ -166,15 +170,32 @@ pub(super) fn represented(
     ])?)
 }
 
-/// The columns of the table of documents that the job rejected.
-pub(super) fn rejected_schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("source", DataType::Utf8, false),
-        Field::new("position", DataType::Int64, false),
-    ]))
+/// The documents (spared_id) of the source that the job spares; `None` if it spares no document.
+fn spared(stored: &Stored) -> Result<Option<DataFrame>> {
+    if stored.job().clusters.contained.is_none() {
+        return Ok(None);
+    }
+    let spared = stored.table(Table::Spared)?.filter(!col("reference"))?;
+    Ok(Some(spared.select(vec![col("id").alias("spared_id")])?))
 }
 
-/// The documents that the job rejected, in the columns of [`rejected_schema`]. If runs that were merged `share` files, these are the rows
+/// The copies (copy, copied_id, copied_is_reference) of spared documents that go because of these.
+fn spared_copies(stored: &Stored) -> Result<DataFrame> {
+    Ok(stored.table(Table::SparedCopies)?.filter(!col("reference"))?.select(vec![
+        col("id").alias("copy"),
+        col("kept_id").alias("copied_id"),
+        col("kept_reference").alias("copied_is_reference"),
+    ])?)
+}
+
+/// Of the documents that others represent, in the columns of [`removed_schema`], those that are paired with their
+/// representative and have at least the share `contained` of their shingles there.
+pub(super) fn contained_only(represented: DataFrame, contained: f64) -> Result<DataFrame> {
+    let goes = col("jaccard").is_not_null().and(col("containment").gt_eq(lit(contained)));
+    Ok(represented.filter(goes)?)
+}
+
+/// The documents (source, position) that the job rejected. If runs that were merged `share` files, these are the rows
 /// that no run compared, each once.
 pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     let places = ["source", "position"];
@@ -187,6 +208,61 @@ pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
         .select(vec![col("source").alias("compared_source"), col("position").alias("compared_position")])?;
     let left = ["compared_source", "compared_position"];
     Ok(compared.join(rejects.distinct()?, JoinType::RightAnti, &left, &places, None)?)
+}
+
+/// The removed documents (id, source, position, heir) among those that become too `short` (id, source, position). `heir` is the document
+/// that represents the rest of the cluster then; null if the document represents no other one, or no document of the cluster stays.
+pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame) -> Result<DataFrame> {
+    let gone = removed(stored, None, contained, None)?.filter(col("kept_source").is_not_null())?;
+    let gone = gone.select(vec![col("id").alias("gone_id"), col("kept_id")])?;
+    let all = removed(stored, None, contained, None)?.select(vec![col("id").alias("gone_id")])?;
+    let representatives = all.join(short.clone(), JoinType::RightAnti, &["gone_id"], &["id"], None)?;
+    let dropped = representatives.clone().select(vec![col("id").alias("dropped_id")])?;
+    let orphans = dropped.join(gone, JoinType::RightSemi, &["dropped_id"], &["kept_id"], None)?;
+
+    let order = stored.job().clusters.order();
+    let mut columns = vec![col("id"), col("shingle_count")];
+    columns.extend(keep::columns(&order, stored.job().source.group.as_deref())?);
+    let documents = stored.table(Table::Documents)?.select(columns)?;
+    let names = short.clone().select(vec![col("id").alias("short_id")])?;
+    let rest = names.join(orphans.clone(), JoinType::RightAnti, &["short_id"], &["gone_id"], None)?;
+    let rest = rest.join(documents, JoinType::Inner, &["gone_id"], &["id"], None)?;
+    let place = row_number().partition_by(vec![col("kept_id")]).order_by(keep::sorted(&order)).build()?;
+    let first = rest.window(vec![place.alias("place")])?.filter(col("place").eq(lit(1_u64)))?;
+    let heirs = first.select(vec![col("kept_id").alias("of"), col("id").alias("heir")])?;
+
+    let columns = ["id", "source", "position", "heir"].map(col);
+    let representatives = heirs.join(representatives, JoinType::Right, &["of"], &["id"], None)?;
+    let representatives = representatives.select(columns.to_vec())?;
+    let orphans = orphans.select(vec![col("gone_id")])?;
+    let others = orphans.join(short, JoinType::RightSemi, &["gone_id"], &["id"], None)?;
+    let none = ScalarValue::try_from(&stored.manifest().source.id.arrow())?;
+    Ok(representatives.union(others.with_column("heir", lit(none))?.select(columns.to_vec())?)?)
+}
+
+/// All documents that go, or that would go if every document did not stay, in the columns of [`removed_schema`].
+pub(super) fn all_removed(
+    stored: &Stored,
+    settings: &ApplySettings,
+    dropped: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let group = stored.job().source.group.as_deref();
+    let duplicates = removed(stored, group, settings.contained, dropped.clone())?;
+    match dropped {
+        None => Ok(duplicates),
+        Some(dropped) => Ok(duplicates.union(removed_as_short(stored, dropped, group)?)?),
+    }
+}
+
+/// The documents `dropped` (id, source, position, ..) in the columns of [`removed_schema`]. `group` is the column of their groups, if the
+/// job has one.
+fn removed_as_short(stored: &Stored, dropped: DataFrame, group: Option<&str>) -> Result<DataFrame> {
+    let groups = stored.table(Table::Documents)?;
+    let groups =
+        groups.select(vec![col("id").alias("of_id"), col("origin_number"), by_group::group(group)])?;
+    let rows = dropped.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
+    let rows = rows.with_column("reason", lit(TOO_SHORT))?;
+    in_columns(rows, &removed_schema(stored.manifest().source.id))
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, origin_number, cluster_id,
@@ -209,7 +285,7 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
     let mut members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
     if by_job && stored.job().clusters.contained.is_some() {
         let of_copy = |name: &str, copied: Expr| coalesce(vec![copied, col(name)]);
-        members = spared::copies(stored)?
+        members = spared_copies(stored)?
             .join(members, JoinType::Right, &["copy"], &["member"], None)?
             .with_column("kept_id", of_copy("kept_id", col("copied_id")))?
             .with_column("kept_is_reference", of_copy("kept_is_reference", col("copied_is_reference")))?
@@ -259,7 +335,7 @@ pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<Dat
     }
     let gone = stored.table(Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
     let gone = gone.select(vec![col("id").alias("gone_id")])?;
-    match spared::by_job(stored)? {
+    match spared(stored)? {
         None => Ok(gone),
         Some(spared) => Ok(spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?),
     }

@@ -4,9 +4,8 @@ use datafusion::common::JoinType;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 use serde::Serialize;
 
-use super::decisions::{clustered, removed_ids, represented};
-use super::settings::Settings;
-use super::spared::without;
+use super::decisions::{clustered, contained_only, removed_ids, represented};
+use super::settings::ApplySettings;
 use crate::error::{Error, Result};
 use crate::output::Stored;
 use crate::schema::Table;
@@ -26,7 +25,11 @@ pub struct Losses {
 }
 
 /// The documents of clusters as [`super::decisions::clustered`] returns them, in which those that are spared represent themselves.
-pub(super) fn annotated(clustered: DataFrame, stored: &Stored, settings: Settings) -> Result<DataFrame> {
+pub(super) fn annotated(
+    clustered: DataFrame,
+    stored: &Stored,
+    settings: &ApplySettings,
+) -> Result<DataFrame> {
     if settings.contained.is_none() && stored.job().clusters.contained.is_none() {
         return Ok(clustered);
     }
@@ -72,7 +75,8 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Lo
     let gone = removed_ids(stored, contained)?.count().await? as u64;
     let lossy_removals = match contained {
         Some(contained) if !of_job => {
-            let gone = without(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
+            let gone =
+                contained_only(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }
         _ => counts.lossy_removals,

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::Columns;
-use super::passage_action::{PassageCounts, Passages};
+use super::passages::PassageCounts;
+use super::settings::ApplySettings;
 use super::sizes::SizeCounts;
-use crate::job::Tables;
 use crate::output::manifest::{File, Origin};
-use crate::rewrite::{Counts, Rejects, SourceRecord};
+use crate::rewrite::{Counts, SourceRecord};
 use crate::schema::IdType;
 
 /// A finished application: `_resemblance/manifest.json`. Paths are inside the folder of the result.
@@ -29,12 +28,9 @@ pub struct Manifest {
     pub origins: Vec<Origin>,
     /// The type of ids.
     pub id: IdType,
-    /// Where documents went that the job rejected.
-    pub rejects: Rejects,
-    /// Whether every document stayed, and got columns that say what would be done with it.
-    pub annotate: bool,
-    /// What the folders of the result are besides Parquet files.
-    pub tables: Tables,
+    /// What was done.
+    #[serde(flatten)]
+    pub settings: ApplySettings,
     /// Documents.
     pub counts: Counts,
     /// The files of the source, in their order, and what was written of each.
@@ -43,12 +39,8 @@ pub struct Manifest {
     pub removed: Vec<File>,
     /// The table of spans that were cut out of documents.
     pub removed_spans: Vec<File>,
-    /// What was done with the occurrences of passages that do not stay.
-    pub passages: Passages,
     /// The numbers of spans that were cut or marked.
     pub passage_counts: PassageCounts,
-    /// The columns that the documents which stay got.
-    pub columns: Columns,
     /// The numbers of the documents that got them; `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
     /// What a reader should know, as sentences.

@@ -15,31 +15,25 @@
 //! The names in `_resemblance/` have other endings than those of the source, because patterns such as `**/*.parquet` match in all
 //! folders.
 //!
-//! The tables of the output decide which rows of each file are kept (`decisions`, written by `tables`). Then each file is read
-//! once and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done, so that an
-//! application which was killed is taken up there.
+//! The tables of the output decide which rows of each file are kept (`decisions`), and `decide` writes one table of all decisions.
+//! Then each file is read and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done,
+//! so that an application which was killed is taken up there.
 //!
 //! If a function here does not say more, it fails only where a table of the output is missing or cannot be read.
 
 pub mod alarms;
-mod columns;
 mod decide;
 pub(crate) mod decisions;
 mod delta;
-mod dropped;
-pub(crate) mod groups;
 mod losses;
 mod manifest;
 mod names;
 mod opened;
 mod parts;
-mod passage_action;
 mod passages;
 pub mod result;
 mod settings;
 mod sizes;
-mod spared;
-mod tables;
 mod taken;
 mod target;
 
@@ -53,20 +47,20 @@ use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
 use crate::pipeline::runner::Runner;
-pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
+pub use crate::rewrite::{Annotation, Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite};
 use crate::source::{SourceFile, TextPlace, text_place};
-pub use columns::{Column, Columns};
+pub use alarms::GroupCounts;
 use decide::Decided;
+pub use decide::{ApplyForecast, forecast};
 use decisions::removed_schema;
-pub use groups::GroupCounts;
 pub use losses::Losses;
 pub use manifest::Manifest;
 pub use opened::Opened;
 use parts::SourceToWrite;
-pub use passage_action::{PassageCounts, Passages};
+pub use passages::PassageCounts;
 use passages::removed_spans_schema;
-pub use settings::Settings;
+pub use settings::{ApplySettings, PassageAction};
 pub use sizes::SizeCounts;
 use target::Found;
 
@@ -98,7 +92,7 @@ pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Sou
 /// writes there, waits for its end. What was finished is used by the next attempt.
 pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunControl) -> Result<Outcome> {
     let session = engine.session();
-    let settings = opened.settings;
+    let settings = &opened.settings;
     let fingerprint = settings.fingerprint(&opened.stored);
     let target = Layout::open(session, to)?.written_by(&fingerprint);
     for (job, listed) in &opened.sources {
@@ -116,13 +110,6 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
             taken::refuse(session, &job.source, files, &annotations).await?;
         }
     }
-    let mut texts = Vec::with_capacity(opened.sources.len());
-    for (job, listed) in &opened.sources {
-        texts.push(match settings.passages.cuts() {
-            true => text_place(session, &job.source, listed).await?,
-            false => TextPlace::File,
-        });
-    }
     let id = opened.stored.manifest().source.id;
     let kept_schema = match settings.tables {
         Tables::Delta => Some(delta::kept_schema(session, &files.concat(), (&annotations, id)).await?),
@@ -131,18 +118,8 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
     let records = target.within(APPLIED);
     let claim = claim::take(&records, "apply", &control.stop).await?;
     let lost = claim.lost().clone();
-    let attempt = Attempted {
-        engine,
-        opened,
-        target: &target,
-        records: &records,
-        claim: &claim,
-        fingerprint,
-        kept_schema,
-        control,
-    };
     let ended = tokio::select! {
-        ended = attempt.run(texts) => ended,
+        ended = write(engine, opened, &target, &claim, kept_schema, control) => ended,
         () = lost.cancelled() => Err(Error::interrupted()),
     };
     let ended = match ended {
@@ -155,104 +132,92 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
     ended
 }
 
-/// An attempt that has the folder for itself.
-struct Attempted<'a> {
-    engine: &'a dyn Engine,
+/// Writes the files of each source to their paths in `target`, which `claim` holds. `kept_schema` has the columns of the Delta table of
+/// kept documents; `None` if no Delta table is written.
+async fn write(
+    engine: &dyn Engine,
     opened: Opened,
-    target: &'a Layout,
-    /// Its folder of records.
-    records: &'a Layout,
-    claim: &'a Claim,
-    fingerprint: String,
-    /// The columns of the Delta table of kept documents; `None` if no Delta table is written.
+    target: &Layout,
+    claim: &Claim,
     kept_schema: Option<SchemaRef>,
-    control: &'a RunControl,
-}
-
-impl Attempted<'_> {
-    /// Writes the files of each source to their paths; its texts are at the places `texts`.
-    async fn run(self, texts: Vec<TextPlace>) -> Result<Outcome> {
-        // Another process may have finished or begun since the folder was read.
-        if let Found::Finished(manifest) = target::find(self.target, &self.fingerprint).await? {
-            return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
-        }
-        let output = self.opened.stored.layout().shown().to_owned();
-        target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
-        let counts = decisions::counts(&self.opened.stored, self.opened.shares_files()).await?;
-        let stages = (self.records, self.claim);
-        let runner =
-            Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
-        let stages = decide::tables(&self.opened.stored, self.opened.settings) + 1;
-        runner.expect(stages);
-        let Decided { removed, rejected, annotations, removed_spans, passages, sizes } =
-            decide::decide(&self.opened, self.records, &runner).await?;
-        let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
-        let to_write = |(file, path): &(SourceFile, String)| FileToWrite {
-            expected: expected(file.path()),
-            file: file.to_parse(),
-            path: path.clone(),
-        };
-        let id = self.opened.stored.manifest().source.id;
-        let rewrite = Rewrite {
-            parts: [].into(),
-            target: self.target.absolute(),
-            rejects: self.opened.settings.rejects,
-            fingerprint: self.fingerprint.clone(),
-            rejected,
-            removed: removed.clone(),
-            annotations,
-            cut: removed_spans.clone(),
-            id,
-        };
-        let jobs = self.opened.sources.iter().map(|(job, _)| job.source.clone());
-        let sources = jobs.zip(texts).zip(&self.opened.files).map(|((source, text), files)| SourceToWrite {
-            source,
-            text,
-            files: files.iter().map(to_write).collect(),
-        });
-        let done = parts::write(rewrite, sources.collect(), self.engine, self.target, (self.control, stages))
-            .await?;
-        let counts = done.files.iter().map(|file| file.counts).fold(Counts::default(), Counts::plus);
-        let rows: u64 = removed.iter().map(|file| file.rows).sum();
-        if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
-            return Err(Error::bug(format!(
-                "{counts:?} do not add up with {rows} rows of the table removed"
-            )));
-        }
-        let warnings = self.opened.warnings();
-        for warning in &warnings {
-            tracing::warn!("{warning}");
-        }
-        let manifest = Manifest {
-            apply_format: settings::FORMAT_VERSION,
-            resemblance: env!("CARGO_PKG_VERSION").to_owned(),
-            fingerprint: self.fingerprint.clone(),
-            output,
-            output_url: self.opened.stored.layout().absolute(),
-            output_fingerprint: self.opened.stored.manifest().fingerprint.clone(),
-            origins: self.opened.stored.origins(),
-            id,
-            rejects: self.opened.settings.rejects,
-            annotate: self.opened.settings.annotate,
-            tables: self.opened.settings.tables,
-            counts,
-            files: done.files,
-            removed: removed.into_iter().map(in_result).collect(),
-            removed_spans: removed_spans.into_iter().map(in_result).collect(),
-            passages: self.opened.settings.passages,
-            passage_counts: passages,
-            columns: self.opened.settings.columns,
-            sizes,
-            warnings,
-        };
-        if let Some(kept) = &self.kept_schema {
-            delta::put_logs(self.target, &manifest, kept, [&removed_schema(id), &removed_spans_schema(id)])
-                .await?;
-        }
-        target::publish(self.target, self.claim, &manifest).await?;
-        target::tidy(self.target).await;
-        Ok(Outcome { manifest, already_finished: false, files_reused: done.reused })
+    control: &RunControl,
+) -> Result<Outcome> {
+    let (stored, settings) = (&opened.stored, &opened.settings);
+    let fingerprint = settings.fingerprint(stored);
+    // Another process may have finished or begun since the folder was read.
+    if let Found::Finished(manifest) = target::find(target, &fingerprint).await? {
+        return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
+    let records = target.within(APPLIED);
+    let output = stored.layout().shown().to_owned();
+    target::begin(target, claim, &fingerprint, &output).await?;
+    let counts = decisions::counts(stored, opened.shares_files()).await?;
+    let stages = (&records, claim);
+    let runner = Runner::new(engine, stages, control, &fingerprint, fingerprint.clone());
+    let stages = decide::tables(settings) + 1;
+    runner.expect(stages);
+    let Decided { removed, removed_spans, decisions, passages, sizes } =
+        decide::decide(&opened, &records, &runner).await?;
+    let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
+    let to_write = |(file, path): &(SourceFile, String)| FileToWrite {
+        expected: expected(file.path()),
+        file: file.to_parse(),
+        path: path.clone(),
+    };
+    let id = stored.manifest().source.id;
+    let rewrite = Rewrite {
+        parts: [].into(),
+        target: target.absolute(),
+        rejects: settings.rejects,
+        fingerprint: fingerprint.clone(),
+        decisions,
+        annotations: settings.annotations(),
+        cuts: removed_spans.iter().any(|file| file.rows > 0),
+        id,
+    };
+    let mut sources = Vec::with_capacity(opened.sources.len());
+    for ((job, listed), files) in opened.sources.iter().zip(&opened.files) {
+        let text = match settings.passages.cuts() {
+            true => text_place(engine.session(), &job.source, listed).await?,
+            false => TextPlace::File,
+        };
+        let files = files.iter().map(to_write).collect();
+        sources.push(SourceToWrite { source: job.source.clone(), text, files });
+    }
+    let done = parts::write(rewrite, sources, engine, target, (control, stages)).await?;
+    let counts = done.files.iter().map(|file| file.counts).fold(Counts::default(), Counts::plus);
+    let rows: u64 = removed.iter().map(|file| file.rows).sum();
+    if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
+        return Err(Error::bug(format!("{counts:?} do not add up with {rows} rows of the table removed")));
+    }
+    let warnings = opened.warnings();
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    let manifest = Manifest {
+        apply_format: settings::FORMAT_VERSION,
+        resemblance: env!("CARGO_PKG_VERSION").to_owned(),
+        fingerprint: fingerprint.clone(),
+        output,
+        output_url: stored.layout().absolute(),
+        output_fingerprint: stored.manifest().fingerprint.clone(),
+        origins: stored.origins(),
+        id,
+        settings: settings.clone(),
+        counts,
+        files: done.files,
+        removed: removed.into_iter().map(in_result).collect(),
+        removed_spans: removed_spans.into_iter().map(in_result).collect(),
+        passage_counts: passages,
+        sizes,
+        warnings,
+    };
+    if let Some(kept) = &kept_schema {
+        delta::put_logs(target, &manifest, kept, [&removed_schema(id), &removed_spans_schema(id)]).await?;
+    }
+    target::publish(target, claim, &manifest).await?;
+    target::tidy(target).await;
+    Ok(Outcome { manifest, already_finished: false, files_reused: done.reused })
 }
 
 /// A file of the folder of records, with its path in the folder of the result.

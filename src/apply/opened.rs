@@ -5,14 +5,13 @@ use std::cmp::Ordering;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::decisions::{self, removed};
-use super::dropped::{all_removed, dropped};
-use super::groups::{self, GroupCounts};
+use super::alarms::{self, GroupCounts};
+use super::decisions::{self, dropped, removed};
 use super::losses::{self, Losses};
-use super::passage_action::{PassageCounts, Passages};
-use super::settings::Settings;
-use super::sizes::{self, SizeCounts};
-use super::{Counts, Rejects, alarms, delta, names, passages};
+use super::passages;
+use super::settings::{ApplySettings, PassageAction};
+use super::sizes;
+use super::{Counts, Rejects, delta, names};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, Tables};
 use crate::output::Stored;
@@ -27,7 +26,7 @@ pub struct Opened {
     pub(super) stored: Stored,
     /// The jobs that read the documents, with their files: one, or those of all outputs that this one is merged from.
     pub(super) sources: Vec<(Job, Listed)>,
-    pub(super) settings: Settings,
+    pub(super) settings: ApplySettings,
     /// See [`names::paths`].
     pub(super) files: Vec<Vec<(SourceFile, String)>>,
 }
@@ -43,25 +42,27 @@ impl Opened {
         session: &SessionContext,
         url: &str,
         places: Vec<String>,
-        settings: Settings,
+        settings: ApplySettings,
     ) -> Result<Self> {
         let stored = Stored::open(session, url).await?.with_source_in(places);
         refuse_replaced(&stored)?;
         let of_job = stored.job().clusters.contained;
-        let settings =
-            Settings { contained: settings.contained.filter(|_| settings.contained != of_job), ..settings };
+        let settings = ApplySettings {
+            contained: settings.contained.filter(|_| settings.contained != of_job),
+            ..settings
+        };
         let or = ", or name the new place of the source with --source";
         let sources = stored.sources("apply reads the source of the output", or).await?;
-        sizes::refuse(&stored, settings)?;
+        sizes::refuse(&stored, &settings)?;
         for (job, listed) in &sources {
-            refuse(&job.source, listed, settings)?;
+            refuse(&job.source, listed, &settings)?;
         }
         if let Some(contained) = settings.contained {
             losses::refuse(&stored, contained).await?;
         }
         let files = names::paths(&sources)?;
         let opened = Self { stored, sources, settings, files };
-        passages::refuse((&opened.stored, &opened.sources), settings).await?;
+        passages::refuse((&opened.stored, &opened.sources), &opened.settings).await?;
         Ok(opened)
     }
 
@@ -132,12 +133,8 @@ impl Opened {
         losses::losses(&self.stored, self.settings.contained).await
     }
 
-    /// What would stay and go. Reads the tables of the output, and of the source the files that `source.where` leaves out by their
-    /// paths (of Parquet the footers), and what [`Self::passages`] reads. Writes nothing.
-    ///
-    /// # Errors
-    /// When a table or the source cannot be read.
-    pub async fn counts(&self) -> Result<Counts> {
+    /// The documents of the sources, as if all were kept.
+    pub(super) async fn documents(&self) -> Result<Counts> {
         let counts = decisions::counts(&self.stored, self.shares_files()).await?;
         let mut all = counts.values().copied().fold(Counts::default(), Counts::plus);
         let left_out = match self.shares_files() {
@@ -153,14 +150,6 @@ impl Opened {
         };
         all.read += left_out;
         all.kept += left_out;
-        if !self.settings.annotate {
-            let removed = match self.dropped().await? {
-                None => decisions::removed_ids(&self.stored, self.settings.contained)?,
-                dropped => all_removed(&self.stored, self.settings, dropped)?,
-            };
-            all.removed = removed.count().await? as u64;
-            all.kept -= all.removed;
-        }
         Ok(all)
     }
 
@@ -181,43 +170,15 @@ impl Opened {
         counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await
     }
 
-    /// What would be cut or marked. Reads the tables of the output and, for documents that may become too short, their texts;
-    /// writes nothing.
-    ///
-    /// # Errors
-    /// When a table or the source cannot be read.
-    pub async fn passages(&self) -> Result<PassageCounts> {
-        if self.settings.passages == Passages::Leave {
-            return Ok(PassageCounts::default());
-        }
-        let dropped = self.dropped().await?;
-        let removed = match self.settings.annotate {
-            true => None,
-            false => Some(all_removed(&self.stored, self.settings, dropped.clone())?),
-        };
-        let spans = passages::removed_spans(&self.stored, self.settings, removed)?;
-        passages::counts(spans, dropped).await
-    }
-
     /// The documents that `--passages drop` would remove; `None` if documents that become too short stay. Holds the ids of documents
     /// that become too short.
-    async fn dropped(&self) -> Result<Option<DataFrame>> {
-        let Passages::Drop { min_words } = self.settings.passages else { return Ok(None) };
-        let inputs = (&self.stored, self.sources.as_slice());
-        let short = passages::short(inputs, self.settings, min_words).await?.cache().await?;
-        dropped(&self.stored, self.settings.contained, short).map(Some)
-    }
-
-    /// The documents that would get columns; `None` if none are added. Reads what [`Self::passages`] reads, and writes nothing.
-    ///
-    /// # Errors
-    /// When a table or the source cannot be read.
-    pub async fn sizes(&self) -> Result<Option<SizeCounts>> {
-        if self.settings.columns.is_empty() {
+    pub(super) async fn dropped(&self) -> Result<Option<DataFrame>> {
+        if self.settings.passages != PassageAction::Drop {
             return Ok(None);
         }
-        let removed = all_removed(&self.stored, self.settings, self.dropped().await?)?;
-        sizes::counts(&self.stored, removed).await.map(Some)
+        let inputs = (&self.stored, self.sources.as_slice());
+        let short = passages::short(inputs, &self.settings).await?.cache().await?;
+        dropped(&self.stored, self.settings.contained, short).map(Some)
     }
 
     /// The first `most` removed documents, by their places in the source: (id, kept_id, jaccard).
@@ -239,7 +200,7 @@ impl Opened {
     pub async fn groups(&self) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
-        groups::counts(&self.stored, group, self.settings).await.map(Some)
+        alarms::group_counts(&self.stored, group, &self.settings).await.map(Some)
     }
 }
 
@@ -257,7 +218,7 @@ fn refuse_replaced(stored: &Stored) -> Result<()> {
 }
 
 /// Refuses a source that cannot be written as `settings` say.
-fn refuse(source: &job::Source, listed: &Listed, settings: Settings) -> Result<()> {
+fn refuse(source: &job::Source, listed: &Listed, settings: &ApplySettings) -> Result<()> {
     let rewriting = format_of(source.format).rewriting;
     if let Rewriting::Rows(format) = rewriting {
         format.checked_cutter(source)?;

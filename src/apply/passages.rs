@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::JoinType;
-use datafusion::common::cast::as_int64_array;
-use datafusion::functions_aggregate::expr_fn::{bool_or, count, sum};
+use datafusion::functions_aggregate::expr_fn::{bool_or, sum};
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
-use datafusion::scalar::ScalarValue;
+use serde::{Deserialize, Serialize};
 
-use super::decisions::{TOO_SHORT, rejected, removed_ids, removed_schema};
-use super::passage_action::{PassageCounts, Passages};
-use super::settings::Settings;
+use super::decisions::{rejected, removed_ids};
+use super::settings::{ApplySettings, PassageAction};
 use crate::error::{Error, Result};
-use crate::frames::by_group;
 use crate::job::{self, Encoding, Job};
 use crate::origins::numbered;
 use crate::output::Stored;
@@ -40,29 +37,41 @@ pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The columns of the table of documents that become too short.
-pub(super) fn short_schema(id: IdType) -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("id", id.arrow(), false),
-        Field::new("source", DataType::Utf8, false),
-        Field::new("position", DataType::Int64, false),
-    ]))
+/// The numbers of what is cut or marked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassageCounts {
+    /// The occurrences of passages that do not stay, in documents that stay.
+    pub spans: u64,
+    /// The documents with such occurrences.
+    pub documents: u64,
+    /// Their words.
+    pub words: u64,
+    /// Their bytes in UTF-8.
+    pub bytes: u64,
+    /// Documents that are removed because too few words are left of them.
+    pub too_short: u64,
 }
 
-/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]. The documents `removed` (id, ..) go.
+/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]; `None` if they are left alone. The
+/// documents `removed` (id, ..) go, unless every document stays.
 pub(super) fn removed_spans(
     stored: &Stored,
-    settings: Settings,
-    removed: Option<DataFrame>,
-) -> Result<DataFrame> {
+    settings: &ApplySettings,
+    removed: DataFrame,
+) -> Result<Option<DataFrame>> {
+    if settings.passages == PassageAction::Leave {
+        return Ok(None);
+    }
     let schema = removed_spans_schema(stored.manifest().source.id);
     let columns: Vec<Expr> = schema.fields().iter().map(|field| col(field.name())).collect();
     let spans = of_written(stored, settings)?.filter(!col("kept"))?;
-    let Some(removed) = removed else { return Ok(spans.select(columns)?) };
+    if settings.annotate {
+        return Ok(Some(spans.select(columns)?));
+    }
     let gone = removed.select(vec![col("id").alias("gone_id")])?;
     let spans = gone.clone().join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
-    if !matches!(settings.passages, Passages::Drop { .. }) {
-        return Ok(spans.select(columns)?);
+    if !matches!(settings.passages, PassageAction::Drop) {
+        return Ok(Some(spans.select(columns)?));
     }
     // Only documents that the run expected to go have passages that no document keeps.
     let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
@@ -70,14 +79,15 @@ pub(super) fn removed_spans(
     let others = others.select(columns.clone())?;
     if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {
         // Several documents may keep the windows of a run, and the span names one of them.
-        return Ok(others);
+        return Ok(Some(others));
     }
     let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
-    Ok(others.union(kept_elsewhere(expected, staying(stored, gone)?)?.select(columns)?)?)
+    let kept_elsewhere = kept_elsewhere(expected, staying(stored, gone)?)?.select(columns)?;
+    Ok(Some(others.union(kept_elsewhere)?))
 }
 
 /// The spans of documents that may be written.
-fn of_written(stored: &Stored, settings: Settings) -> Result<DataFrame> {
+fn of_written(stored: &Stored, settings: &ApplySettings) -> Result<DataFrame> {
     let spans = stored.table(Table::Spans)?;
     if settings.rejects == Rejects::Keep {
         return Ok(spans);
@@ -103,15 +113,14 @@ fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
     Ok(spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?)
 }
 
-/// The documents that hold fewer than `min_words` words after the cut, in the columns of [`short_schema`], also of those that another
-/// one represents. Documents that hold an occurrence that stays are not among them, because no other document has its passage.
+/// The documents (id, source, position) that hold fewer than `min_words` words after the cut, also those that another one represents.
+/// Documents that hold an occurrence that stays are not among them, because no other document has its passage.
 ///
 /// # Errors
 /// When a table cannot be read, or the source is gone.
 pub(super) async fn short(
     (stored, sources): (&Stored, &[(Job, Listed)]),
-    settings: Settings,
-    min_words: u64,
+    settings: &ApplySettings,
 ) -> Result<DataFrame> {
     // Whether a document stays that was not compared is said by `settings.rejects`.
     let compared = stored.table(Table::Documents)?.select(vec![col("id").alias("compared")])?;
@@ -153,72 +162,19 @@ pub(super) async fn short(
     let (left, right) = (&["cut_source", "cut_position"], &["source", "position"]);
     let rows = cut.join(texts, JoinType::Inner, left, right, None)?;
     let left = number("text_words") - number("cut_words");
-    Ok(rows.filter(left.lt(lit(min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
-}
-
-/// The documents `dropped` (id, source, position, ..) in the columns of [`removed_schema`]. `group` is the column of their groups, if the
-/// job has one.
-pub(super) fn removed_as_short(
-    stored: &Stored,
-    dropped: DataFrame,
-    group: Option<&str>,
-) -> Result<DataFrame> {
-    let groups = stored.table(Table::Documents)?;
-    let groups =
-        groups.select(vec![col("id").alias("of_id"), col("origin_number"), by_group::group(group)])?;
-    let rows = dropped.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
-    let value = |field: &FieldRef| {
-        let value = match field.name().as_str() {
-            name @ ("id" | "source" | "position" | "origin_number" | "group") => col(name),
-            "reason" => lit(TOO_SHORT),
-            _ => lit(ScalarValue::Null),
-        };
-        cast(value, field.data_type().clone()).alias(field.name())
-    };
-    let schema = removed_schema(stored.manifest().source.id);
-    Ok(rows.select(schema.fields().iter().map(value).collect::<Vec<_>>())?)
-}
-
-/// The numbers of the spans of [`removed_spans`] and of the documents that are `dropped`.
-pub(super) async fn counts(spans: DataFrame, dropped: Option<DataFrame>) -> Result<PassageCounts> {
-    let bytes = sum(col("byte_end") - col("byte_start")).alias("bytes");
-    let by_document = spans.aggregate(
-        vec![col("source"), col("position")],
-        vec![count(lit(1)).alias("spans"), sum(col("words")).alias("words"), bytes],
-    )?;
-    let all = by_document.aggregate(
-        vec![],
-        vec![
-            sum(col("spans")).alias("spans"),
-            count(lit(1)).alias("documents"),
-            sum(col("words")).alias("words"),
-            sum(col("bytes")).alias("bytes"),
-        ],
-    )?;
-    let columns = ["spans", "documents", "words", "bytes"];
-    let all = all.select(columns.map(|name| cast(col(name), DataType::Int64).alias(name)).to_vec())?;
-    let mut numbers = [0_u64; 4];
-    for batch in all.collect().await? {
-        for (number, column) in numbers.iter_mut().zip(batch.columns()) {
-            // A sum of no rows is null.
-            *number += as_int64_array(column)?.iter().flatten().map(i64::cast_unsigned).sum::<u64>();
-        }
-    }
-    let [spans, documents, words, bytes] = numbers;
-    let too_short = match dropped {
-        Some(dropped) => dropped.count().await? as u64,
-        None => 0,
-    };
-    Ok(PassageCounts { spans, documents, words, bytes, too_short })
+    Ok(rows.filter(left.lt(lit(settings.min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
 /// Refuses an output or a source in which passages cannot be marked or cut as `settings` say.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do; and as [`text_place`].
-pub(super) async fn refuse((stored, sources): (&Stored, &[(Job, Listed)]), settings: Settings) -> Result<()> {
-    let Settings { passages, annotate, contained, .. } = settings;
-    if passages == Passages::Leave {
+pub(super) async fn refuse(
+    (stored, sources): (&Stored, &[(Job, Listed)]),
+    settings: &ApplySettings,
+) -> Result<()> {
+    let ApplySettings { passages, annotate, contained, .. } = *settings;
+    if passages == PassageAction::Leave {
         return Ok(());
     }
     if !stored.manifest().tables.contains_key(Table::Spans.name()) {
@@ -227,7 +183,7 @@ pub(super) async fn refuse((stored, sources): (&Stored, &[(Job, Listed)]), setti
             stored.layout().shown()
         )));
     }
-    if annotate && matches!(passages, Passages::Drop { .. }) {
+    if annotate && passages == PassageAction::Drop {
         return Err(Error::job(
             "--annotate keeps every document, and --passages drop removes those that become too short: use --passages cut, or leave out \
              --annotate",
@@ -262,16 +218,16 @@ pub(super) fn uncertain_reference(stored: &Stored) -> Option<&ReferenceOutput> {
     references.iter().find(|reference| reference.passages && reference.applied.is_none())
 }
 
-fn refuse_source(source: &job::Source, passages: Passages) -> Result<()> {
+fn refuse_source(source: &job::Source, passages: PassageAction) -> Result<()> {
     let rewriting = format_of(source.format).rewriting;
-    if passages == Passages::Mark && matches!(rewriting, Rewriting::WholeFile) {
+    if passages == PassageAction::Mark && matches!(rewriting, Rewriting::WholeFile) {
         return Err(Error::job(
             "text files have no columns that --passages mark could add to: use --passages cut, or read the table spans of the output",
         ));
     }
     let has_bytes = matches!(rewriting, Rewriting::Rows(_) | Rewriting::WholeFile);
     let is_readable = match passages {
-        Passages::Mark => matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy),
+        PassageAction::Mark => matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy),
         _ => source.encoding == Encoding::Utf8,
     };
     if has_bytes && !is_readable {

@@ -1,21 +1,17 @@
 //! How many documents each document that stays represents: itself, and those of the source that go because of it.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::cast::as_int64_array;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::{count, max, sum};
+use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
-use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 
-use super::columns::Column;
-use super::settings::Settings;
+use super::settings::ApplySettings;
 use crate::error::{Error, Result};
 use crate::frames::by_group;
 use crate::output::Stored;
-use crate::rewrite::{group_sizes_schema, sizes_schema};
+use crate::rewrite::Annotation;
 use crate::schema::Table;
 
 /// The numbers of the documents that get the columns.
@@ -29,23 +25,15 @@ pub struct SizeCounts {
     pub largest: u64,
 }
 
-/// The rows of the table of a column, in the columns of [`schema`]. The documents `removed` go.
-pub(super) fn rows(column: Column, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
+/// The values of a column (source, position, ..) in the columns of the table of decisions. The documents `removed` go.
+pub(super) fn rows(column: Annotation, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     match column {
-        Column::ClusterSize => sizes(stored, removed),
-        Column::GroupSizes => group_sizes(stored, removed),
+        Annotation::GroupSizes => group_sizes(stored, removed),
+        Annotation::ClusterSize | Annotation::Clusters | Annotation::Spans => sizes(stored, removed),
     }
 }
 
-/// The columns of the table of a column.
-pub(super) fn schema(column: Column) -> SchemaRef {
-    match column {
-        Column::ClusterSize => sizes_schema(),
-        Column::GroupSizes => group_sizes_schema(),
-    }
-}
-
-/// The size of each document that stays, in the columns of [`sizes_schema`].
+/// The size (source, position, cluster_size) of each document that stays.
 fn sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let others =
         represented(removed.clone())?.aggregate(vec![col("of")], vec![count(lit(1)).alias("others")])?;
@@ -55,7 +43,7 @@ fn sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(vec![col("source"), col("position"), size.alias("cluster_size")])?)
 }
 
-/// The size of each document that stays by group, in the columns of [`group_sizes_schema`].
+/// The size (source, position, group, documents) of each document that stays by group.
 fn group_sizes(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     let kept = kept(stored, removed.clone())?;
     let own = kept.clone().select(vec![col("id").alias("of"), col("group")])?;
@@ -86,32 +74,12 @@ fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
     Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["id"], None)?)
 }
 
-/// The numbers of the sizes.
-pub(super) async fn counts(stored: &Stored, removed: DataFrame) -> Result<SizeCounts> {
-    let size = || col("cluster_size");
-    let none = || lit(ScalarValue::Int64(Some(0)));
-    let counted = sizes(stored, removed)?.aggregate(vec![], vec![count(lit(1)), sum(size()), max(size())])?;
-    let columns = counted.schema().columns().into_iter();
-    let columns = columns.map(|column| coalesce(vec![column.into(), none()])).collect::<Vec<_>>();
-    let batches = counted.select(columns)?.collect().await?;
-    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
-        return Ok(SizeCounts::default());
-    };
-    let number =
-        |batch: &RecordBatch, at: usize| Ok::<_, Error>(as_int64_array(batch.column(at))?.value(0) as u64);
-    Ok(SizeCounts {
-        documents: number(batch, 0)?,
-        represented: number(batch, 1)?,
-        largest: number(batch, 2)?,
-    })
-}
-
 /// Refuses an output whose job has no groups that could be counted.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do.
-pub(super) fn refuse(stored: &Stored, settings: Settings) -> Result<()> {
-    let wants_groups = settings.columns.iter().any(|column| column == Column::GroupSizes);
+pub(super) fn refuse(stored: &Stored, settings: &ApplySettings) -> Result<()> {
+    let wants_groups = settings.columns.contains(&Annotation::GroupSizes);
     if !wants_groups || stored.job().source.group.is_some() {
         return Ok(());
     }

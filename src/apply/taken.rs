@@ -4,9 +4,9 @@
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::error::{Context, Result};
+use crate::error::Result;
 use crate::job;
-use crate::rewrite::{Annotation, append_names, column_exists, names};
+use crate::rewrite::{Annotation, append_names, column_exists, names, pieces};
 use crate::source::{ParquetFile, Piece, Rewriting, RowFormat, SourceFile, format_of};
 
 /// Footers that are read at the same time.
@@ -57,21 +57,14 @@ async fn header(
     format: &dyn RowFormat,
     file: &SourceFile,
 ) -> Result<Vec<u8>> {
-    let mut cutter = format.checked_cutter(source)?;
-    let ([_, first], mut chunks) = file.decompressed(session).await?;
-    let mut header = None;
-    let mut next = Some(first);
-    while let Some(chunk) = next {
-        cutter.feed(chunk, &mut |piece| {
-            if let Piece::Header(fields, _) = piece {
-                header = Some(fields.to_vec());
-            }
-            Ok(())
-        })?;
-        if header.is_some() {
-            break;
+    let mut header = Vec::new();
+    pieces(session, source, format, file, |piece| match piece {
+        Piece::Header(fields, _) => {
+            header.extend_from_slice(fields);
+            false
         }
-        next = chunks.try_next().await.context(|| format!("the start of {} cannot be read", file.path()))?;
-    }
-    Ok(header.unwrap_or_default())
+        Piece::Row(_) | Piece::Other(_) => true,
+    })
+    .await?;
+    Ok(header)
 }

@@ -31,11 +31,12 @@ pub(crate) mod word_runs;
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::{LogicalPlan, Union, ident};
-use datafusion::prelude::{DataFrame, Expr, cast, col, when};
+use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
+use datafusion::scalar::ScalarValue;
 
 use crate::error::Result;
 use crate::job::Shingle;
@@ -92,6 +93,19 @@ pub(crate) fn utf8(column: &str) -> Expr {
 /// (key: UInt64, value) -> (key, value: `List`), one row for each key.
 pub(crate) fn lists(rows: DataFrame) -> Result<DataFrame> {
     apply(Operator::Lists(Lists), vec![rows])
+}
+
+/// `rows` in the columns of `schema`, found by name. A column that it lacks is null.
+pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> {
+    let own = rows.schema().clone();
+    let column = |field: &FieldRef| {
+        let value = match own.has_column_with_unqualified_name(field.name()) {
+            true => ident(field.name()),
+            false => lit(ScalarValue::Null),
+        };
+        cast(value, field.data_type().clone()).alias(field.name())
+    };
+    Ok(rows.select(schema.fields().iter().map(column).collect::<Vec<_>>())?)
 }
 
 /// The rows of all frames, which have the same columns; `None` if there is no frame.

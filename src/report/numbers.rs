@@ -11,7 +11,7 @@ use super::view::{
     Report, Setting, SimilarityBin, StageCost, TableCost,
 };
 use crate::address::masked;
-use crate::apply::{self, alarms, decisions, groups};
+use crate::apply::{self, alarms, decisions};
 use crate::error::Result;
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
@@ -164,7 +164,7 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
     let share = removed_shingles as f64 / shingles.max(1) as f64;
     let (mut by_group, mut more_groups) = (None, 0);
     if let Some(group) = job.source.group.as_deref() {
-        let counts = groups::counts(stored, group, apply::Settings::default()).await?;
+        let counts = alarms::group_counts(stored, group, &apply::ApplySettings::default()).await?;
         let mut counts: Vec<RemovalsOfGroup> = counts
             .into_iter()
             .map(|of| RemovalsOfGroup { group: of.group, documents: of.documents, removed: of.removed })

@@ -1,31 +1,32 @@
 //! Formats that this program does not write, such as SGML: the ids and texts of the documents, as Parquet.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, StringBuilder, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
-use datafusion::prelude::{SessionContext, cast, col};
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 use futures::TryStreamExt;
 use parquet::arrow::AsyncArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::actions::RowActions;
 use super::annotations::annotated;
-use super::edits::Edits;
-use super::record::Written;
-use super::spans::{SpanCursor, other_text};
-use super::work::{self, Work, written};
-use crate::error::{Context, Error, Result};
+use super::decisions::{Decision, TextColumns, other_text};
+use super::record::{Counts, Written};
+use super::work::{RowDestination, Work, rejected_path, written};
+use crate::error::{Context, Result};
 use crate::job;
 use crate::kernel::text::without_spans::without_spans;
-use crate::source::{self, Listed, Request, RowSet, Selection, SourceFile};
+use crate::output::upload::Upload;
+use crate::source::{self, Listed, Request, SourceFile};
 
 /// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
 /// the same file.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
-/// Writes the kept documents of a file that has `documents`, and separate rejects. Returns that number, and the files written.
+/// Writes the kept documents of a file, and separate rejects. Returns its counts, and the files written.
 ///
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
@@ -33,109 +34,107 @@ pub(super) async fn write(
     work: &Work,
     file: &SourceFile,
     path: &str,
-    actions: &RowActions,
-    documents: u64,
-) -> Result<(u64, Vec<Written>)> {
-    let kept = actions.not_kept().others(documents);
-    let mut files = vec![copy(work, file, path, kept, Edits::of_kept(work, file.path()).await?).await?];
-    if actions.any_separate() {
-        let rejected = actions.rejected.clone();
-        files.push(copy(work, file, &work::rejected(path), rejected, Edits::default()).await?);
+    expected: Counts,
+) -> Result<(Counts, Vec<Written>)> {
+    let own =
+        Schema::new(vec![Field::new("id", DataType::Utf8, true), Field::new("text", DataType::Utf8, true)]);
+    let mut files = vec![DocumentFile::begin(work, path, annotated(&own, &work.annotations, work.id)).await?];
+    if work.rejects.are_separate(expected) {
+        files.push(DocumentFile::begin(work, &rejected_path(path), own).await?);
     }
-    Ok((documents, files))
+    let mut counts = Counts::default();
+    // Files without bytes have no documents.
+    if file.size() > 0 {
+        let mut batches = documents(&work.session, &work.source, file).await?.execute_stream().await?;
+        while let Some(batch) = batches.try_next().await? {
+            let (ids, texts) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
+            for (row, position) in as_uint64_array(batch.column(2))?.values().iter().enumerate() {
+                let Decision { action, cuts, added } = work.decisions.at(file.path(), *position).await?;
+                counts.count(action);
+                let [id, text] = [ids, texts].map(|texts| texts.is_valid(row).then(|| texts.value(row)));
+                match (work.rejects.destination(action), &mut files[..]) {
+                    (RowDestination::Kept, [kept, ..]) => {
+                        let text = match (text, cuts.is_empty()) {
+                            (text, true) => text.map(Cow::Borrowed),
+                            (text, false) => {
+                                let cut = text.and_then(|text| without_spans(text, &cuts));
+                                Some(Cow::Owned(cut.ok_or_else(|| other_text(file.path(), *position))?))
+                            }
+                        };
+                        kept.columns.push([id, text.as_deref()], &added);
+                    }
+                    (RowDestination::Rejected, [_, rejected]) => rejected.columns.push([id, text], &[]),
+                    (_, _) => {}
+                }
+            }
+            for file in &mut files {
+                file.encode().await?;
+            }
+        }
+    }
+    let mut written = Vec::with_capacity(files.len());
+    for file in files {
+        written.push(file.finish().await?);
+    }
+    Ok((counts, written))
 }
 
-/// The number of documents of a file, also of those that the run left out.
+/// All documents (id, text, position: UInt64) of a file, in their order.
 ///
 /// # Errors
-/// When the file cannot be read to its end.
+/// When the file cannot be read.
 pub(super) async fn documents(
     session: &SessionContext,
     source: &job::Source,
     file: &SourceFile,
-) -> Result<u64> {
+) -> Result<DataFrame> {
     let all = job::Source { condition: None, limit: None, ..source.clone() };
     let listed = Listed::of(std::slice::from_ref(file));
-    let read = source::read(session, &all, &listed, Request::all()).await?;
-    Ok(read.frame.count().await? as u64)
+    let read = source::read(session, &all, &listed, Request::all()).await?.frame;
+    let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
+    let position = cast(col("position"), DataType::UInt64).alias("position");
+    Ok(read.select(vec![text("id"), text("text"), position])?)
 }
 
-/// The texts of the documents at these positions without the spans that are cut.
-async fn without_cuts(
-    texts: &ArrayRef,
-    positions: &UInt64Array,
-    cuts: &mut SpanCursor,
-    path: &str,
-) -> Result<ArrayRef> {
-    let Some(texts) = texts.as_string_opt::<i32>() else {
-        return Err(Error::bug("texts came of another type"));
-    };
-    let mut kept = StringBuilder::new();
-    for (text, position) in texts.iter().zip(positions.values()) {
-        let spans = cuts.at(*position).await?;
-        match text {
-            Some(text) => {
-                kept.append_value(without_spans(text, &spans).ok_or_else(|| other_text(path, *position))?);
-            }
-            None if spans.is_empty() => kept.append_null(),
-            None => return Err(other_text(path, *position)),
-        }
-    }
-    Ok(Arc::new(kept.finish()))
+/// A file of documents that is being written.
+struct DocumentFile {
+    writer: AsyncArrowWriter<Upload>,
+    schema: SchemaRef,
+    /// The documents that are not encoded yet.
+    columns: TextColumns,
+    rows: u64,
+    /// Its path, as errors name it.
+    shown: String,
 }
 
-/// Writes the documents at these positions with their `edits`.
-async fn copy(
-    work: &Work,
-    file: &SourceFile,
-    inside: &str,
-    wanted: RowSet,
-    mut edits: Edits,
-) -> Result<Written> {
-    let writing = || format!("cannot write {}/{inside}", work.target.shown());
-    let own: SchemaRef = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Utf8, true),
-        Field::new("text", DataType::Utf8, true),
-    ]));
-    let schema = match &edits.annotations {
-        None => own,
-        Some(cursor) => Arc::new(annotated(&own, &cursor.annotations, cursor.id)),
-    };
-    let zstd = ZstdLevel::try_new(1).context(writing)?;
-    let properties = WriterProperties::builder()
-        .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(zstd))
-        .build();
-    let upload = work.target.upload(inside).await?;
-    let mut writer =
-        AsyncArrowWriter::try_new(upload, Arc::clone(&schema), Some(properties)).context(writing)?;
-    let rows = wanted.count();
-    if rows > 0 {
-        let wanted = Selection::of_file(file.path(), wanted);
-        let listed = Listed::of(std::slice::from_ref(file));
-        let read = source::read(&work.session, &work.source, &listed, Request::only(wanted)).await?;
-        let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
-        let position = cast(col("position"), DataType::UInt64).alias("position");
-        let mut batches =
-            read.frame.select(vec![text("id"), text("text"), position])?.execute_stream().await?;
-        while let Some(batch) = batches.try_next().await? {
-            let mut columns: Vec<ArrayRef> = batch.columns()[..2].to_vec();
-            let Some(positions) = batch.column(2).as_primitive_opt::<UInt64Type>() else {
-                return Err(Error::bug("positions came of another type"));
-            };
-            if let Some(cuts) = &mut edits.cuts {
-                columns[1] = without_cuts(&columns[1], positions, cuts, file.path()).await?;
-            }
-            if let Some(cursor) = &mut edits.annotations {
-                columns.extend(cursor.columns_at(positions).await?);
-            }
-            let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-            writer.write(&batch).await.context(writing)?;
-            if writer.in_progress_size() >= ROW_GROUP_BYTES {
-                writer.flush().await.context(writing)?;
-            }
+impl DocumentFile {
+    async fn begin(work: &Work, inside: &str, schema: Schema) -> Result<Self> {
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+            .build();
+        let shown = format!("{}/{inside}", work.target.shown());
+        let upload = work.target.upload(inside).await?;
+        let columns = TextColumns::new(schema.fields().iter().map(|field| field.data_type().clone()));
+        let schema = Arc::new(schema);
+        let writer = AsyncArrowWriter::try_new(upload, Arc::clone(&schema), Some(properties))?;
+        Ok(Self { writer, schema, columns, rows: 0, shown })
+    }
+
+    /// Encodes the documents that wait.
+    async fn encode(&mut self) -> Result<()> {
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), self.columns.finish()?)?;
+        self.rows += batch.num_rows() as u64;
+        let writing = || format!("cannot write {}", self.shown);
+        self.writer.write(&batch).await.context(writing)?;
+        match self.writer.in_progress_size() >= ROW_GROUP_BYTES {
+            true => self.writer.flush().await.context(writing),
+            false => Ok(()),
         }
     }
-    writer.finish().await.context(writing)?;
-    written(writer.into_inner(), rows).await
+
+    async fn finish(mut self) -> Result<Written> {
+        self.writer.finish().await.context(|| format!("cannot write {}", self.shown))?;
+        written(self.writer.into_inner(), self.rows).await
+    }
 }

@@ -11,24 +11,22 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::Count;
-use datafusion::prelude::{SessionContext, cast, col, lit};
+use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::actions::Rejects;
-use super::annotations::{AnnotationTable, Annotations};
-use super::cuts::Cuts;
+use super::annotations::Annotation;
+use super::decisions::Decisions;
 use super::one_file;
-use super::record::{Counts, Part, finished_part, put_part};
-use super::spans::PartSpans;
-use super::work::Work;
+use super::record::{Counts, Part, SourceRecord, finished_part, put_part};
+use super::work::{Rejects, Work};
 use crate::error::Error;
 use crate::job;
 use crate::output::manifest::File;
-use crate::output::{APPLIED, Layout, read};
+use crate::output::{APPLIED, Layout};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
-use crate::source::{FileBytes, FileToParse, Selection, SourceFile, TextPlace, read_bytes};
+use crate::source::{FileBytes, FileToParse, SourceFile, TextPlace, read_bytes};
 
 /// Files of one source or more, and how they are rewritten.
 ///
@@ -43,12 +41,12 @@ pub(crate) struct Rewrite {
     pub rejects: Rejects,
     /// The fingerprint in the records of parts.
     pub fingerprint: String,
-    /// The files of tables in its folder of records, each sorted by (source, position): the removed documents, the rejected
-    /// ones, the annotations, and the spans that are cut.
-    pub removed: Vec<File>,
-    pub rejected: Vec<File>,
-    pub annotations: Vec<AnnotationTable>,
-    pub cut: Vec<File>,
+    /// The files of the table of decisions, in its folder of records.
+    pub decisions: Vec<File>,
+    /// The columns that kept documents get.
+    pub annotations: Vec<Annotation>,
+    /// Whether spans are cut out of texts.
+    pub cuts: bool,
     /// The type of ids.
     pub id: IdType,
 }
@@ -108,67 +106,38 @@ impl Rewrite {
             part.files.iter().for_each(|file| drop(FileBytes::new(read, file.file.pin.size)));
             return Ok(());
         }
-        let (removed, rejected) = (
-            positions(&session, &records, &self.removed, part).await?,
-            positions(&session, &records, &self.rejected, part).await?,
-        );
-        let annotations = Annotations { tables: self.annotations.clone(), id: self.id };
-        let sources = part.files.first().zip(part.files.last());
-        let sources = sources.filter(|_| self.cut.iter().any(|file| file.rows > 0));
-        let spans = match sources {
-            Some((first, last)) => {
-                let sources = (first.file.source.as_ref(), last.file.source.as_ref());
-                Some(PartSpans::of(&session, &records, &self.cut, sources).await?)
-            }
-            None => None,
+        let (Some(first), Some(last)) = (part.files.first(), part.files.last()) else {
+            return Err(Error::bug(format!("part {} has no files", part.number)));
         };
-        let cuts = Cuts { spans, text: part.text.clone() };
+        let sources = (first.file.source.as_ref(), last.file.source.as_ref());
+        let annotations: Arc<[Annotation]> = self.annotations.clone().into();
+        let decisions =
+            || Decisions::open(&session, &records, &self.decisions, sources, (&annotations, self.id));
         let work = Work {
-            session,
+            decisions: decisions()?,
+            decisions_of_texts: decisions()?,
+            decisions_of_columns: decisions()?,
             source: part.source.clone(),
-            origin: part.origin,
+            text: part.text.clone(),
             target,
-            records,
             rejects: self.rejects,
-            removed,
-            rejected,
-            annotations,
-            cuts,
+            cuts: self.cuts,
+            id: self.id,
             read: read.clone(),
+            annotations,
+            session,
         };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
-            files.push(one_file::write(&work, &SourceFile::listed(file)?, path, *expected).await?);
+            let file = SourceFile::listed(file)?;
+            let (counts, written) = one_file::write(&work, &file, path, *expected).await?;
+            files.push(SourceRecord { origin: part.origin, source: file.path().to_owned(), counts, written });
         }
         let (fingerprint, count) = (self.fingerprint.clone(), files.len());
         put_part(&work.target, part.number, &Part { fingerprint, files }).await?;
         tracing::debug!(part = part.number, files = count, "files written");
         Ok(())
     }
-}
-
-/// The documents of a part in a table (source, position, ..).
-async fn positions(
-    session: &SessionContext,
-    records: &Layout,
-    files: &[File],
-    part: &PartToWrite,
-) -> crate::error::Result<Selection> {
-    let (Some(first), Some(last)) = (part.files.first(), part.files.last()) else {
-        return Ok(Selection::default());
-    };
-    if files.iter().all(|file| file.rows == 0) {
-        return Ok(Selection::default());
-    }
-    let schema = Arc::new(Schema::new(vec![
-        Field::new("source", DataType::Utf8, false),
-        Field::new("position", DataType::Int64, false),
-    ]));
-    let table = read::frame(session, records, files, schema)?;
-    let (first, last) = (first.file.source.as_ref(), last.file.source.as_ref());
-    let of_part = table.filter(col("source").gt_eq(lit(first)).and(col("source").lt_eq(lit(last))))?;
-    let position = cast(col("position"), DataType::UInt64).alias("position");
-    Selection::of_rows(of_part.select(vec![col("source"), position])?).await
 }
 
 impl Rewrite {

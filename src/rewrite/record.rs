@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::decisions::RowAction;
 use crate::error::{Error, Result};
 use crate::output::{APPLIED, Layout};
 
@@ -22,6 +23,16 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts a document.
+    pub(super) fn count(&mut self, action: RowAction) {
+        self.read += 1;
+        match action {
+            RowAction::Keep => self.kept += 1,
+            RowAction::Remove => self.removed += 1,
+            RowAction::Reject => self.rejected += 1,
+        }
+    }
+
     /// The sum of both.
     #[must_use]
     pub(crate) fn plus(self, other: Counts) -> Self {

@@ -5,17 +5,16 @@ use std::borrow::Cow;
 use async_compression::tokio::write::{BzEncoder, GzipEncoder, XzEncoder, ZstdEncoder};
 use bytes::Bytes;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::actions::{RowAction, RowActions};
-use super::annotations::{Cursor, append_names, name_exists};
-use super::edits::Edits;
-use super::record::Written;
-use super::spans::other_text;
-use super::work::{self, Work, written};
+use super::annotations::{append_names, name_exists, names};
+use super::decisions::{Decision, other_text};
+use super::record::{Counts, Written};
+use super::work::{RowDestination, Work, rejected_path, written};
 use crate::error::{Context, Error, Result};
-use crate::job::Encoding;
+use crate::job::{self, Encoding};
 use crate::output::Layout;
 use crate::output::upload::Upload;
 use crate::source::{CannotAppend, FileBytes, Piece, Row, RowFormat, SourceFile, TextPlace};
@@ -23,7 +22,7 @@ use crate::source::{CannotAppend, FileBytes, Piece, Row, RowFormat, SourceFile, 
 /// Bytes that are gathered before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
 
-/// Writes the kept rows of a file, and separate rejects. Returns the number of rows of the file, and the files written.
+/// Writes the kept rows of a file, and separate rejects. Returns its counts, and the files written.
 ///
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
@@ -32,42 +31,33 @@ pub(super) async fn write(
     format: &dyn RowFormat,
     file: &SourceFile,
     path: &str,
-    actions: &RowActions,
+    expected: Counts,
     mut bytes: FileBytes,
-) -> Result<(u64, Vec<Written>)> {
+) -> Result<(Counts, Vec<Written>)> {
     let mut cutter = format.checked_cutter(&work.source)?;
     let ([mark, first], mut chunks) = file.decompressed(&work.session).await?;
     refuse_utf16_mark(work.source.encoding, &first, file.path())?;
     let begin = async |inside: &str| RowFile::begin(&work.target, inside, file.compression()).await;
     let kept = begin(path).await?;
-    let rejected = if actions.any_separate() { Some(begin(&work::rejected(path)).await?) } else { None };
-    let mut sorted = SortedRows { actions, kept, rejected };
-    sorted.write_to_both(&mark);
-    let edits = Edits::of_kept(work, file.path()).await?;
-    let mut editor = match edits.is_empty() {
-        true => None,
-        false => Some(Editor {
-            format,
-            work,
-            path: file.path(),
-            edits,
-            // Files without a header say where it is, too.
-            text: format.text_place(&work.source, &work.cuts.text, b""),
-            pieces: Vec::new(),
-        }),
+    let rejected = match work.rejects.are_separate(expected) {
+        true => Some(begin(&rejected_path(path)).await?),
+        false => None,
     };
+    // Files without a header say where the text is, too.
+    let text = format.text_place(&work.source, &work.text, b"");
+    let counts = Counts::default();
+    let mut copy = RowCopy { work, format, path: file.path(), text, counts, kept, rejected };
+    copy.kept.buffer.extend_from_slice(&mark);
+    if let Some(rejected) = &mut copy.rejected {
+        rejected.buffer.extend_from_slice(&mark);
+    }
+    let mut pieces = Pieces::default();
     let mut next = Some(first);
     loop {
         let end = next.is_none();
-        let mut take = |piece: Piece<'_>| match &mut editor {
-            Some(editor) => {
-                editor.pieces.push(OwnedPiece::from(piece));
-                Ok(())
-            }
-            None => {
-                sorted.take(piece);
-                Ok(())
-            }
+        let mut take = |piece: Piece<'_>| {
+            pieces.push(piece);
+            Ok(())
         };
         match next {
             Some(chunk) => {
@@ -76,15 +66,47 @@ pub(super) async fn write(
             }
             None => cutter.end(&mut take)?,
         }
-        if let Some(editor) = &mut editor {
-            editor.write_to(&mut sorted).await?;
+        for piece in pieces.iter() {
+            copy.write(piece).await?;
         }
+        pieces.clear();
         if end {
-            return Ok((cutter.rows(), sorted.finish().await?));
+            return copy.finish().await;
         }
-        sorted.flush(BUFFER).await?;
+        copy.flush(BUFFER).await?;
         next = chunks.try_next().await.context(|| format!("reading {} failed", file.path()))?;
     }
+}
+
+/// Gives the pieces of a file to `take` until it returns false.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) async fn pieces(
+    session: &SessionContext,
+    source: &job::Source,
+    format: &dyn RowFormat,
+    file: &SourceFile,
+    mut take: impl FnMut(Piece<'_>) -> bool + Send,
+) -> Result<()> {
+    let mut cutter = format.checked_cutter(source)?;
+    let ([_, first], mut chunks) = file.decompressed(session).await?;
+    let mut wants_more = true;
+    let mut next = Some(first);
+    while let Some(chunk) = next {
+        cutter.feed(chunk, &mut |piece| {
+            wants_more = wants_more && take(piece);
+            Ok(())
+        })?;
+        if !wants_more {
+            return Ok(());
+        }
+        next = chunks.try_next().await.context(|| format!("reading {} failed", file.path()))?;
+    }
+    cutter.end(&mut |piece| {
+        take(piece);
+        Ok(())
+    })
 }
 
 /// Refuses a file whose byte order mark says UTF-16, which overrides an encoding of the Encoding Standard.
@@ -99,37 +121,137 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
     }
 }
 
-/// The files for the kept, removed and rejected rows of a file.
-struct SortedRows<'a> {
-    actions: &'a RowActions,
+/// Pieces of a file that wait for the decisions about them.
+#[derive(Default)]
+struct Pieces {
+    bytes: Vec<u8>,
+    /// The ends of the two parts of each piece in `bytes`, and its kind.
+    ends: Vec<([usize; 2], PieceKind)>,
+}
+
+enum PieceKind {
+    Header,
+    Other,
+    Row { position: u64, line: u64, whole: bool },
+}
+
+impl Pieces {
+    fn push(&mut self, piece: Piece<'_>) {
+        let (body, end, kind) = match piece {
+            Piece::Header(body, end) => (body, end, PieceKind::Header),
+            Piece::Other(bytes) => (bytes, &b""[..], PieceKind::Other),
+            Piece::Row(Row { position, line, body, end, whole }) => {
+                (body, end, PieceKind::Row { position, line, whole })
+            }
+        };
+        let ends = [body, end].map(|part| {
+            self.bytes.extend_from_slice(part);
+            self.bytes.len()
+        });
+        self.ends.push((ends, kind));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Piece<'_>> {
+        let mut from = 0;
+        self.ends.iter().map(move |([middle, last], kind)| {
+            let (body, end) = (&self.bytes[from..*middle], &self.bytes[*middle..*last]);
+            from = *last;
+            match *kind {
+                PieceKind::Header => Piece::Header(body, end),
+                PieceKind::Other => Piece::Other(body),
+                PieceKind::Row { position, line, whole } => {
+                    Piece::Row(Row { position, line, body, end, whole })
+                }
+            }
+        })
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// The copy of a file, and the files to which its rows go.
+struct RowCopy<'a> {
+    work: &'a Work,
+    format: &'a dyn RowFormat,
+    path: &'a str,
+    /// The place of the texts in the rows.
+    text: Option<TextPlace>,
+    counts: Counts,
     kept: RowFile,
     rejected: Option<RowFile>,
 }
 
-impl SortedRows<'_> {
-    fn take(&mut self, piece: Piece<'_>) {
+impl RowCopy<'_> {
+    async fn write(&mut self, piece: Piece<'_>) -> Result<()> {
         match piece {
-            Piece::Header(body, end) => {
-                self.kept.has_header = true;
-                self.write_to_both(body);
-                self.write_to_both(end);
+            Piece::Header(body, end) => self.header(body, end),
+            Piece::Other(bytes) => {
+                self.kept.buffer.extend_from_slice(bytes);
+                Ok(())
             }
-            Piece::Other(bytes) => self.kept.buffer.extend_from_slice(bytes),
-            Piece::Row(Row { position, body, end, .. }) => {
-                match (self.actions.of(position), &mut self.rejected) {
-                    (RowAction::Keep, _) => self.kept.row(body, end),
-                    (RowAction::Separate, Some(rejected)) => rejected.row(body, end),
-                    (RowAction::Separate | RowAction::Remove, _) => {}
+            Piece::Row(row) => {
+                let decision = self.work.decisions.at(self.path, row.position).await?;
+                self.counts.count(decision.action);
+                match (self.work.rejects.destination(decision.action), &mut self.rejected) {
+                    (RowDestination::Kept, _) => return self.kept_row(row, decision),
+                    (RowDestination::Rejected, Some(rejected)) => rejected.row(row.body, row.end),
+                    (RowDestination::Rejected | RowDestination::Nowhere, _) => {}
                 }
+                Ok(())
             }
         }
     }
 
-    fn write_to_both(&mut self, bytes: &[u8]) {
-        self.kept.buffer.extend_from_slice(bytes);
-        if let Some(rejected) = &mut self.rejected {
-            rejected.buffer.extend_from_slice(bytes);
+    fn header(&mut self, body: &[u8], end: &[u8]) -> Result<()> {
+        let Work { source, text, annotations, .. } = self.work;
+        self.text = self.format.text_place(source, text, body);
+        self.kept.has_header = true;
+        let mut header = body.to_vec();
+        if !annotations.is_empty() {
+            header.clear();
+            append_names(self.format, source, annotations, (body, self.path), &mut header)?;
         }
+        self.kept.buffer.extend_from_slice(&header);
+        self.kept.buffer.extend_from_slice(end);
+        if let Some(rejected) = &mut self.rejected {
+            rejected.buffer.extend_from_slice(body);
+            rejected.buffer.extend_from_slice(end);
+        }
+        Ok(())
+    }
+
+    fn kept_row(&mut self, row: Row<'_>, Decision { cuts, added, .. }: Decision) -> Result<()> {
+        let Work { source, annotations, .. } = self.work;
+        let Row { position, line, body, end, whole } = row;
+        let mut body = Cow::Borrowed(body);
+        if !cuts.is_empty() {
+            let mut cut = Vec::with_capacity(body.len());
+            let place = self.text.as_ref();
+            let found = place.and_then(|place| self.format.cut_text(source, place, &body, &cuts, &mut cut));
+            found.ok_or_else(|| other_text(self.path, position))?;
+            body = Cow::Owned(cut);
+        }
+        // A record that cannot be read has no end to which a field could be appended.
+        if whole && !added.is_empty() {
+            let columns: Vec<_> = names(annotations).into_iter().zip(added).collect();
+            let mut appended = Vec::with_capacity(body.len());
+            self.format.append_values(source, &body, &columns, &mut appended).map_err(|why| match why {
+                CannotAppend::Exists(name) => {
+                    name_exists(name, &format!("{} line {line} has a field `{name}`", self.path))
+                }
+                CannotAppend::NeedsQuotes(name) => Error::input(format!(
+                    "the value of `{name}` for line {line} of {} needs quotes, and the file has none: set source.escape and run the \
+                     job again, or apply without this column",
+                    self.path
+                )),
+            })?;
+            body = Cow::Owned(appended);
+        }
+        self.kept.row(&body, end);
+        Ok(())
     }
 
     async fn flush(&mut self, full: usize) -> Result<()> {
@@ -140,7 +262,7 @@ impl SortedRows<'_> {
         }
     }
 
-    async fn finish(self) -> Result<Vec<Written>> {
+    async fn finish(self) -> Result<(Counts, Vec<Written>)> {
         let mut files = Vec::new();
         // Some readers refuse a file that has neither rows nor a header.
         if self.kept.rows > 0 || self.kept.has_header {
@@ -149,112 +271,7 @@ impl SortedRows<'_> {
         if let Some(rejected) = self.rejected {
             files.push(rejected.finish().await?);
         }
-        Ok(files)
-    }
-}
-
-/// Edits the rows of a chunk.
-struct Editor<'a> {
-    format: &'a dyn RowFormat,
-    work: &'a Work,
-    path: &'a str,
-    edits: Edits,
-    /// The place of the texts in the rows of the file.
-    text: Option<TextPlace>,
-    /// The pieces of the chunk, which wait until their edits are read.
-    pieces: Vec<OwnedPiece>,
-}
-
-enum OwnedPiece {
-    Header(Vec<u8>, Vec<u8>),
-    Other(Vec<u8>),
-    Row { position: u64, line: u64, whole: bool, body: Vec<u8>, end: Vec<u8> },
-}
-
-impl From<Piece<'_>> for OwnedPiece {
-    fn from(piece: Piece<'_>) -> Self {
-        match piece {
-            Piece::Header(body, end) => Self::Header(body.to_vec(), end.to_vec()),
-            Piece::Other(bytes) => Self::Other(bytes.to_vec()),
-            Piece::Row(Row { position, line, body, end, whole }) => {
-                Self::Row { position, line, whole, body: body.to_vec(), end: end.to_vec() }
-            }
-        }
-    }
-}
-
-impl Editor<'_> {
-    async fn write_to(&mut self, sorted: &mut SortedRows<'_>) -> Result<()> {
-        for piece in std::mem::take(&mut self.pieces) {
-            match piece {
-                OwnedPiece::Header(body, end) => self.header(sorted, &body, &end)?,
-                OwnedPiece::Other(bytes) => sorted.take(Piece::Other(&bytes)),
-                OwnedPiece::Row { position, line, whole, body, end } => {
-                    let row = Row { position, line, whole, body: &body, end: &end };
-                    match sorted.actions.of(position) {
-                        RowAction::Keep => self.row(&mut sorted.kept, row).await?,
-                        RowAction::Separate | RowAction::Remove => sorted.take(Piece::Row(row)),
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn header(&mut self, sorted: &mut SortedRows<'_>, body: &[u8], end: &[u8]) -> Result<()> {
-        self.text = self.format.text_place(&self.work.source, &self.work.cuts.text, body);
-        let Some(Cursor { annotations, .. }) = &self.edits.annotations else {
-            sorted.take(Piece::Header(body, end));
-            return Ok(());
-        };
-        sorted.kept.has_header = true;
-        let kept = &mut sorted.kept.buffer;
-        append_names(self.format, &self.work.source, annotations, (body, self.path), kept)?;
-        kept.extend_from_slice(end);
-        if let Some(rejected) = &mut sorted.rejected {
-            rejected.buffer.extend_from_slice(body);
-            rejected.buffer.extend_from_slice(end);
-        }
-        Ok(())
-    }
-
-    async fn row(&mut self, kept: &mut RowFile, row: Row<'_>) -> Result<()> {
-        let source = &self.work.source;
-        let Row { position, line, body, end, whole } = row;
-        let mut body = Cow::Borrowed(body);
-        if let Some(cuts) = &mut self.edits.cuts {
-            let spans = cuts.at(position).await?;
-            if !spans.is_empty() {
-                let mut cut = Vec::with_capacity(body.len());
-                let place = self.text.as_ref();
-                let found =
-                    place.and_then(|place| self.format.cut_text(source, place, &body, &spans, &mut cut));
-                found.ok_or_else(|| other_text(self.path, position))?;
-                body = Cow::Owned(cut);
-            }
-        }
-        if let Some(cursor) = &mut self.edits.annotations {
-            let values = cursor.at(position).await?;
-            // A record that cannot be read has no end to which a field could be appended.
-            if whole {
-                let names = cursor.columns.iter().map(|column| column.name);
-                let columns: Vec<_> = names.zip(values).collect();
-                let appended = self.format.append_values(source, &body, &columns, &mut kept.buffer);
-                appended.map_err(|why| match why {
-                    CannotAppend::Exists(name) => {
-                        name_exists(name, &format!("{} line {line} has a field `{name}`", self.path))
-                    }
-                    CannotAppend::NeedsQuotes(name) => Error::input(format!(
-                        "the value of `{name}` for line {line} of {} needs quotes, and the file has none: set source.escape and run \
-                         the job again, or apply without this column",
-                        self.path
-                    )),
-                })?;
-                body = Cow::Borrowed(&[]);
-            }
-        }
-        kept.row(&body, end);
-        Ok(())
+        Ok((self.counts, files))
     }
 }
 

@@ -1,41 +1,82 @@
 //! The settings with which the files of a part are rewritten.
 
+use std::sync::Arc;
+
 use datafusion::physical_plan::metrics::Count;
 use datafusion::prelude::SessionContext;
+use serde::{Deserialize, Serialize};
 
-use super::actions::Rejects;
-use super::annotations::Annotations;
-use super::cuts::Cuts;
-use super::record::Written;
+use super::annotations::Annotation;
+use super::decisions::{Decisions, RowAction};
+use super::record::{Counts, Written};
 use crate::error::Result;
 use crate::job;
 use crate::output::upload::Upload;
 use crate::output::{APPLIED, Layout};
-use crate::source::Selection;
+use crate::schema::IdType;
+use crate::source::TextPlace;
+
+/// The place of documents that the job rejected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Rejects {
+    /// They stay
+    #[default]
+    Keep,
+    /// They are left out
+    Drop,
+    /// They are written to _resemblance/rejected/
+    Separate,
+}
 
 /// The settings with which the files of a part are rewritten.
 pub(super) struct Work {
     pub session: SessionContext,
     pub source: job::Source,
-    /// The number of the source.
-    pub origin: u64,
-    /// The folder of the result, and its folder of records.
+    /// The place of the texts in the files.
+    pub text: TextPlace,
+    /// The folder of the result.
     pub target: Layout,
-    pub records: Layout,
     pub rejects: Rejects,
-    /// The duplicates, and the documents that the job rejected.
-    pub removed: Selection,
-    pub rejected: Selection,
-    /// The annotations of documents that are kept.
-    pub annotations: Annotations,
-    /// The spans that are cut out of documents that are kept.
-    pub cuts: Cuts,
+    pub decisions: Decisions,
+    /// The same decisions for Parquet, whose texts and added columns are written after the rows of a row group are chosen.
+    pub decisions_of_texts: Decisions,
+    pub decisions_of_columns: Decisions,
+    /// Whether spans are cut out of texts.
+    pub cuts: bool,
+    /// The columns that kept documents get, and the type of ids.
+    pub annotations: Arc<[Annotation]>,
+    pub id: IdType,
     /// Counts the bytes of files that were read.
     pub read: Count,
 }
 
+/// The file to which a row is written.
+pub(super) enum RowDestination {
+    Kept,
+    /// The file of separate rejects.
+    Rejected,
+    Nowhere,
+}
+
+impl Rejects {
+    /// The file to which a row is written.
+    pub(super) fn destination(self, action: RowAction) -> RowDestination {
+        match (action, self) {
+            (RowAction::Keep, _) | (RowAction::Reject, Self::Keep) => RowDestination::Kept,
+            (RowAction::Reject, Self::Separate) => RowDestination::Rejected,
+            (RowAction::Remove, _) | (RowAction::Reject, Self::Drop) => RowDestination::Nowhere,
+        }
+    }
+
+    /// Whether a file with these counts has separate rejects.
+    pub(super) fn are_separate(self, expected: Counts) -> bool {
+        self == Self::Separate && expected.rejected > 0
+    }
+}
+
 /// The path of separate rejects of the file that is written to `path`. A pattern that matches that file does not match it.
-pub(super) fn rejected(path: &str) -> String {
+pub(super) fn rejected_path(path: &str) -> String {
     format!("{APPLIED}/rejected/{path}.rejected")
 }
 

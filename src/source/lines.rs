@@ -145,10 +145,6 @@ impl RowCutter for LineCutter {
             None => Ok(()),
         }
     }
-
-    fn rows(&self) -> u64 {
-        self.rows
-    }
 }
 
 #[cfg(test)]

@@ -57,9 +57,6 @@ pub(crate) trait RowCutter: Send {
     /// # Errors
     /// Those of `take`.
     fn end(&mut self, take: &mut TakePiece<'_>) -> Result<()>;
-
-    /// The number of rows so far.
-    fn rows(&self) -> u64;
 }
 
 /// Checks that the end of a line and each of `separators` can be found in bytes that were not decoded.

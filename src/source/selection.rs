@@ -23,27 +23,14 @@ pub(crate) struct RowSet {
 const BITS: u64 = 64;
 
 impl RowSet {
-    fn insert(&mut self, row: u64) {
+    /// Adds a row.
+    pub(crate) fn insert(&mut self, row: u64) {
         let word = (row / BITS) as usize;
         let words = Arc::make_mut(&mut self.words);
         if words.len() <= word {
             words.resize(word + 1, 0);
         }
         words[word] |= 1 << (row % BITS);
-    }
-
-    /// The rows of both sets.
-    pub(crate) fn union(&self, other: &RowSet) -> RowSet {
-        let mut all = RowSet::default();
-        self.runs().chain(other.runs()).flatten().for_each(|row| all.insert(row));
-        all
-    }
-
-    /// The rows before row `end` that are not in the set.
-    pub(crate) fn others(&self, end: u64) -> RowSet {
-        let mut others = RowSet::default();
-        (0..end).filter(|row| !self.contains(*row)).for_each(|row| others.insert(row));
-        others
     }
 
     /// Whether the row is wanted.
@@ -150,11 +137,6 @@ impl Selection {
     /// When the frame has other columns or cannot be computed.
     pub(crate) async fn of_rows(frame: DataFrame) -> Result<Self> {
         Ok(Places::of_rows(frame, lit(0_u64)).await?.take(0).unwrap_or_default())
-    }
-
-    /// These rows of the file `source`.
-    pub(crate) fn of_file(source: &str, rows: RowSet) -> Self {
-        Self(BTreeMap::from([(source.to_owned(), rows)]))
     }
 
     /// The same rows in selections of at most `most` bytes each, or of 64 rows. At least one, which may be empty.
@@ -287,8 +269,6 @@ mod tests {
                 let mut from = 0;
                 let near_runs = std::iter::from_fn(|| set.near_run(from, 3).inspect(|run| from = run.end));
                 prop_assert_eq!(near_runs.flatten().collect::<BTreeSet<_>>(), near);
-                prop_assert_eq!(set.others(400).runs().flatten().count(), 400 - rows.len());
-                prop_assert_eq!(&set.union(&set.others(400)), &RowSet::default().others(400));
                 prop_assert!(set.runs().zip(set.runs().skip(1)).all(|(a, b)| a.end < b.start), "runs are longest");
                 prop_assert_eq!((set.count(), set.last()), (rows.len() as u64, rows.last().copied()));
                 for row in 0..500 {

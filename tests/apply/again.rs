@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use async_trait::async_trait;
-use resemblance::apply::{self, Opened, Settings};
+use resemblance::apply::{self, ApplySettings, Opened};
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Result as OurResult};
 use resemblance::job;
@@ -62,7 +62,8 @@ fn apply_with(from: &str, to: &str, what: What, memory: u64) -> (OurResult<apply
         let inside = Local::new(session::session(&job::Engine::local(memory)).unwrap());
         let hook = Rewrites { what, plans: AtomicUsize::new(0) };
         let engine = Around { engine: Box::new(inside), hook };
-        let opened = Opened::open(engine.session(), from, Vec::new(), Settings::default()).await.unwrap();
+        let opened =
+            Opened::open(engine.session(), from, Vec::new(), ApplySettings::default()).await.unwrap();
         let control = RunControl::detached();
         let ended = apply::apply(&engine, opened, to, &control).await;
         (ended, engine.hook.plans.load(Ordering::Relaxed))

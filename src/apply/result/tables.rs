@@ -1,14 +1,13 @@
 //! The tables of a result for SQL: the documents that were kept, removed and rejected, and the spans that were cut.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::prelude::{DataFrame, Expr, cast, col, ident, lit};
-use datafusion::scalar::ScalarValue;
+use datafusion::prelude::{DataFrame, col, ident, lit};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectMeta;
 
@@ -151,20 +150,7 @@ fn by_name(all: Vec<DataFrame>) -> Result<Option<DataFrame>> {
             Some(_) => {}
         }
     }
-    let columns = |frame: &DataFrame| -> Result<Vec<Expr>> {
-        let own: HashSet<&String> =
-            frame.schema().as_arrow().fields().iter().map(|field| field.name()).collect();
-        let column = |(name, kind): &(String, DataType)| {
-            let value = match own.contains(name) {
-                true => cast(ident(name), kind.clone()),
-                false => lit(ScalarValue::try_from(kind)?),
-            };
-            Ok(value.alias(name))
-        };
-        fields.iter().map(column).collect()
-    };
-    frames::union(all.into_iter().map(|frame| {
-        let columns = columns(&frame)?;
-        Ok(frame.select(columns)?)
-    }))
+    let fields = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    frames::union(all.into_iter().map(|frame| frames::in_columns(frame, &schema)))
 }

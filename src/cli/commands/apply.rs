@@ -1,9 +1,12 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
+use serde::Serialize;
+
 use crate::apply::{
-    Column, Columns, Counts, GroupCounts, Losses, Opened, Outcome, PassageCounts, Passages, Rejects,
-    Settings, SizeCounts,
+    self, Annotation, ApplyForecast, ApplySettings, Counts, GroupCounts, Losses, Manifest, Opened, Outcome,
+    PassageAction, PassageCounts, Rejects, SizeCounts,
 };
+use crate::cli::support::applied::WrittenRecord;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
 use crate::cli::support::{applied, arguments, print};
@@ -41,23 +44,23 @@ pub(in crate::cli) struct Apply {
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// What to do with documents that the job rejected
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Rejects::Keep, conflicts_with = "annotate")]
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t, conflicts_with = "annotate")]
     rejects: Rejects,
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
     /// Add columns to the documents that stay
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
-    columns: Vec<Column>,
+    columns: Vec<Annotation>,
     /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section
     /// [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
-    passages: Option<Action>,
+    passages: Option<PassageAction>,
     /// With --passages drop, remove a document if it has fewer words than this after the cut; 50 by default
     #[arg(long, value_name = "N", requires = "passages")]
     min_words: Option<u64>,
     /// What the kept and the removed documents are
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Tables::Parquet)]
+    #[arg(long, value_enum, value_name = "KIND", default_value_t)]
     tables: Tables,
     /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of
     /// its shingles there, such as 0.98; instead of clusters.contained of the job
@@ -83,26 +86,24 @@ pub(in crate::cli) struct Apply {
     memory: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Action {
-    /// Add the column repeated_spans with their places in bytes, as in [[0,41],[120,161]]
-    Mark,
-    /// Cut them out of the texts
-    Cut,
-    /// Cut them out of the texts, and remove documents that become too short
-    Drop,
-}
-
-/// What is printed besides the files that were written.
-struct Applied {
+/// The result, as it is printed.
+#[derive(Serialize)]
+struct ApplyRecord {
+    #[serde(flatten)]
     counts: Counts,
     passages: PassageCounts,
     sizes: Option<SizeCounts>,
     groups: Option<Vec<GroupCounts>>,
-    /// The number of superseded reference documents, and the words before it.
-    superseded: (&'static str, u64),
+    superseded_reference_documents: u64,
     losses: Losses,
+    #[serde(flatten)]
+    written: WrittenRecord,
+    files_reused: Option<u64>,
+    /// The words before the number of superseded reference documents.
+    #[serde(skip)]
+    about_superseded: &'static str,
     /// A shingle in words.
+    #[serde(skip)]
     shingle: String,
 }
 
@@ -110,14 +111,21 @@ impl Apply {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let work = Work::begin(&settings_of_engine)?;
-        let settings = Settings {
+        if self.min_words.is_some() && self.passages != Some(PassageAction::Drop) {
+            return Err(Error::job(
+                "--min-words works only with --passages drop, which removes short documents",
+            ));
+        }
+        let settings = ApplySettings {
             rejects: self.rejects,
             annotate: self.annotate,
             columns: self.columns.iter().copied().collect(),
             tables: self.tables,
             contained: self.contained,
-            passages: self.of_passages()?,
+            passages: self.passages.unwrap_or_default(),
+            min_words: self.min_words.unwrap_or(PassageAction::MIN_WORDS),
         };
+        let columns = settings.column_names();
         let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
         let ended = work.run(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
@@ -125,7 +133,6 @@ impl Apply {
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
             };
             let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
-            let superseded = (opened.about_superseded(), opened.superseded());
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
             let of_job = opened.job().alarms;
             let alarms = Alarms {
@@ -135,55 +142,60 @@ impl Apply {
             };
             opened.check_alarms(alarms, removes).await?;
             let losses = opened.losses().await?;
+            let superseded_reference_documents = opened.superseded();
+            let about_superseded = opened.about_superseded();
             let shingle = applied::shingle(&opened.job().shingle);
-            match &self.to {
+            let (done, groups, outcome) = match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
-                    let (counts, passages) = (outcome.manifest.counts, outcome.manifest.passage_counts);
-                    let sizes = outcome.manifest.sizes;
-                    Ok((
-                        Applied { counts, passages, sizes, groups: None, superseded, losses, shingle },
-                        Some(outcome),
-                    ))
+                    let Manifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
+                    (ApplyForecast { counts, passages, sizes }, None, Some(outcome))
                 }
                 _ => {
                     for warning in opened.warnings() {
                         tracing::warn!("{warning}");
                     }
-                    let groups = opened.groups().await?;
-                    let passages = opened.passages().await?;
-                    let counts = opened.counts().await?;
-                    let sizes = opened.sizes().await?;
-                    Ok((Applied { counts, passages, sizes, groups, superseded, losses, shingle }, None))
+                    (apply::forecast(&opened).await?, opened.groups().await?, None)
                 }
-            }
+            };
+            let ApplyForecast { counts, passages, sizes } = done;
+            let report = ApplyRecord {
+                counts,
+                passages,
+                sizes,
+                groups,
+                superseded_reference_documents,
+                losses,
+                written: WrittenRecord::new(outcome.as_ref()),
+                files_reused: outcome.as_ref().map(|outcome| outcome.files_reused),
+                about_superseded,
+                shingle,
+            };
+            Ok((report, outcome))
         });
         screen.clear();
         let (report, outcome) = ended?;
         match self.json {
-            true => print::result(&record(&report, outcome.as_ref())),
-            false => print::result(&self.text(&report, outcome.as_ref())),
+            true => print::result(&print::json_line(&report)?),
+            false => print::result(&self.text(&report, &columns, outcome.as_ref())),
         }
     }
 
-    fn text(&self, report: &Applied, outcome: Option<&Outcome>) -> String {
-        let Applied { counts, passages, sizes, groups, superseded, losses, shingle } = report;
+    fn text(&self, report: &ApplyRecord, columns: &[&str], outcome: Option<&Outcome>) -> String {
+        let ApplyRecord { counts, passages, sizes, groups, losses, shingle, .. } = report;
         let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
-        let mut text = applied::counts(
-            duplicates,
-            "kept",
-            &format!("rejected by the job, {}", applied::rejects_in_words(self.rejects)),
-        );
+        let rejected = format!("rejected by the job, {}", applied::rejects_in_words(self.rejects));
+        let mut text = applied::counts(duplicates, "kept", &rejected);
         text.push_str(&self.passages_text(*passages));
         if let Some(sizes) = sizes {
-            text.push_str(&self.sizes_text(*sizes));
+            text.push_str(&sizes_text(columns, *sizes));
         }
         if !self.annotate {
             text.push_str(&applied::losses(losses, duplicates.removed, shingle));
         }
-        let (about, superseded) = *superseded;
-        if superseded > 0 {
-            let number = format!("{about}{}", print::count(superseded));
+        if report.superseded_reference_documents > 0 {
+            let superseded = print::count(report.superseded_reference_documents);
+            let number = format!("{}{superseded}", report.about_superseded);
             text.push_str(&format!(
                 "{number:>12} kept by reference outputs, although another document represents their cluster now\n"
             ));
@@ -200,29 +212,14 @@ impl Apply {
         text
     }
 
-    /// What is done with passages.
-    fn of_passages(&self) -> Result<Passages> {
-        match (self.passages, self.min_words) {
-            (Some(Action::Drop), min_words) => {
-                Ok(Passages::Drop { min_words: min_words.unwrap_or(Passages::MIN_WORDS) })
-            }
-            (_, Some(_)) => {
-                Err(Error::job("--min-words works only with --passages drop, which removes short documents"))
-            }
-            (Some(Action::Mark), None) => Ok(Passages::Mark),
-            (Some(Action::Cut), None) => Ok(Passages::Cut),
-            (None, None) => Ok(Passages::Leave),
-        }
-    }
-
     /// The numbers of passages that are marked or cut, each on a line.
     fn passages_text(&self, counts: PassageCounts) -> String {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
         let [verb, removed] = match self.passages {
-            None => return String::new(),
-            Some(Action::Mark) => ["marked in", ""],
-            Some(Action::Cut) => ["cut out of", ""],
-            Some(Action::Drop) => ["cut out of", "removed, because too few words are left of them"],
+            None | Some(PassageAction::Leave) => return String::new(),
+            Some(PassageAction::Mark) => ["marked in", ""],
+            Some(PassageAction::Cut) => ["cut out of", ""],
+            Some(PassageAction::Drop) => ["cut out of", "removed, because too few words are left of them"],
         };
         let spans_line = format!(
             "passages {verb} {}: {} and {}",
@@ -234,19 +231,17 @@ impl Apply {
         let lines = lines.into_iter().filter(|(_, line)| !line.is_empty());
         lines.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
     }
+}
 
-    /// The line for the documents that get columns.
-    fn sizes_text(&self, SizeCounts { documents, represented, largest }: SizeCounts) -> String {
-        let columns: Columns = self.columns.iter().copied().collect();
-        let names: Vec<&str> = columns.iter().map(Column::name).collect();
-        format!(
-            "{:>12} get {}: each represents {} at most, and all of them {}\n",
-            print::count(documents),
-            names.join(" and "),
-            print::counted(largest, "document"),
-            print::count(represented),
-        )
-    }
+/// The line for the documents that get `columns`.
+fn sizes_text(columns: &[&str], SizeCounts { documents, represented, largest }: SizeCounts) -> String {
+    format!(
+        "{:>12} get {}: each represents {} at most, and all of them {}\n",
+        print::count(documents),
+        columns.join(" and "),
+        print::counted(largest, "document"),
+        print::count(represented),
+    )
 }
 
 /// The groups for people. Documents without a group are named as in alarms.
@@ -258,16 +253,4 @@ fn table(groups: &[GroupCounts]) -> String {
     };
     let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
     print::table(&["group", "documents", "removed", "kept"], &rows)
-}
-
-fn record(report: &Applied, outcome: Option<&Outcome>) -> String {
-    let Applied { counts, passages, sizes, groups, superseded, losses, .. } = report;
-    let mut record = applied::record(*counts, outcome);
-    record["superseded_reference_documents"] = superseded.1.into();
-    record["passages"] = serde_json::json!(passages);
-    record["sizes"] = serde_json::json!(sizes);
-    record["groups"] = serde_json::json!(groups);
-    record["losses"] = serde_json::json!(losses);
-    record["files_reused"] = outcome.map(|outcome| outcome.files_reused).into();
-    format!("{record}\n")
 }

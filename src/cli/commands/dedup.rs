@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::apply::{self, Counts, Losses, Opened, Outcome, Rejects, Settings};
+use crate::apply::{self, ApplySettings, Counts, Losses, Opened, Outcome, Rejects};
+use crate::cli::support::applied::WrittenRecord;
 use crate::cli::support::arguments::KeepArguments;
 use crate::cli::support::from_data::{FromData, Job};
 use crate::cli::support::print::{self, Numbers};
@@ -47,7 +48,7 @@ pub(in crate::cli) struct Dedup {
     #[command(flatten)]
     keep: KeepArguments,
     /// What to do with documents that cannot be compared, such as empty texts
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Rejects::Keep)]
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t)]
     rejects: Rejects,
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
@@ -102,12 +103,12 @@ impl Dedup {
         screen.clear();
         let (run, _) = ran?;
         refuse_few(&run.manifest, &self.data.paths)?;
-        let settings = Settings { rejects: self.rejects, ..Settings::default() };
+        let settings = ApplySettings { rejects: self.rejects, ..ApplySettings::default() };
         let ended = apply_to(&job, settings, to, screen);
         screen.clear();
         let ended = ended?;
         if self.json {
-            return print::result(&record(&ended));
+            return print::result(&record(&ended)?);
         }
         let of_rejects = match print::reasons(&run.manifest.rejects) {
             reasons if reasons.is_empty() => "not compared".to_owned(),
@@ -153,7 +154,7 @@ fn refuse_few(run: &Run, paths: &[String]) -> Result<()> {
 }
 
 /// Applies the output of `job` to the folder `to`, or says what that would do.
-fn apply_to(job: &job::Job, settings: Settings, to: Option<&str>, screen: &Screen) -> Result<Ended> {
+fn apply_to(job: &job::Job, settings: ApplySettings, to: Option<&str>, screen: &Screen) -> Result<Ended> {
     let work = Work::begin(&job.engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     work.run(async {
@@ -174,7 +175,7 @@ fn apply_to(job: &job::Job, settings: Settings, to: Option<&str>, screen: &Scree
                 })
             }
             None => {
-                let counts = opened.counts().await?;
+                let counts = apply::forecast(&opened).await?.counts;
                 let removed: Vec<FirstRemoved> = rows::read(opened.first_removed(SHOWN)?).await?;
                 let finished = Finished::open(engine.session(), url).await?;
                 let texts = examples(&finished, &removed).await?;
@@ -227,10 +228,23 @@ fn preview(ended: &Ended) -> String {
     text + "nothing was written\n"
 }
 
-fn record(ended: &Ended) -> String {
+/// The result for programs.
+#[derive(Serialize)]
+struct DedupRecord<'a> {
+    #[serde(flatten)]
+    counts: Counts,
+    losses: Losses,
+    first_removed: Option<&'a [FirstRemoved]>,
+    #[serde(flatten)]
+    written: WrittenRecord,
+}
+
+fn record(ended: &Ended) -> Result<String> {
     let Ended { counts, losses, outcome, removed, .. } = ended;
-    let mut record = applied::record(*counts, outcome.as_ref());
-    record["losses"] = serde_json::json!(losses);
-    record["first_removed"] = serde_json::json!(outcome.is_none().then_some(removed));
-    format!("{record}\n")
+    print::json_line(&DedupRecord {
+        counts: *counts,
+        losses: *losses,
+        first_removed: outcome.is_none().then_some(removed),
+        written: WrittenRecord::new(outcome.as_ref()),
+    })
 }

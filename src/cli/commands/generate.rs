@@ -318,6 +318,7 @@ fn planted_as_text(written: &planted::Written, out: &Path, truth: Option<&Path>)
 /// As [`file`].
 fn job_of(screen: &Screen, from: &str, columns: (Option<&str>, Option<&str>), size: usize) -> Result<Job> {
     let (mut file, _) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
-    file.shingle = Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });
+    file.shingle =
+        Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });
     job::resolve(file)
 }

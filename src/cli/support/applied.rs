@@ -1,6 +1,6 @@
 //! What an application kept, removed and wrote, and what a run left out, in lines.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::apply::{self, Counts, Losses, Opened, Outcome, Rejects};
 use crate::cli::support::print::{self, Numbers};
@@ -81,17 +81,22 @@ pub(in crate::cli) fn written(outcome: &Outcome, to: &str) -> String {
     format!("{} in {to}{reused}\n", print::counted(files as u64, "file"))
 }
 
-/// The counts for programs, and what was written; nothing was where there is no `outcome`.
-pub(in crate::cli) fn record(counts: Counts, outcome: Option<&Outcome>) -> Value {
-    json!({
-        "read": counts.read,
-        "kept": counts.kept,
-        "removed": counts.removed,
-        "rejected": counts.rejected,
-        "files": outcome.map(files),
-        "already_finished": outcome.is_some_and(|outcome| outcome.already_finished),
-        "dry_run": outcome.is_none(),
-    })
+/// What is printed for programs besides the counts; nothing was written where there is no `outcome`.
+#[derive(Serialize)]
+pub(in crate::cli) struct WrittenRecord {
+    files: Option<usize>,
+    already_finished: bool,
+    dry_run: bool,
+}
+
+impl WrittenRecord {
+    pub(in crate::cli) fn new(outcome: Option<&Outcome>) -> Self {
+        Self {
+            files: outcome.map(files),
+            already_finished: outcome.is_some_and(|outcome| outcome.already_finished),
+            dry_run: outcome.is_none(),
+        }
+    }
 }
 
 /// The number of files that were written.

@@ -104,8 +104,11 @@ impl FromData {
     ) -> Result<Job> {
         let columns = (self.text.as_deref(), self.id.as_deref());
         let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
-        file.shingle =
-            Some(ShingleSection { unit: self.unit, size: self.size.map(NonZeroUsize::get), ..ShingleSection::default() });
+        file.shingle = Some(ShingleSection {
+            unit: self.unit,
+            size: self.size.map(NonZeroUsize::get),
+            ..ShingleSection::default()
+        });
         file.source.condition = self.condition.clone();
         let limit = self.limit.as_deref().map(str::parse).transpose();
         file.source.limit = limit.map_err(|e: Error| Error::job(format!("`source.limit` {e}")))?;

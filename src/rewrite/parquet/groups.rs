@@ -4,34 +4,63 @@ use std::ops::Range;
 
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use super::blocking::WINDOW;
+use super::super::decisions::Decisions;
+use super::super::record::Counts;
+use super::super::work::{Rejects, RowDestination};
+use super::blocking::{WINDOW, Waiter};
+use crate::error::{Error, Result};
 use crate::source::RowSet;
 
-/// The wanted rows of a file.
-pub(super) enum Wanted {
-    /// Those in the set.
-    Only(RowSet),
-    /// All others.
-    AllBut(RowSet),
+/// The rows that are copied.
+pub(super) enum CopiedRows {
+    /// The kept rows.
+    Kept(Decisions, Rejects),
+    /// Separate rejects.
+    Rejected(RowSet),
 }
 
-impl Wanted {
-    /// The wanted rows among `rows`, as runs of neighbours that are counted from the first of `rows`.
-    fn runs(&self, rows: Range<u64>) -> Vec<Range<u64>> {
-        let (Self::Only(set) | Self::AllBut(set)) = self;
-        let inside = set.within(rows.clone());
-        let inside = inside.runs().map(|run| run.start - rows.start..run.end - rows.start);
-        if let Self::Only(_) = self {
-            return inside.collect();
-        }
-        let (mut others, mut from) = (Vec::new(), 0);
-        for run in inside.chain(std::iter::once(rows.end - rows.start..rows.end - rows.start)) {
-            if from < run.start {
-                others.push(from..run.start);
+/// The rows that were decided about.
+#[derive(Default)]
+pub(super) struct ChosenRows {
+    pub counts: Counts,
+    /// The rows that go to the file of separate rejects.
+    pub rejected: RowSet,
+}
+
+impl CopiedRows {
+    /// The wanted rows among `rows` of the file `path`, as runs of neighbours that are counted from the first of `rows`.
+    ///
+    /// # Errors
+    /// When the decisions cannot be read.
+    pub(super) fn runs(
+        &self,
+        path: &str,
+        rows: Range<u64>,
+        waiter: &Waiter,
+        chosen: &mut ChosenRows,
+    ) -> Result<Vec<Range<u64>>> {
+        let (decisions, rejects) = match self {
+            Self::Kept(decisions, rejects) => (decisions, rejects),
+            Self::Rejected(set) => {
+                let inside = set.within(rows.clone());
+                return Ok(inside.runs().map(|run| run.start - rows.start..run.end - rows.start).collect());
             }
-            from = run.end;
-        }
-        others
+        };
+        waiter.wait(async {
+            let mut runs: Vec<Range<u64>> = Vec::new();
+            for row in rows.clone() {
+                let action = decisions.at(path, row).await?.action;
+                chosen.counts.count(action);
+                let at = row - rows.start;
+                match (rejects.destination(action), runs.last_mut()) {
+                    (RowDestination::Kept, Some(run)) if run.end == at => run.end += 1,
+                    (RowDestination::Kept, _) => runs.push(at..at + 1),
+                    (RowDestination::Rejected, _) => chosen.rejected.insert(row),
+                    (RowDestination::Nowhere, _) => {}
+                }
+            }
+            Ok(runs)
+        })
     }
 }
 
@@ -59,11 +88,12 @@ impl Part {
 }
 
 /// The row groups to write, each as its parts. A row group of the file becomes one without its unwanted rows. Small neighbours are
-/// merged, up to the rows of the largest row group of the file. No row group is empty.
+/// merged, up to the rows of the largest row group of the file. No row group is empty. `runs` chooses the rows of a range, as runs that
+/// are counted from its start.
 pub(super) fn groups<'a>(
     metadata: &'a ParquetMetaData,
-    wanted: &'a Wanted,
-) -> impl Iterator<Item = Vec<Part>> + 'a {
+    mut runs: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>> + 'a,
+) -> impl Iterator<Item = Result<Vec<Part>>> + 'a {
     let groups = metadata.row_groups();
     let largest = groups.iter().map(rows).max().unwrap_or(0);
     // Two sorted row groups, one behind the other, are not sorted.
@@ -78,26 +108,30 @@ pub(super) fn groups<'a>(
         .iter()
         .zip(firsts)
         .enumerate()
-        .map(move |(at, (group, first_row))| Part {
-            group: at,
-            first: first_row,
-            runs: wanted.runs(first_row..first_row + rows(group)),
+        .map(move |(at, (group, first))| {
+            Ok::<_, Error>(Part { group: at, first, runs: runs(first..first + rows(group))? })
         })
-        .filter(|part| !part.runs.is_empty())
+        .filter(|part| part.as_ref().map_or(true, |part: &Part| !part.runs.is_empty()))
         .peekable();
     std::iter::from_fn(move || {
-        let first = parts.next()?;
+        let first = match parts.next()? {
+            Ok(first) => first,
+            Err(error) => return Some(Err(error)),
+        };
         let (mut rows, mut bytes) = (first.rows(), bytes(&groups[first.group]));
         let mut together = vec![first];
         // All of them fit into the window through which the file is read.
-        while let Some(next) = parts.next_if(|next| {
+        let fits = |next: &Part, rows: u64, bytes: u64| {
             !sorted && rows + next.rows() <= largest && bytes + self::bytes(&groups[next.group]) <= WINDOW
-        }) {
+        };
+        while let Some(Ok(next)) =
+            parts.next_if(|next| next.as_ref().is_ok_and(|next| fits(next, rows, bytes)))
+        {
             rows += next.rows();
             bytes += self::bytes(&groups[next.group]);
             together.push(next);
         }
-        Some(together)
+        Some(Ok(together))
     })
 }
 

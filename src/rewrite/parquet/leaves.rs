@@ -4,18 +4,22 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType};
+use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::SchemaDescriptor;
 
-use super::batch::{Batch, Edit};
-use super::blocking::{Input, WINDOW};
-use super::text_leaf::TextLeaf;
+use super::super::decisions::{Decisions, other_text};
+use super::blocking::{Input, WINDOW, Waiter};
 use crate::error::{Context, Error, Result};
+use crate::kernel::text::without_spans::without_spans;
 use crate::parquet_headers::check_pages;
+use crate::source::TextPlace;
 
 /// The most rows of a batch, and its target size in bytes.
 const BATCH_ROWS: u64 = 8192;
@@ -33,12 +37,8 @@ pub(super) struct Rows<'a> {
 }
 
 /// No change.
-struct Unchanged;
-
-impl<T: DataType> Edit<T> for Unchanged {
-    fn edit(&mut self, _: &mut Batch<T>) -> Result<()> {
-        Ok(())
-    }
+fn unchanged<T: DataType>(_: &mut Batch<T>) -> Result<()> {
+    Ok(())
 }
 
 /// Copies the values that leaf `leaf` has in `rows`, the texts of `text` with its edits.
@@ -67,18 +67,18 @@ pub(super) fn copy(
     let pages = pages.context(|| names.reading(rows, leaf))?;
     let copy = Copy { rows, leaf, names };
     match (get_column_reader(chunk.column_descr_ptr(), Box::new(pages)), to) {
-        (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
-        (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
-        (R::Int64ColumnReader(from), W::Int64ColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
-        (R::Int96ColumnReader(from), W::Int96ColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
-        (R::FloatColumnReader(from), W::FloatColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
-        (R::DoubleColumnReader(from), W::DoubleColumnWriter(to)) => copy.values(from, to, &mut Unchanged),
+        (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy.values(from, to, unchanged),
+        (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy.values(from, to, unchanged),
+        (R::Int64ColumnReader(from), W::Int64ColumnWriter(to)) => copy.values(from, to, unchanged),
+        (R::Int96ColumnReader(from), W::Int96ColumnWriter(to)) => copy.values(from, to, unchanged),
+        (R::FloatColumnReader(from), W::FloatColumnWriter(to)) => copy.values(from, to, unchanged),
+        (R::DoubleColumnReader(from), W::DoubleColumnWriter(to)) => copy.values(from, to, unchanged),
         (R::ByteArrayColumnReader(from), W::ByteArrayColumnWriter(to)) => match text {
-            Some(text) => copy.values(from, to, text),
-            None => copy.values(from, to, &mut Unchanged),
+            Some(text) => copy.values(from, to, |batch| text.edit(batch)),
+            None => copy.values(from, to, unchanged),
         },
         (R::FixedLenByteArrayColumnReader(from), W::FixedLenByteArrayColumnWriter(to)) => {
-            copy.values(from, to, &mut Unchanged)
+            copy.values(from, to, unchanged)
         }
         _ => Err(Error::bug(format!("the column {} is written as another type", chunk.column_path()))),
     }
@@ -111,7 +111,7 @@ impl Copy<'_> {
         &self,
         mut from: ColumnReaderImpl<T>,
         to: &mut ColumnWriterImpl<'_, T>,
-        edit: &mut impl Edit<T>,
+        mut edit: impl FnMut(&mut Batch<T>) -> Result<()>,
     ) -> Result<()> {
         let reading = || self.names.reading(self.rows, self.leaf);
         let mut batch = Batch::<T>::new(to);
@@ -131,12 +131,12 @@ impl Copy<'_> {
                 batch.positions.push(self.rows.first + at..self.rows.first + at + wanted);
                 (at, batch.rows) = (at + wanted, batch.rows + wanted);
                 if batch.rows == full {
-                    edit.edit(&mut batch)?;
+                    edit(&mut batch)?;
                     batch.write(to).context(|| self.names.writing())?;
                 }
             }
         }
-        edit.edit(&mut batch)?;
+        edit(&mut batch)?;
         batch.write(to).context(|| self.names.writing())
     }
 
@@ -152,5 +152,127 @@ impl Copy<'_> {
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
         let row = of_row(chunk.uncompressed_size()).saturating_add(of_row(chunk.num_values()) * VALUE_BYTES);
         (BATCH_BYTES / row.max(1)).clamp(1, BATCH_ROWS)
+    }
+}
+
+/// A batch of rows: the levels that the column has, and the values that are not null.
+struct Batch<T: DataType> {
+    rows: u64,
+    /// The positions of the rows in the file.
+    positions: Vec<Range<u64>>,
+    /// The definition level of a value that is not null.
+    max_definition: i16,
+    has_repetitions: bool,
+    /// None if no value can be null.
+    definitions: Vec<i16>,
+    repetitions: Vec<i16>,
+    values: Vec<T::T>,
+}
+
+impl<T: DataType> Batch<T> {
+    fn new(of: &ColumnWriterImpl<'_, T>) -> Self {
+        let column = of.get_descriptor();
+        Self {
+            rows: 0,
+            positions: Vec::new(),
+            max_definition: column.max_def_level(),
+            has_repetitions: column.max_rep_level() > 0,
+            definitions: Vec::new(),
+            repetitions: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Appends rows. A row begins where the repetition level is 0.
+    fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<usize> {
+        let definitions = (self.max_definition > 0).then_some(&mut self.definitions);
+        let repetitions = self.has_repetitions.then_some(&mut self.repetitions);
+        Ok(from.read_records(rows, definitions, repetitions, &mut self.values)?.0)
+    }
+
+    /// Writes the rows, and clears the batch.
+    fn write(&mut self, to: &mut ColumnWriterImpl<'_, T>) -> ParquetResult<()> {
+        if self.rows > 0 {
+            let definitions = (self.max_definition > 0).then_some(self.definitions.as_slice());
+            let repetitions = self.has_repetitions.then_some(self.repetitions.as_slice());
+            to.write_batch(&self.values, definitions, repetitions)?;
+        }
+        self.rows = 0;
+        self.positions.clear();
+        self.definitions.clear();
+        self.repetitions.clear();
+        self.values.clear();
+        Ok(())
+    }
+}
+
+/// The leaf that has the texts of a file.
+pub(super) struct TextLeaf {
+    /// Its index.
+    pub leaf: usize,
+    /// The file, as errors name it.
+    path: String,
+    decisions: Decisions,
+    waiter: Waiter,
+}
+
+impl TextLeaf {
+    /// The leaf of the texts at `text`.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no text there.
+    pub(super) fn find(
+        schema: &SchemaDescriptor,
+        text: &TextPlace,
+        path: &str,
+        decisions: Decisions,
+        waiter: &Waiter,
+    ) -> Result<Self> {
+        let TextPlace::Column(name) = text else {
+            return Err(Error::bug(format!("the texts of {path} are in no column")));
+        };
+        // As the run reads it: the column of that name, or else a field of a column.
+        let is_column = schema.root_schema().get_fields().iter().any(|column| column.name() == name);
+        let place: Vec<&str> = if is_column { vec![name] } else { name.split('.').collect() };
+        let is_text = |leaf: &usize| {
+            let column = schema.column(*leaf);
+            column.path().parts() == place
+                && column.physical_type() == PhysicalType::BYTE_ARRAY
+                && column.max_rep_level() == 0
+        };
+        match (0..schema.num_columns()).find(is_text) {
+            Some(leaf) => Ok(Self { leaf, path: path.to_owned(), decisions, waiter: waiter.clone() }),
+            None => Err(Error::input(format!(
+                "{path} has no column `{name}` with a text in each row: run the job again with --overwrite, and apply its output"
+            ))),
+        }
+    }
+
+    /// Cuts the spans out of the texts of a batch of rows, each with one value at most.
+    fn edit(&mut self, batch: &mut Batch<ByteArrayType>) -> Result<()> {
+        let Self { path, decisions, waiter, .. } = self;
+        let positions = || batch.positions.iter().cloned().flatten();
+        let spans = async {
+            let mut found = Vec::new();
+            for position in positions() {
+                found.push(decisions.at(path, position).await?.cuts);
+            }
+            Ok(found)
+        };
+        let spans = waiter.wait(spans)?;
+        let mut values = batch.values.iter_mut();
+        for (row, (position, spans)) in positions().zip(spans).enumerate() {
+            let is_null = batch.definitions.get(row).is_some_and(|level| *level < batch.max_definition);
+            let value = if is_null { None } else { values.next() };
+            if spans.is_empty() {
+                continue;
+            }
+            let text = value.as_ref().and_then(|value| std::str::from_utf8(value.data()).ok());
+            match (text.and_then(|text| without_spans(text, &spans)), value) {
+                (Some(cut), Some(value)) => *value = ByteArray::from(cut.into_bytes()),
+                _ => return Err(other_text(path, position)),
+            }
+        }
+        Ok(())
     }
 }

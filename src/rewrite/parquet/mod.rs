@@ -1,39 +1,34 @@
 //! Parquet: the kept rows, with every column unchanged except for the texts, without the spans that are cut.
 //!
 //! Rows are copied as physical values with their levels, leaf by leaf of the schema (`leaves`) and row group by row group
-//! (`groups`), under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Added
-//! columns are further leaves (`added`, `pairs`), and spans are cut out of the texts of one leaf (`text_leaf`).
+//! (`groups`), under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Spans are
+//! cut out of the texts of one leaf, and added columns are further leaves (`added`).
 
 mod added;
-mod batch;
 mod blocking;
 mod groups;
 mod leaves;
 mod like;
-mod pairs;
-mod text_leaf;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 use tokio_util::sync::CancellationToken;
 
-use super::actions::RowActions;
-use super::edits::Edits;
-use super::record::Written;
-use super::work::{self, Work, written};
+use super::record::{Counts, Written};
+use super::work::{Work, rejected_path, written};
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 use crate::output::upload::Upload;
 use crate::source::{FileBytes, ParquetFile, SourceFile};
 use added::Added;
 use blocking::{Input, Output, Waiter};
-use groups::{Wanted, groups};
-use leaves::{Names, Rows};
-use text_leaf::TextLeaf;
+use groups::{ChosenRows, CopiedRows, Part, groups};
+use leaves::{Names, Rows, TextLeaf};
 
-/// Writes the kept rows of a file, and separate rejects. Returns the number of rows of the file, and the files written.
+/// Writes the kept rows of a file, and separate rejects. Returns its counts, and the files written.
 ///
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
@@ -41,31 +36,29 @@ pub(super) async fn write(
     work: &Work,
     file: &SourceFile,
     path: &str,
-    actions: &RowActions,
+    expected: Counts,
     bytes: FileBytes,
-) -> Result<(u64, Vec<Written>)> {
+) -> Result<(Counts, Vec<Written>)> {
     let parquet = Arc::new(ParquetFile::open(&work.session, file).await?);
-    let kept = Wanted::AllBut(actions.not_kept());
-    let edits = Edits::of_kept(work, parquet.path()).await?;
-    let mut files = vec![copy(work, &parquet, path.to_owned(), (kept, edits), bytes).await?];
-    if actions.any_separate() {
-        let rejected = (Wanted::Only(actions.rejected.clone()), Edits::default());
-        files
-            .push(copy(work, &parquet, work::rejected(path), rejected, FileBytes::new(&work.read, 0)).await?);
+    let kept = CopiedRows::Kept(work.decisions.clone(), work.rejects);
+    let (kept, ChosenRows { counts, rejected }) = copy(work, &parquet, path.to_owned(), kept, bytes).await?;
+    let mut files = vec![kept];
+    if work.rejects.are_separate(expected) {
+        let (path, rejected) = (rejected_path(path), CopiedRows::Rejected(rejected));
+        files.push(copy(work, &parquet, path, rejected, FileBytes::new(&work.read, 0)).await?.0);
     }
     parquet.check().await?;
-    Ok((parquet.rows(), files))
+    Ok((counts, files))
 }
 
-/// Writes the wanted rows of a file with their edits.
+/// Writes the wanted rows of a file; kept ones are changed as it was decided.
 async fn copy(
     work: &Work,
     parquet: &Arc<ParquetFile>,
     inside: String,
-    (wanted, edits): (Wanted, Edits),
+    wanted: CopiedRows,
     bytes: FileBytes,
-) -> Result<Written> {
-    let Edits { annotations, cuts } = edits;
+) -> Result<(Written, ChosenRows)> {
     let upload = work.target.upload(&inside).await?;
     // Dropping this future stops the thread.
     let stop = CancellationToken::new();
@@ -74,31 +67,41 @@ async fn copy(
     let target = format!("{}/{inside}", work.target.shown());
     let file = Arc::clone(parquet);
     let source = file.path().to_owned();
-    let own = file.metadata.file_metadata().schema_descr();
-    let text = cuts.map(|cuts| TextLeaf::find(own, &work.cuts.text, &source, cuts, &waiter)).transpose()?;
-    let edits = (annotations.map(Added), text);
+    let is_kept = matches!(wanted, CopiedRows::Kept(..));
+    let added = (is_kept && !work.annotations.is_empty()).then(|| Added {
+        annotations: Arc::clone(&work.annotations),
+        id: work.id,
+        decisions: work.decisions_of_columns.clone(),
+    });
+    let text = match is_kept && work.cuts {
+        true => {
+            let own = file.metadata.file_metadata().schema_descr();
+            Some(TextLeaf::find(own, &work.text, &source, work.decisions_of_texts.clone(), &waiter)?)
+        }
+        false => None,
+    };
     let copy = move || {
         // A panic of the library is an error of the file.
-        guarded(|| copied(&file, &wanted, edits, upload, (&waiter, bytes), target))
+        guarded(|| copied(&file, &wanted, (added, text), upload, (&waiter, bytes), target))
             .context(|| format!("reading {} failed", file.path()))
             .flatten()
     };
-    let (upload, rows) = match tokio::task::spawn_blocking(copy).await {
+    let (upload, rows, chosen) = match tokio::task::spawn_blocking(copy).await {
         Ok(copied) => copied?,
         Err(error) => return Err(Error::bug(format!("the thread that copies {source} ended")).because(error)),
     };
-    written(upload, rows).await
+    Ok((written(upload, rows).await?, chosen))
 }
 
-/// Writes the wanted rows of a file on this thread. Returns the upload and the number of rows.
+/// Writes the wanted rows of a file on this thread. Returns the upload, the number of rows, and what was chosen.
 fn copied(
     file: &Arc<ParquetFile>,
-    wanted: &Wanted,
-    (mut added, mut text): (Option<Added>, Option<TextLeaf>),
+    wanted: &CopiedRows,
+    (added, mut text): (Option<Added>, Option<TextLeaf>),
     upload: Upload,
     (waiter, mut bytes): (&Waiter, FileBytes),
     target: String,
-) -> Result<(Upload, u64)> {
+) -> Result<(Upload, u64, ChosenRows)> {
     let names = Names { source: file.path(), target };
     let writing = || names.writing();
     let about = file.metadata.file_metadata();
@@ -107,7 +110,7 @@ fn copied(
     let (schema, pairs) = match &added {
         None => (own.root_schema_ptr(), pairs),
         Some(added) => {
-            let pairs = pairs.map(|pairs| pairs::extended(pairs, &added.0));
+            let pairs = pairs.map(|pairs| added.extended(pairs));
             (added.schema(own.root_schema())?, pairs)
         }
     };
@@ -115,8 +118,10 @@ fn copied(
     let (input, output) = (Input::new(Arc::clone(file), waiter.clone()), Output::new(upload, waiter.clone()));
     let columns = SchemaDescriptor::new(Arc::clone(&schema));
     let mut writer = SerializedFileWriter::new(output, schema, Arc::clone(&properties)).context(writing)?;
-    let mut rows = 0;
-    for parts in groups(&file.metadata, wanted) {
+    let (mut rows, mut chosen) = (0, ChosenRows::default());
+    let choose = |rows: Range<u64>| wanted.runs(file.path(), rows, waiter, &mut chosen);
+    for parts in groups(&file.metadata, choose) {
+        let parts = parts?;
         let mut group = writer.next_row_group().context(writing)?;
         for leaf in 0..own.num_columns() {
             let Some(mut column) = group.next_column().context(writing)? else {
@@ -130,14 +135,14 @@ fn copied(
             }
             column.close().context(writing)?;
         }
-        if let Some(added) = &mut added {
-            let positions = parts.iter().flat_map(groups::Part::positions);
-            for (bytes, closed) in added.encoded(positions, &columns, &properties, waiter)? {
+        if let Some(added) = &added {
+            let positions = parts.iter().flat_map(Part::positions);
+            for (bytes, closed) in added.encoded(file.path(), positions, &columns, &properties, waiter)? {
                 group.append_column(&bytes, closed).context(writing)?;
             }
         }
         rows += group.close().context(writing)?.num_rows().cast_unsigned();
     }
     let output = writer.into_inner().context(writing)?;
-    Ok((output.end()?, rows))
+    Ok((output.end()?, rows, chosen))
 }

@@ -48,10 +48,6 @@ impl RowCutter for CsvCutter {
     fn end(&mut self, take: &mut TakePiece<'_>) -> Result<()> {
         self.give(true, take)
     }
-
-    fn rows(&self) -> u64 {
-        self.rows
-    }
 }
 
 #[cfg(test)]
