@@ -1,8 +1,11 @@
 //! Interruption and progress of a run.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Result};
 
 /// Controls a run from outside.
 #[derive(Clone)]
@@ -17,6 +20,29 @@ impl RunControl {
     /// A run that is never stopped and whose progress is not shown.
     pub fn detached() -> Self {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
+    }
+
+    /// Does the work of a step of a measurement, and reports it as a stage. Returns its result and its seconds. `rows` is the number
+    /// of rows of a result.
+    ///
+    /// # Errors
+    /// [`Kind::Interrupted`](crate::error::Kind::Interrupted) if the measurement was stopped.
+    pub(crate) async fn step<T>(
+        &self,
+        name: &str,
+        (number, steps): (usize, usize),
+        rows: impl FnOnce(&T) -> u64,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<(T, f64)> {
+        if self.stop.is_cancelled() {
+            return Err(Error::stopped());
+        }
+        self.progress.stage_begins(name, number, steps);
+        let began = Instant::now();
+        let made = work.await?;
+        let seconds = began.elapsed().as_secs_f64();
+        self.progress.stage_ends(name, rows(&made), seconds, false);
+        Ok((made, seconds))
     }
 }
 

@@ -106,6 +106,11 @@ impl Error {
         Self::new(Kind::Bug, message)
     }
 
+    /// A measurement was stopped: no part of it is kept.
+    pub(crate) fn stopped() -> Self {
+        Self::new(Kind::Interrupted, "stopped; nothing was written")
+    }
+
     /// The run was stopped.
     pub fn interrupted() -> Self {
         Self::new(

@@ -16,46 +16,45 @@ use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::arguments::{Column, Signatures};
 
-/// The drawn sets that each set agrees with, by the numbers of both.
-pub(super) type Agreeing = BTreeMap<u32, BTreeSet<u32>>;
+/// The drawn sets that each set agrees with.
+pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
 
 /// Compares the signature of every set with those of the sets `drawn`. Empty where exact similarities decide on pairs.
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u32]) -> Result<Agreeing> {
+pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Agreeing> {
     let (score, compare) = (stored.job().score, stored.job().candidates.compare);
     let mut agreeing = Agreeing::new();
     if score.by != ScoreBy::Signature {
         return Ok(agreeing);
     }
     let documents = stored.table(Table::Documents)?.select(vec![col("doc"), col("signature")])?;
-    let wanted = keys(stored, "wanted", drawn.iter().map(|&set| sets.sets[set as usize].doc))?;
+    let wanted = keys(stored, "wanted", drawn.iter().copied())?;
     let wanted = wanted.join(documents.clone(), JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let mut of_drawn: Vec<(u32, Values)> = Vec::with_capacity(drawn.len());
+    let mut of_drawn: Vec<(u64, Values)> = Vec::with_capacity(drawn.len());
     for (frame, is_drawn) in [(wanted, true), (documents, false)] {
         let mut batches = frame.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let docs = as_uint64_array(batch.column(0))?;
             let signatures = Signatures::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
-                let (Some(set), Some(signature)) = (sets.of(doc), signatures.row(row)) else { continue };
-                // One document is compared for all that have the set.
-                if sets.sets[set as usize].doc != doc {
+                // One document is compared for all that have its set.
+                let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
                     continue;
-                }
+                };
                 if is_drawn {
-                    of_drawn.push((set, signature.into()));
+                    of_drawn.push((doc, signature.into()));
                     continue;
                 }
-                let agrees = |(drawn, other): &(u32, Values)| {
+                let agrees = |(drawn, other): &(u64, Values)| {
                     let estimate = minhash_similarity(signature, other.signature());
                     let reaches = estimate.is_some_and(|estimate| estimate >= score.threshold);
-                    (reaches && sets.are_compared(*drawn, set, compare)).then_some(*drawn)
+                    (reaches && sets.are_compared(*drawn, doc, compare)).then_some(*drawn)
                 };
-                let found: BTreeSet<u32> = of_drawn.iter().filter_map(agrees).collect();
+                let found: BTreeSet<u64> = of_drawn.iter().filter_map(agrees).collect();
                 if !found.is_empty() {
-                    agreeing.insert(set, found);
+                    agreeing.insert(doc, found);
                 }
             }
             tokio::task::consume_budget().await;

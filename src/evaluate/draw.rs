@@ -1,8 +1,8 @@
 //! Which shingle sets are drawn, from strata of equal numbers of copies and of equal sizes of clusters, about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::sets::{Set, Sets};
+use super::sets::Set;
 use crate::kernel::random::SplitMix64;
 
 /// A stratum: the binary digits of the number of copies, and of the size of the cluster.
@@ -11,7 +11,7 @@ type Key = (u32, u32);
 /// A shingle set that was drawn, and its weight: how many sets of its stratum it represents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Drawn {
-    pub(super) set: u32,
+    pub(super) set: u64,
     pub(super) stratum: usize,
     pub(super) weight: f64,
 }
@@ -32,13 +32,13 @@ fn key(set: &Set) -> Key {
 
 /// Draws about `sample` of the sets, or all if there are no more. Half of the sample is shared out by the sizes of the strata,
 /// and half evenly. The same seed draws the same sets, in whatever order documents were read.
-pub(super) fn draw(sets: &Sets, sample: usize, seed: u64) -> Draw {
-    let mut strata: BTreeMap<Key, Vec<(u64, u32)>> = BTreeMap::new();
-    for (set, number) in sets.sets.iter().zip(0_u32..) {
+pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> Draw {
+    let mut strata: BTreeMap<Key, Vec<(u64, u64)>> = BTreeMap::new();
+    for (&id, set) in sets {
         let place = SplitMix64(set.key() ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
-        strata.entry(key(set)).or_default().push((place, number));
+        strata.entry(key(set)).or_default().push((place, id));
     }
-    let (all, count) = (sets.sets.len(), strata.len());
+    let (all, count) = (sets.len(), strata.len());
     let mut draw = Draw { drawn: Vec::new(), sizes: Vec::with_capacity(count) };
     for (stratum, mut places) in strata.into_values().enumerate() {
         let size = places.len();
@@ -47,8 +47,7 @@ pub(super) fn draw(sets: &Sets, sample: usize, seed: u64) -> Draw {
         let evenly = sample as f64 / 2.0 / count as f64;
         let wanted =
             if sample >= all { size } else { ((by_size + evenly).ceil() as usize).max(LEAST).min(size) };
-        // Ties of places, if there are any, are of copies in two groups.
-        places.sort_unstable_by_key(|(place, number)| (*place, sets.sets[*number as usize].group));
+        places.sort_unstable();
         let weight = size as f64 / wanted as f64;
         draw.drawn.extend(places.into_iter().take(wanted).map(|(_, set)| Drawn { set, stratum, weight }));
     }
@@ -59,17 +58,15 @@ pub(super) fn draw(sets: &Sets, sample: usize, seed: u64) -> Draw {
 mod tests {
     use super::*;
 
-    fn sets() -> Sets {
+    fn sets() -> HashMap<u64, Set> {
         let set = |number: u64| Set {
             hashes: [SplitMix64(number).next(), 0],
             group: 0,
             shingles: 90,
             documents: if number == 7 { 20_000 } else { 1 + number % 3 / 2 },
-            doc: number,
-            place: 0,
             cluster: if number.is_multiple_of(4) { 3 } else { 0 },
         };
-        Sets::new(Vec::new(), (0..1000).map(set).collect())
+        (0..1000).map(|number| (number, set(number))).collect()
     }
 
     #[test]

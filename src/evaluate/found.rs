@@ -1,14 +1,17 @@
-//! What an output has of the sets that were drawn.
+//! Pairs of drawn sets that an output has, and documents that it keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion::common::JoinType;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, col};
-use futures::TryStreamExt;
 
-use super::sets::{Sets, keys};
+use super::partners::Partners;
+use super::sets::{Sets, clusters};
 use crate::error::Result;
+use crate::frames::keep;
 use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
@@ -20,41 +23,74 @@ pub(super) struct FoundPair {
     pub(super) estimate: f64,
 }
 
-/// The pairs of each set that was drawn, by the numbers of both.
-pub(super) type Found = BTreeMap<u32, BTreeMap<u32, FoundPair>>;
+/// The pairs of each drawn set, by both sets.
+pub(super) type Found = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
+
+/// The ranks of the documents of each set that stay, in the order of `clusters.keep`.
+pub(super) type Stay = BTreeMap<u64, Vec<u64>>;
 
 /// The pairs of the output that have a document of a drawn set and one of another set.
 ///
 /// # Errors
-/// When the table cannot be read.
-pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u32]) -> Result<Found> {
-    let is_drawn: BTreeSet<u32> = drawn.iter().copied().collect();
-    let docs = sets.members.iter().filter(|member| is_drawn.contains(&member.set)).map(|member| member.doc);
-    let docs = keys(stored, "drawn", docs)?;
+/// When a table cannot be read.
+pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Found> {
+    let own = sets.members(stored, drawn.iter().copied())?;
+    let own = own.select(vec![col("doc").alias("own"), col("set").alias("drawn")])?.cache().await?;
     let pairs = stored.table(Table::Pairs)?.select(vec![
         document_key(col("id_a")).alias("a"),
         document_key(col("id_b")).alias("b"),
         col("jaccard"),
         col("estimate"),
     ])?;
-    let of = |end: &str, other: &str| -> Result<DataFrame> {
-        let joined = docs.clone().join(pairs.clone(), JoinType::Inner, &["drawn"], &[end], None)?;
+    let with = |end: &str, other: &str| -> Result<DataFrame> {
+        let joined = own.clone().join(pairs.clone(), JoinType::Inner, &["own"], &[end], None)?;
         Ok(joined.select(vec![col("drawn"), col(other).alias("other"), col("jaccard"), col("estimate")])?)
     };
-    let mut found: Found = drawn.iter().map(|&set| (set, BTreeMap::new())).collect();
-    let mut batches = of("a", "b")?.union(of("b", "a")?)?.execute_stream().await?;
-    while let Some(batch) = batches.try_next().await? {
-        let (docs, others) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+    let rows = with("a", "b")?.union(with("b", "a")?)?;
+    let rows = sets.with_sets(stored, rows, "other")?.filter(col("drawn").not_eq(col("set")))?;
+    let mut found = Found::new();
+    for batch in rows.select(["drawn", "set", "jaccard", "estimate"].map(col).to_vec())?.collect().await? {
+        let (sets, others) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
         let (jaccards, estimates) = (as_float64_array(batch.column(2))?, as_float64_array(batch.column(3))?);
         for row in 0..batch.num_rows() {
-            let (Some(set), Some(other)) = (sets.of(docs.value(row)), sets.of(others.value(row))) else {
-                continue;
-            };
-            if set != other {
-                let pair = FoundPair { jaccard: jaccards.value(row), estimate: estimates.value(row) };
-                found.entry(set).or_default().insert(other, pair);
-            }
+            let pair = FoundPair { jaccard: jaccards.value(row), estimate: estimates.value(row) };
+            found.entry(sets.value(row)).or_default().insert(others.value(row), pair);
         }
     }
     Ok(found)
+}
+
+/// The documents that stay of the drawn sets that have partners or copies, and of these partners.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn stay(stored: &Stored, sets: &Sets, partners: &Partners) -> Result<Stay> {
+    let has_copies = |set: &u64| sets.sets.get(set).is_some_and(|set| set.documents > 1);
+    let wanted: BTreeSet<u64> = partners
+        .iter()
+        .filter(|(set, partners)| !partners.is_empty() || has_copies(set))
+        .flat_map(|(set, partners)| std::iter::once(set).chain(partners.keys()))
+        .copied()
+        .collect();
+    let members = sets.members(stored, wanted.into_iter())?;
+    let members = members.select(vec![col("doc").alias("member"), col("set")])?;
+    let job = stored.job();
+    let (order, group) = (job.clusters.order(), job.source.group.as_deref());
+    let mut columns = ["id", "doc", "shingle_count"].map(col).to_vec();
+    columns.extend(keep::columns(&order, group)?);
+    let documents = stored.table(Table::Documents)?.select(columns)?;
+    let documents = members.join(documents, JoinType::Inner, &["member"], &["doc"], None)?;
+    let removed = clusters(stored)?.filter(!col("representative"))?;
+    let removed = removed.select(vec![col("id").alias("removed")])?;
+    let documents = removed.join(documents, JoinType::RightAnti, &["removed"], &["id"], None)?;
+    let rank = row_number().order_by(keep::sorted(&order)).build()?;
+    let documents = documents.window(vec![rank.alias("rank")])?.select(vec![col("set"), col("rank")])?;
+    let mut stay = Stay::new();
+    for batch in documents.collect().await? {
+        let (sets, ranks) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        for (&set, &rank) in sets.values().iter().zip(ranks.values()) {
+            stay.entry(set).or_default().push(rank);
+        }
+    }
+    Ok(stay)
 }

@@ -19,8 +19,8 @@ const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE 
 /// A drawn set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Its number.
-    pub(super) set: u32,
+    /// Its id among the sets.
+    pub(super) set: u64,
     /// Its shingles.
     pub(super) shingles: u64,
 }
@@ -50,7 +50,7 @@ impl Index {
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(super) fn add(&mut self, set: u32, shingles: &[u64]) -> Result<()> {
+    pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
         self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
         let place = self.drawn.len() as u32;
         self.drawn.push(Place { set, shingles: shingles.len() as u64 });
@@ -107,7 +107,7 @@ mod tests {
     use crate::kernel::jaccard::jaccard_of;
     use crate::kernel::random::SplitMix64;
 
-    fn index(score: Score, sets: &[(u32, Vec<u64>)]) -> Index {
+    fn index(score: Score, sets: &[(u64, Vec<u64>)]) -> Index {
         let mut index = Index::new(&SessionContext::new(), score);
         sets.iter().for_each(|(set, shingles)| index.add(*set, shingles).unwrap());
         index.finish();
@@ -135,7 +135,7 @@ mod tests {
     fn the_least_is_a_bound() {
         for measure in [Measure::Jaccard, Measure::Containment] {
             for threshold in [0.3, 0.5, 0.8, 1.0] {
-                let sets = [3, 7, 40, 41].map(|size| (size as u32, (0..size).collect::<Vec<u64>>()));
+                let sets = [3, 7, 40, 41].map(|size| (size, (0..size).collect::<Vec<u64>>()));
                 let index = index(Score { threshold, measure, ..Score::default() }, &sets);
                 for shingles in 1..120 {
                     let similar = |(size, shared): (u64, u64)| match measure {

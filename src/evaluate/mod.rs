@@ -4,8 +4,8 @@
 //! - `partners`: compares all documents with the sample by their texts, and does not use the candidates of the run. For most
 //!   documents, the beginning of the text shows that they share too few shingles with every drawn set (`index`).
 //! - `agreeing`: compares all signatures with those of the sample, where the job decides on pairs by signatures.
-//! - `found`: the pairs of the sample that the output has. A pair that only the search finds is missed.
-//! - `stay`: which documents of these pairs are kept.
+//! - `found`: the pairs of the sample that the output has, and which of their documents it keeps. A pair that only the search
+//!   finds is missed.
 //! - `interval`: estimates with intervals; `summary`: the numbers of the evaluation. Found pairs are counted, missed pairs
 //!   estimated.
 //! - `truth`: compares the output with known pairs or clusters.
@@ -17,7 +17,6 @@ mod index;
 pub(crate) mod interval;
 mod partners;
 mod sets;
-mod stay;
 mod summary;
 mod truth;
 
@@ -58,13 +57,13 @@ pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) 
         return Err(Error::job(format!("{url} {because}")));
     }
     let sets = Arc::new(Sets::read(&stored, settings.memory).await?);
-    let draw = draw::draw(&sets, settings.sample, settings.seed);
-    let drawn: Vec<u32> = draw.drawn.iter().map(|drawn| drawn.set).collect();
+    let draw = draw::draw(&sets.sets, settings.sample, settings.seed);
+    let drawn: Vec<u64> = draw.drawn.iter().map(|drawn| drawn.set).collect();
     let found = found::found(&stored, &sets, &drawn);
     let agreeing = agreeing::agreeing(&stored, &sets, &drawn).await?;
     let partners = partners::partners(&stored, &sets, &drawn, agreeing);
     let (found, partners) = tokio::try_join!(found, partners)?;
-    let stay = stay::stay(&stored, &sets, &partners).await?;
+    let stay = found::stay(&stored, &sets, &partners).await?;
     let evaluation = summary::summary(&stored, &sets, &draw, &Seen { partners, found, stay });
     Ok(match &settings.truth {
         Some(file) => Evaluation { truth: Some(truth::agreement(&stored, file).await?), ..evaluation },

@@ -6,18 +6,17 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::cast::{as_list_array, as_string_array, as_string_view_array, as_uint64_array};
+use datafusion::common::cast::{as_list_array, as_string_view_array, as_uint64_array};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::execute_stream_partitioned;
-use datafusion::prelude::{DataFrame, cast, col, lit};
+use datafusion::prelude::{DataFrame, cast, col};
 use futures::TryStreamExt;
 
 use super::agreeing::Agreeing;
 use super::index::Index;
-use super::sets::{Set, Sets, keys, place};
+use super::sets::{Sets, keys};
 use crate::error::{Error, Result};
-use crate::frames::utf8;
 use crate::job::{Compare, Measure, Score, ScoreBy, Shingle, ShingleHash};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of};
@@ -26,7 +25,7 @@ use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::origins::numbered;
 use crate::output::Stored;
 use crate::schema::Table;
-use crate::source::{self, CUT, Places, Request};
+use crate::source::{self, CUT, Places};
 use crate::udf::expr_fn::document_key;
 
 /// What two sets have in common.
@@ -68,30 +67,17 @@ impl Common {
     }
 }
 
-/// The partners of each set that was drawn, by the numbers of both.
-pub(super) type Partners = BTreeMap<u32, BTreeMap<u32, Common>>;
+/// The partners of each set that was drawn, by both sets.
+pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, Common>>;
 
-/// Where the shingles of documents come from.
-enum Origin {
-    /// A source, whose texts are cut by these rules.
-    Texts(Box<Shingle>),
-    /// The output: shingles have the numbers of its dictionary.
-    Output,
-}
-
-/// Documents (source: Utf8, position: UInt64, doc: UInt64, origin: UInt64), with `text`: Utf8View, `cut`: `List<UInt64>` or both.
-struct Documents {
-    frame: DataFrame,
-    origin: Origin,
-}
-
-/// The documents of an output, or those `wanted` of them, of each source. A document that was not compared may be among them.
+/// Frames (doc: UInt64, ..) with `text`: Utf8View, `cut`: `List<UInt64>` or both. They have the documents whose keys are in the only
+/// column of `wanted`, and maybe others.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where a source is gone or has changed.
-async fn documents(stored: &Stored, wanted: Option<Places>) -> Result<Vec<Documents>> {
-    let job = stored.job();
-    let position = || cast(col("position"), DataType::UInt64).alias("position");
+async fn documents(stored: &Stored, wanted: DataFrame) -> Result<Vec<DataFrame>> {
+    let (job, session) = (stored.job(), stored.session());
+    let table = stored.table(Table::Documents)?;
     if job.shingle.hash == ShingleHash::Dictionary {
         if !job.output.keep.shingles() {
             return Err(Error::job(
@@ -99,40 +85,19 @@ async fn documents(stored: &Stored, wanted: Option<Places>) -> Result<Vec<Docume
                  \"shingles\"",
             ));
         }
-        let origin = col("origin_number").alias("origin");
-        let kept = vec![utf8("source"), position(), col("doc"), origin, col("shingles").alias(CUT)];
-        let frame = stored.table(Table::Documents)?.select(kept)?;
-        return Ok(vec![Documents { frame, origin: Origin::Output }]);
+        return Ok(vec![table.select(vec![col("doc"), col("shingles").alias(CUT)])?]);
     }
     let sources = stored.sources("the texts are read again", "").await?;
-    let (session, shingle) = (stored.session(), &job.shingle);
-    let read = match wanted {
-        Some(wanted) => source::read_at(session, numbered(&sources), wanted, Some(shingle)).await?,
-        None => {
-            let mut all = Vec::with_capacity(sources.len());
-            for (origin, source, listed) in numbered(&sources) {
-                let request = Request::all().cut(shingle);
-                all.push((origin, source::read(session, source, listed, request).await?.frame));
-            }
-            all
-        }
-    };
-    let mut all = Vec::with_capacity(read.len());
-    for (origin, read) in read {
-        let mut columns = vec![
-            utf8("source"),
-            position(),
-            document_key(col("id")).alias("doc"),
-            lit(origin).alias("origin"),
-            cast(col("text"), DataType::Utf8View).alias("text"),
-        ];
+    let places = wanted.join(table, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
+    let places = Places::of_rows(places, col("origin_number")).await?;
+    let read = source::read_at(session, numbered(&sources), places, Some(&job.shingle)).await?;
+    let documents = |(_, read): (u64, DataFrame)| {
+        let text = cast(col("text"), DataType::Utf8View).alias("text");
+        let mut columns = vec![document_key(col("id")).alias("doc"), text];
         columns.extend(read.schema().as_arrow().column_with_name(CUT).map(|_| col(CUT)));
-        all.push(Documents {
-            frame: read.select(columns)?,
-            origin: Origin::Texts(Box::new(shingle.clone())),
-        });
-    }
-    Ok(all)
+        Ok(read.select(columns)?)
+    };
+    read.into_iter().map(documents).collect()
 }
 
 /// The true partners of the sets `drawn`: the sets that are similar by the exact definition, and the `agreeing` ones.
@@ -142,25 +107,27 @@ async fn documents(stored: &Stored, wanted: Option<Places>) -> Result<Vec<Docume
 pub(super) async fn partners(
     stored: &Stored,
     sets: &Arc<Sets>,
-    drawn: &[u32],
+    drawn: &[u64],
     agreeing: Agreeing,
 ) -> Result<Partners> {
     let job = stored.job();
     let mut search = Search {
         index: Index::new(stored.session(), job.score),
         sets: Arc::clone(sets),
+        shingle: job.shingle.clone(),
         frequent: frequent(stored).await?,
         score: job.score,
         compare: job.candidates.compare,
         agreeing,
     };
-    search.index = index(stored, &search, drawn).await?;
+    search.fill(stored, drawn).await?;
     let search = Arc::new(search);
     let mut partners: Partners = drawn.iter().map(|&set| (set, BTreeMap::new())).collect();
-    for Documents { frame, origin } in documents(stored, None).await? {
-        let (origin, plan) = (Arc::new(origin), frame.create_physical_plan().await?);
+    let all = keys(stored, "wanted", sets.sets.keys().copied())?;
+    for frame in documents(stored, all).await? {
+        let plan = frame.create_physical_plan().await?;
         let streams = execute_stream_partitioned(plan, stored.session().task_ctx())?;
-        let scan = |stream| SpawnedTask::spawn(scan(stream, Arc::clone(&search), Arc::clone(&origin)));
+        let scan = |stream| SpawnedTask::spawn(scan(stream, Arc::clone(&search)));
         let scans: Vec<_> = streams.into_iter().map(scan).collect();
         for scan in scans {
             let found = scan.join().await.map_err(|e| Error::bug("a scan did not end").because(e))??;
@@ -172,7 +139,7 @@ pub(super) async fn partners(
     // Signatures may agree where no shingle is shared.
     for (&other, agreeing) in &search.agreeing {
         for &set in agreeing {
-            let of = [set, other].map(|set| search.sets.sets[set as usize].shingles);
+            let of = [set, other].map(|set| sets.sets.get(&set).map_or(0, |set| set.shingles));
             let common = Common { shared: 0, of, agrees: true };
             partners.entry(set).or_default().entry(other).or_insert(common);
         }
@@ -191,52 +158,11 @@ async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
     Ok(frequent)
 }
 
-/// Reads the shingles of one document of each drawn set.
-async fn index(stored: &Stored, search: &Search, drawn: &[u32]) -> Result<Index> {
-    let mut missing: BTreeSet<u32> = drawn.iter().copied().collect();
-    let docs = missing.iter().map(|&set| search.sets.sets[set as usize].doc);
-    let docs = keys(stored, "wanted", docs)?;
-    let places = stored.table(Table::Documents)?.select(vec![
-        col("source"),
-        cast(col("position"), DataType::UInt64).alias("position"),
-        col("doc"),
-        col("origin_number"),
-    ])?;
-    let places = docs.join(places, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let wanted = Places::of_rows(places, col("origin_number")).await?;
-    let mut index = Index::new(stored.session(), search.score);
-    let mut cutter = Cutter::default();
-    for Documents { frame, origin } in documents(stored, Some(wanted)).await? {
-        let mut batches = frame.execute_stream().await?;
-        while let Some(batch) = batches.try_next().await? {
-            let rows = Rows::of(&batch)?;
-            for row in 0..batch.num_rows() {
-                let Some((number, set)) = search.set_of(&rows, row) else { continue };
-                if !missing.contains(&number) || !rows.is_at(row, set.place) {
-                    continue;
-                }
-                if let Some(shingles) = cutter.whole(&rows, row, &origin, &search.frequent)? {
-                    index.add(number, shingles)?;
-                    missing.remove(&number);
-                }
-            }
-        }
-    }
-    if !missing.is_empty() {
-        return Err(Error::input(format!(
-            "{} of {} documents that were drawn are not in the source any more: run the job again with --overwrite",
-            missing.len(),
-            drawn.len()
-        )));
-    }
-    index.finish();
-    Ok(index)
-}
-
 /// What a scan needs to know.
 struct Search {
     index: Index,
     sets: Arc<Sets>,
+    shingle: Shingle,
     frequent: HashSet<u64>,
     score: Score,
     compare: Compare,
@@ -244,21 +170,38 @@ struct Search {
 }
 
 impl Search {
-    /// The shingle set of a document and its number, if the document is read for all that have this set.
-    fn set_of(&self, rows: &Rows<'_>, row: usize) -> Option<(u32, &Set)> {
-        let doc = rows.docs.is_valid(row).then(|| rows.docs.value(row))?;
-        let number = self.sets.of(doc)?;
-        let set = &self.sets.sets[number as usize];
-        (set.doc == doc).then_some((number, set))
+    /// Reads the shingles of one document of each drawn set.
+    async fn fill(&mut self, stored: &Stored, drawn: &[u64]) -> Result<()> {
+        let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
+        let mut cutter = Cutter::default();
+        let wanted = keys(stored, "wanted", drawn.iter().copied())?;
+        for frame in documents(stored, wanted).await? {
+            let mut batches = frame.execute_stream().await?;
+            while let Some(batch) = batches.try_next().await? {
+                let rows = Rows::of(&batch)?;
+                for row in 0..batch.num_rows() {
+                    let Some(set) = rows.doc(row).filter(|doc| is_drawn.contains(doc)) else { continue };
+                    if let Some(shingles) = cutter.whole(&rows, row, &self.shingle, &self.frequent)? {
+                        self.index.add(set, shingles)?;
+                    }
+                }
+            }
+        }
+        let missing = drawn.len() - self.index.drawn.len().min(drawn.len());
+        if missing > 0 {
+            return Err(Error::input(format!(
+                "{missing} of {} documents that were drawn are not in the source any more: run the job again with --overwrite",
+                drawn.len()
+            )));
+        }
+        self.index.finish();
+        Ok(())
     }
 }
 
-/// The columns of a batch of [`Documents`].
+/// The columns of a batch of [`documents`].
 struct Rows<'a> {
-    sources: &'a arrow::array::StringArray,
-    positions: &'a UInt64Array,
     docs: &'a UInt64Array,
-    origins: &'a UInt64Array,
     texts: Option<&'a arrow::array::StringViewArray>,
     cuts: Option<&'a arrow::array::ListArray>,
 }
@@ -267,19 +210,15 @@ impl<'a> Rows<'a> {
     fn of(batch: &'a RecordBatch) -> Result<Self> {
         let column = |name: &str| batch.column_by_name(name);
         Ok(Self {
-            sources: as_string_array(batch.column(0))?,
-            positions: as_uint64_array(batch.column(1))?,
-            docs: as_uint64_array(batch.column(2))?,
-            origins: as_uint64_array(batch.column(3))?,
+            docs: as_uint64_array(batch.column(0))?,
             texts: column("text").map(|texts| as_string_view_array(texts)).transpose()?,
             cuts: column(CUT).map(|cuts| as_list_array(cuts)).transpose()?,
         })
     }
 
-    /// Whether a document is at this place.
-    fn is_at(&self, row: usize, at: u64) -> bool {
-        let of = |source| place(self.origins.value(row), source, self.positions.value(row));
-        self.sources.is_valid(row) && of(self.sources.value(row)) == at
+    /// The key of a document; `None` without an id.
+    fn doc(&self, row: usize) -> Option<u64> {
+        self.docs.is_valid(row).then(|| self.docs.value(row))
     }
 
     /// The text of a document that was not cut while it was read.
@@ -304,14 +243,14 @@ impl Cutter {
         &mut self,
         rows: &Rows<'_>,
         row: usize,
-        origin: &Origin,
+        by: &Shingle,
         frequent: &HashSet<u64>,
     ) -> Result<Option<&[u64]>> {
         let Self { scratch, set, .. } = self;
         set.clear();
-        match (rows.text(row), origin, rows.cuts) {
-            (Some(text), Origin::Texts(by), _) => shingles(text, by, scratch, set)?,
-            (None, _, Some(cuts)) if cuts.is_valid(row) => {
+        match (rows.text(row), rows.cuts) {
+            (Some(text), _) => shingles(text, by, scratch, set)?,
+            (None, Some(cuts)) if cuts.is_valid(row) => {
                 let values = cuts.value(row);
                 set.extend_from_slice(&as_set(as_uint64_array(&values)?.values()));
             }
@@ -325,9 +264,11 @@ impl Cutter {
 
     /// Whether the beginning of a text says that its document, which has `all` shingles, is not similar to a drawn set: so many
     /// of them are in none of these that fewer than `least` are left.
-    fn is_other(&mut self, text: &str, by: &Shingle, search: &Search, least: u64, all: u64) -> Result<bool> {
+    fn is_other(&mut self, text: &str, search: &Search, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
-        let Some(some) = self.beginning.shingles(text, by, needed, all as usize)? else { return Ok(false) };
+        let Some(some) = self.beginning.shingles(text, &search.shingle, needed, all as usize)? else {
+            return Ok(false);
+        };
         let counting = || some.iter().filter(|shingle| !search.frequent.contains(shingle));
         let others = counting().filter(|shingle| search.index.places(**shingle).next().is_none()).count();
         Ok(others >= needed)
@@ -335,11 +276,7 @@ impl Cutter {
 }
 
 /// (drawn set, other set, what they share) of the partners among the documents of a stream.
-async fn scan(
-    mut stream: SendableRecordBatchStream,
-    search: Arc<Search>,
-    origin: Arc<Origin>,
-) -> Result<Vec<(u32, u32, Common)>> {
+async fn scan(mut stream: SendableRecordBatchStream, search: Arc<Search>) -> Result<Vec<(u64, u64, Common)>> {
     let index = &search.index;
     let mut found = Vec::new();
     let mut cutter = Cutter::default();
@@ -348,21 +285,21 @@ async fn scan(
     while let Some(batch) = stream.try_next().await? {
         let rows = Rows::of(&batch)?;
         for row in 0..batch.num_rows() {
-            let Some((other, set)) = search.set_of(&rows, row) else { continue };
+            let Some(other) = rows.doc(row) else { continue };
+            let Some(set) = search.sets.sets.get(&other) else { continue };
             let agreeing = search.agreeing.get(&other);
             // How many shingles it shares with a set that it agrees with is not bounded.
             if agreeing.is_none() {
                 let Some(least) = index.least(set.shingles) else { continue };
-                if let (Some(text), Origin::Texts(by)) = (rows.text(row), &*origin)
-                    && cutter.is_other(text, by, &search, least, set.shingles)?
+                if let Some(text) = rows.text(row)
+                    && cutter.is_other(text, &search, least, set.shingles)?
                 {
                     continue;
                 }
             }
-            if !rows.is_at(row, set.place) {
+            let Some(shingles) = cutter.whole(&rows, row, &search.shingle, &search.frequent)? else {
                 continue;
-            }
-            let Some(shingles) = cutter.whole(&rows, row, &origin, &search.frequent)? else { continue };
+            };
             for place in shingles.iter().flat_map(|&shingle| index.places(shingle)) {
                 let count = &mut shared[place as usize];
                 if *count == 0 {

@@ -1,36 +1,35 @@
-//! The shingle sets of an output, in memory: which documents have each.
+//! The shingle sets of an output, in memory, and the documents that have each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, cast, col, lit};
-use futures::TryStreamExt;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use datafusion::common::JoinType;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{count, max, min};
+use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 
 use crate::error::{Error, Result};
-use crate::frames::{by_group, merged, utf8};
+use crate::frames::{by_group, merged};
 use crate::job::Compare;
 use crate::output::Stored;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
-/// Bytes that a document takes, at most: its row, and while they are read an entry of the table of sets.
+/// Bytes that a document takes, at most: the row of its set, and an entry of the map of all sets.
 const BYTES_OF_DOCUMENT: u64 = 160;
-/// Members between two neighbours of the table of their keys, on average.
-const STEP: usize = 4;
 
-/// A document.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Member {
-    /// Its key.
-    pub(super) doc: u64,
-    /// The number of its shingle set.
-    pub(super) set: u32,
+/// The columns that tell two shingle sets apart.
+const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
+
+/// The same columns of sets, where those of documents are there too.
+const KEY_OF_SET: [&str; 3] = ["hash_0", "hash_1", "group"];
+
+fn renamed() -> Vec<Expr> {
+    let key = KEY.iter().zip(KEY_OF_SET).map(|(name, of_set)| col(*name).alias(of_set));
+    key.chain([col("set")]).collect()
 }
 
 /// A shingle set, of one group where the job compares by groups.
@@ -44,10 +43,6 @@ pub(super) struct Set {
     pub(super) shingles: u64,
     /// The documents that have it.
     pub(super) documents: u64,
-    /// The one of these with the least key, whose text is read for all of them.
-    pub(super) doc: u64,
-    /// The [`place`] of that document.
-    pub(super) place: u64,
     /// The size of the cluster of the documents; 0 if they are not in a cluster.
     pub(super) cluster: u64,
 }
@@ -59,40 +54,15 @@ impl Set {
     }
 }
 
-/// All documents and shingle sets of an output.
-#[derive(Debug, Default)]
+/// All shingle sets of an output, by the least key of a document that has the set. The text of that document is read for all of them.
 pub(super) struct Sets {
-    /// By their keys.
-    pub(super) members: Vec<Member>,
-    pub(super) sets: Vec<Set>,
-    /// Where the members begin whose keys have the same leading bits.
-    starts: Vec<u32>,
-    /// The number of the other bits.
-    shift: u32,
-}
-
-/// A hash of the place of a document: its origin, its file and its number there. Of several documents with one id, one was compared.
-pub(super) fn place(origin: u64, source: &str, position: u64) -> u64 {
-    xxh3_64_with_seed(source.as_bytes(), xxh3_64_with_seed(&origin.to_le_bytes(), position))
+    pub(super) sets: HashMap<u64, Set>,
+    /// (set_hash_0, set_hash_1, group_key, set) of all sets, in memory.
+    rows: DataFrame,
 }
 
 impl Sets {
-    /// The sets with their documents.
-    pub(super) fn new(mut members: Vec<Member>, sets: Vec<Set>) -> Self {
-        members.sort_unstable_by_key(|member| member.doc);
-        let bits = (members.len() / STEP).max(1).ilog2() + 1;
-        let shift = u64::BITS - bits;
-        let mut starts = vec![0; (1 << bits) + 1];
-        for member in &members {
-            starts[(member.doc >> shift) as usize + 1] += 1;
-        }
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
-        Self { members, sets, starts, shift }
-    }
-
-    /// Reads those of an output.
+    /// Reads the sets of an output.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) where they take more than half of `memory` bytes; when a table cannot be read.
@@ -107,63 +77,56 @@ impl Sets {
                 ((2 * needed) >> 20) + 1
             )));
         }
-        // The numbers of the sets by their keys: a few bytes a set stay in the cache longer than a table that holds the hashes
-        // again.
-        let mut numbers: HashTable<u32> = HashTable::with_capacity(documents as usize);
-        let (mut members, mut sets) = (Vec::with_capacity(documents as usize), Vec::<Set>::new());
-        let mut batches = documents_of(stored)?.execute_stream().await?;
-        while let Some(batch) = batches.try_next().await? {
-            let number = |at: usize| as_uint64_array(batch.column(at));
-            let (docs, hashes, groups) = (number(0)?, [number(1)?, number(2)?], number(3)?);
-            let (sizes, positions, sources) = (number(4)?, number(5)?, as_string_array(batch.column(6))?);
-            let origins = number(7)?;
+        let number = |of| cast(of, DataType::UInt64);
+        let clusters =
+            clusters(stored)?.select(vec![document_key(col("id")).alias("clustered"), col("size")])?;
+        // The smaller side of each join is the first one: a table of it is built.
+        let sets = clusters
+            .join(documents_of(stored)?, JoinType::Right, &["clustered"], &["doc"], None)?
+            .aggregate(
+                KEY.map(col).to_vec(),
+                vec![
+                    min(col("doc")).alias("set"),
+                    max(number(col("shingle_count"))).alias("shingles"),
+                    number(count(lit(1))).alias("documents"),
+                    coalesce(vec![max(col("size")), lit(0_u64)]).alias("cluster"),
+                ],
+            )?
+            .collect()
+            .await?;
+        let mut found = HashMap::with_capacity(sets.iter().map(RecordBatch::num_rows).sum());
+        for batch in &sets {
+            let column = |at: usize| as_uint64_array(batch.column(at)).map(UInt64Array::values);
+            let (hashes, group, ids) = ([column(0)?, column(1)?], column(2)?, column(3)?);
+            let (shingles, documents, cluster) = (column(4)?, column(5)?, column(6)?);
             for row in 0..batch.num_rows() {
-                let (hashes, group) = ([hashes[0].value(row), hashes[1].value(row)], groups.value(row));
-                let place = place(origins.value(row), sources.value(row), positions.value(row));
-                let doc = docs.value(row);
-                let new =
-                    Set { hashes, group, shingles: sizes.value(row), documents: 0, doc, place, cluster: 0 };
-                let is_it = |&set: &u32| {
-                    let known = &sets[set as usize];
-                    known.hashes == hashes && known.group == group
+                let set = Set {
+                    hashes: hashes.map(|hashes| hashes[row]),
+                    group: group[row],
+                    shingles: shingles[row],
+                    documents: documents[row],
+                    cluster: cluster[row],
                 };
-                let set = match numbers.entry(new.key(), is_it, |&set| sets[set as usize].key()) {
-                    Entry::Occupied(known) => *known.get(),
-                    Entry::Vacant(vacant) => {
-                        let number = *vacant.insert(sets.len() as u32).get();
-                        sets.push(new);
-                        number
-                    }
-                };
-                let of = &mut sets[set as usize];
-                of.documents += 1;
-                if doc < of.doc {
-                    (of.doc, of.place) = (doc, place);
-                }
-                members.push(Member { doc, set });
+                found.insert(ids[row], set);
             }
         }
-        drop(numbers);
-        let mut found = Self::new(members, sets);
-        let mut batches =
-            clusters(stored)?.select(vec![document_key(col("id")), col("size")])?.execute_stream().await?;
-        while let Some(batch) = batches.try_next().await? {
-            let (docs, sizes) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-            for (&doc, &size) in docs.values().iter().zip(sizes.values()) {
-                if let Some(set) = found.of(doc) {
-                    let of = &mut found.sets[set as usize];
-                    of.cluster = of.cluster.max(size);
-                }
-            }
-        }
-        Ok(found)
+        let rows = sets.iter().map(|batch| batch.project(&[0, 1, 2, 3])).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { sets: found, rows: stored.session().read_batches(rows)? })
     }
 
-    /// The shingle set of a document.
-    pub(super) fn of(&self, doc: u64) -> Option<u32> {
-        let at = (doc >> self.shift) as usize;
-        let near = self.members.get(*self.starts.get(at)? as usize..*self.starts.get(at + 1)? as usize)?;
-        near.iter().find(|member| member.doc == doc).map(|member| member.set)
+    /// (doc, set) of the documents of the sets `wanted`.
+    pub(super) fn members(&self, stored: &Stored, wanted: impl Iterator<Item = u64>) -> Result<DataFrame> {
+        let sets = keys(stored, "wanted", wanted)?;
+        let sets = sets.join(self.rows.clone(), JoinType::RightSemi, &["wanted"], &["set"], None)?;
+        let members = sets.select(renamed())?;
+        let members = members.join(documents_of(stored)?, JoinType::Inner, &KEY_OF_SET, &KEY, None)?;
+        Ok(members.select(vec![col("doc"), col("set")])?)
+    }
+
+    /// (doc, ..) of a few documents -> the same with their sets as `set`.
+    pub(super) fn with_sets(&self, stored: &Stored, few: DataFrame, doc: &str) -> Result<DataFrame> {
+        let few = few.join(documents_of(stored)?, JoinType::Inner, &[doc], &["doc"], None)?;
+        Ok(few.join(self.rows.clone().select(renamed())?, JoinType::Inner, &KEY, &KEY_OF_SET, None)?)
     }
 
     /// The number of pairs of sets that have the same shingles and are compared: those of two groups.
@@ -172,23 +135,23 @@ impl Sets {
             return 0;
         }
         let mut groups: HashMap<[u64; 2], u64> = HashMap::new();
-        self.sets.iter().for_each(|set| *groups.entry(set.hashes).or_default() += 1);
+        self.sets.values().for_each(|set| *groups.entry(set.hashes).or_default() += 1);
         groups.into_values().map(|count| count * (count - 1) / 2).sum()
     }
 
     /// Whether two sets are compared.
-    pub(super) fn are_compared(&self, a: u32, b: u32, compare: Compare) -> bool {
-        let same = self.sets[a as usize].group == self.sets[b as usize].group;
+    pub(super) fn are_compared(&self, a: u64, b: u64, compare: Compare) -> bool {
+        let group = |set| self.sets.get(&set).map(|set| set.group);
         a != b
             && match compare {
                 Compare::All => true,
-                Compare::Within => same,
-                Compare::Across => !same,
+                Compare::Within => group(a) == group(b),
+                Compare::Across => group(a) != group(b),
             }
     }
 }
 
-/// (doc, set_hash_0, set_hash_1, group_key, shingle_count, position: UInt64, source: Utf8, origin_number: UInt64) of all documents.
+/// (doc, set_hash_0, set_hash_1, group_key, shingle_count) of all documents.
 fn documents_of(stored: &Stored) -> Result<DataFrame> {
     let job = stored.job();
     let key = match job.candidates.compare {
@@ -197,18 +160,8 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
             by_group::key(by_group::group(job.source.group.as_deref()).unalias())
         }
     };
-    let number = |name: &str| cast(col(name), DataType::UInt64).alias(name);
-    let documents = stored.table(Table::Documents)?;
-    Ok(documents.select(vec![
-        col("doc"),
-        col("set_hash_0"),
-        col("set_hash_1"),
-        key,
-        number("shingle_count"),
-        number("position"),
-        utf8("source"),
-        number("origin_number"),
-    ])?)
+    let columns = vec![col("doc"), col(KEY[0]), col(KEY[1]), key, col("shingle_count")];
+    Ok(stored.table(Table::Documents)?.select(columns)?)
 }
 
 /// A row for each of these keys: one column of UInt64 of this name.
@@ -225,24 +178,4 @@ pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     }
     let size = cast(col("size"), DataType::UInt64).alias("size");
     Ok(clusters.filter(!col("reference"))?.select(vec![col("id"), size, col("representative")])?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel::random::SplitMix64;
-
-    #[test]
-    fn each_document_is_found_by_its_key() {
-        for count in [0_u32, 1, 3, 1_000] {
-            let key = |number: u32| SplitMix64(number.into()).next();
-            let member = |set| Member { doc: key(set), set };
-            let mut members: Vec<Member> = (0..count).map(member).collect();
-            members.push(Member { doc: u64::MAX, set: count });
-            let sets = Sets::new(members, Vec::new());
-            assert!((0..count).all(|set| sets.of(key(set)) == Some(set)));
-            assert_eq!((sets.of(u64::MAX), sets.of(u64::MAX - 1)), (Some(count), None));
-            assert_eq!(sets.of(key(count)), None);
-        }
-    }
 }

@@ -1,15 +1,14 @@
 //! The numbers of an evaluation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use super::draw::{Draw, Drawn};
-use super::found::{Found, FoundPair};
+use super::found::{Found, FoundPair, Stay};
 use super::interval::{Estimate, Stratum, recall, share, total};
 use super::partners::{Common, Partners};
-use super::sets::Sets;
-use super::stay::Stay;
+use super::sets::{Set, Sets};
 use super::truth::Agreement;
 use crate::job::curve::Curve;
 use crate::job::{Compare, Job, ScoreBy};
@@ -120,7 +119,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
     let curve = job.curve();
     let found_pairs = counts.scores.saturating_sub(sets.same_across(job.candidates.compare));
-    let of = |drawn: &Drawn| Unit { sets, job, drawn: *drawn, seen };
+    let of = |drawn: &Drawn| Unit { sets: &sets.sets, job, drawn: *drawn, seen };
     let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
         let mut strata: Vec<Stratum> =
             draw.sizes.iter().map(|&size| Stratum { size, drawn: Vec::new() }).collect();
@@ -165,7 +164,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
 
 /// A drawn set with its partners.
 struct Unit<'a> {
-    sets: &'a Sets,
+    sets: &'a HashMap<u64, Set>,
     job: &'a Job,
     drawn: Drawn,
     seen: &'a Seen,
@@ -173,26 +172,26 @@ struct Unit<'a> {
 
 impl Unit<'_> {
     /// The partners by the rule of the job.
-    fn partners(&self) -> impl Iterator<Item = (u32, Common)> {
+    fn partners(&self) -> impl Iterator<Item = (u64, Common)> {
         self.all_partners().filter(|(_, common)| common.is_pair(&self.job.score))
     }
 
-    fn all_partners(&self) -> impl Iterator<Item = (u32, Common)> {
+    fn all_partners(&self) -> impl Iterator<Item = (u64, Common)> {
         self.seen.partners.get(&self.drawn.set).into_iter().flatten().map(|(set, common)| (*set, *common))
     }
 
-    fn found(&self, other: u32) -> Option<FoundPair> {
+    fn found(&self, other: u64) -> Option<FoundPair> {
         self.seen.found.get(&self.drawn.set)?.get(&other).copied()
     }
 
     /// Whether two sets have different shingles: sets of two groups may have the same.
-    fn is_other(&self, other: u32) -> bool {
-        let set = |set: u32| self.sets.sets[set as usize].hashes;
-        set(self.drawn.set) != set(other)
+    fn is_other(&self, other: u64) -> bool {
+        let hashes = |set: u64| self.sets.get(&set).map(|set| set.hashes);
+        hashes(self.drawn.set) != hashes(other)
     }
 
     /// The partners that the output does not have as pairs.
-    fn missed(&self) -> impl Iterator<Item = (u32, Common)> {
+    fn missed(&self) -> impl Iterator<Item = (u64, Common)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
     }
 
@@ -203,8 +202,8 @@ impl Unit<'_> {
 
     /// The documents of the set that are similar to another one and are in no pair.
     fn missed_documents(&self) -> f64 {
-        let set = self.sets.sets[self.drawn.set as usize];
-        if set.cluster == 0 && self.missed().next().is_some() { set.documents as f64 } else { 0.0 }
+        let alone = self.sets.get(&self.drawn.set).filter(|set| set.cluster == 0);
+        alone.filter(|_| self.missed().next().is_some()).map_or(0.0, |set| set.documents as f64)
     }
 
     /// The documents of the set that stay, although one stays that is similar and comes before them.
@@ -220,13 +219,13 @@ impl Unit<'_> {
     }
 
     /// The places of the documents of a set that stay.
-    fn stay(&self, set: u32) -> impl Iterator<Item = u64> {
+    fn stay(&self, set: u64) -> impl Iterator<Item = u64> {
         self.seen.stay.get(&set).into_iter().flatten().copied()
     }
 
     fn wrong_pairs(&self) -> u64 {
         let partners = self.seen.partners.get(&self.drawn.set);
-        let is_right = |other: &u32, pair: &FoundPair| {
+        let is_right = |other: &u64, pair: &FoundPair| {
             partners
                 .and_then(|partners| partners.get(other))
                 .is_some_and(|common| common.is_pair(&self.job.score) && common.jaccard() == pair.jaccard)
@@ -237,7 +236,7 @@ impl Unit<'_> {
 
     fn pairs(&self, unit: usize) -> Vec<Pair> {
         let weight = self.drawn.weight;
-        let pair = |(other, common): (u32, Common)| Pair {
+        let pair = |(other, common): (u64, Common)| Pair {
             unit,
             weight,
             jaccard: common.jaccard(),
@@ -302,25 +301,14 @@ fn bias<'a>(pairs: impl Iterator<Item = &'a FoundPair>) -> Option<Bias> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::sets::{Member, Set};
     use crate::job;
 
     /// A job at threshold 0.5 and three sets: 1 is in a pair with 0, and 2 has no pair.
-    fn scene() -> (Job, Sets) {
+    fn scene() -> (Job, HashMap<u64, Set>) {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nscore.threshold = 0.5";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
-        let set = |doc, cluster| Set {
-            hashes: [doc, 0],
-            group: 0,
-            shingles: 10,
-            documents: 1,
-            doc,
-            place: 0,
-            cluster,
-        };
-        let sets = vec![set(0, 2), set(1, 2), set(2, 0)];
-        let members = [0, 1, 2].map(|set| Member { doc: set.into(), set }).to_vec();
-        (job, Sets::new(members, sets))
+        let set = |id, cluster| (id, Set { hashes: [id, 0], group: 0, shingles: 10, documents: 1, cluster });
+        (job, [set(0, 2), set(1, 2), set(2, 0)].into())
     }
 
     #[test]

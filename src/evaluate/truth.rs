@@ -1,12 +1,16 @@
 //! Compares an output with pairs or clusters that are known to be right.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{CsvReadOptions, DataFrame, ParquetReadOptions, SessionContext, cast, col, ident};
-use futures::TryStreamExt;
+use datafusion::functions::expr_fn::{greatest, least};
+use datafusion::functions_aggregate::expr_fn::{count, sum};
+use datafusion::prelude::{
+    CsvReadOptions, DataFrame, ParquetReadOptions, SessionContext, cast, col, ident, lit,
+};
 use serde::Serialize;
 
 use crate::address;
@@ -14,6 +18,7 @@ use crate::clusters::Components;
 use crate::error::{Context, Error, Result};
 use crate::frames;
 use crate::output::Stored;
+use crate::pipeline::numbers::one_number;
 use crate::schema::Table;
 use crate::udf::expr_fn::document_key;
 
@@ -42,9 +47,6 @@ pub struct Agreement {
     pub unknown_ids: Vec<String>,
 }
 
-/// The keys of two documents.
-type Keys = (u64, u64);
-
 /// Holds an output against the known pairs (id_a, id_b) or clusters (id, cluster_id) of a CSV or Parquet file.
 ///
 /// # Errors
@@ -54,51 +56,74 @@ pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> 
     let known = read(stored.session(), file).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
     let unknown_ids = unknown(stored, &known).await?;
-    let clusters = clusters(stored).await?;
-    let documents = stored.manifest().counts.documents;
+    let counts = &stored.manifest().counts;
     if has("id") && has("cluster_id") {
-        let mut of: HashMap<u64, u64> = HashMap::new();
-        for (id, cluster) in keys(known, ["id", "cluster_id"]).await? {
-            if of.insert(id, cluster).is_some_and(|before| before != cluster) {
-                return Err(Error::input(format!(
-                    "{file} has a document in two clusters: give each id one cluster_id"
-                )));
-            }
+        let known = keys(known, CLUSTER)?.distinct()?.cache().await?;
+        if twos(&known, &["id"]).await? > 0 {
+            return Err(Error::input(format!(
+                "{file} has a document in two clusters: give each id one cluster_id"
+            )));
         }
-        let (known, found, both) = (within(of.values()), within(clusters.values()), shared(&of, &clusters));
-        let adjusted_rand = adjusted_rand(&of, &clusters, documents);
-        return Ok(Agreement { adjusted_rand, unknown_ids, ..counted("clusters", known, found, both) });
+        let (pairs, adjusted_rand) = clusters(stored, known).await?;
+        return Ok(counted("clusters", pairs, adjusted_rand, unknown_ids));
     }
     if !(has("id_a") && has("id_b")) {
         return Err(Error::input(format!(
             "{file} has neither the columns id_a and id_b (known pairs) nor id and cluster_id (known clusters): rename its columns"
         )));
     }
-    let left_out = stored.manifest().counts.pairs_left_out;
+    let left_out = counts.pairs_left_out;
     if left_out > 0 {
         return Err(Error::job(format!(
             "the output leaves out {left_out} pairs of identical documents, which are written as stars, so known pairs cannot be counted \
              in it: run its job again with output.max_expand = 0, or name a file of known clusters"
         )));
     }
-    let in_order = |(a, b): Keys| (a.min(b), a.max(b));
-    let known: HashSet<Keys> =
-        keys(known, ["id_a", "id_b"]).await?.into_iter().map(in_order).filter(|(a, b)| a != b).collect();
-    let mut both = 0;
-    let pairs = stored.table(Table::Pairs)?;
-    let mut batches = keyed(pairs, ["id_a", "id_b"])?.execute_stream().await?;
-    while let Some(batch) = batches.try_next().await? {
+    let in_order = |pairs: DataFrame, [a, b]: [&str; 2]| {
+        let ends = || PAIR.map(ident).to_vec();
+        Ok::<_, Error>(keys(pairs, PAIR)?.select(vec![least(ends()).alias(a), greatest(ends()).alias(b)])?)
+    };
+    let known = in_order(known, PAIR)?.filter(col("id_a").not_eq(col("id_b")))?.distinct()?.cache().await?;
+    let found = in_order(stored.table(Table::Pairs)?, ["a", "b"])?;
+    let both = known.clone().join(found, JoinType::Inner, &PAIR, &["a", "b"], None)?.count().await?;
+    let (mut components, mut all) = (Components::default(), 0);
+    for batch in known.collect().await? {
         let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-        let pairs = a.values().iter().zip(b.values());
-        both += pairs.filter(|(a, b)| known.contains(&in_order((**a, **b)))).count() as u64;
+        a.values().iter().zip(b.values()).for_each(|(&a, &b)| components.join(a, b));
+        all += batch.num_rows() as u64;
     }
-    let mut components = Components::default();
-    known.iter().for_each(|&(a, b)| components.join(a, b));
     let (docs, roots) = components.roots(0..usize::MAX);
-    let of: HashMap<u64, u64> = docs.into_iter().zip(roots).collect();
-    let adjusted_rand = adjusted_rand(&of, &clusters, documents);
-    let counted = counted("pairs", known.len() as u64, stored.manifest().counts.pairs, both);
-    Ok(Agreement { adjusted_rand, unknown_ids, ..counted })
+    let column = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as ArrayRef;
+    let connected = RecordBatch::try_from_iter(CLUSTER.into_iter().zip([column(docs), column(roots)]))?;
+    let (_, adjusted_rand) = clusters(stored, stored.session().read_batch(connected)?).await?;
+    Ok(counted("pairs", [all, counts.pairs, both as u64], adjusted_rand, unknown_ids))
+}
+
+/// The columns of known clusters and of known pairs.
+const CLUSTER: [&str; 2] = ["id", "cluster_id"];
+const PAIR: [&str; 2] = ["id_a", "id_b"];
+
+/// Every two documents of a known cluster (id, cluster_id), of a cluster of the output and of one in both, and the adjusted Rand
+/// index.
+async fn clusters(stored: &Stored, known: DataFrame) -> Result<([u64; 3], Option<f64>)> {
+    let found = keys(stored.table(Table::Clusters)?.filter(!col("reference"))?, CLUSTER)?;
+    let found = found.select(vec![col("id").alias("doc"), col("cluster_id").alias("cluster")])?;
+    let both = known.clone().join(found.clone(), JoinType::Inner, &["id"], &["doc"], None)?;
+    let pairs = [
+        twos(&known, &["cluster_id"]).await?,
+        twos(&found, &["cluster"]).await?,
+        twos(&both, &["cluster_id", "cluster"]).await?,
+    ];
+    let documents = stored.manifest().counts.documents;
+    Ok((pairs, adjusted_rand(pairs, documents * documents.saturating_sub(1) / 2)))
+}
+
+/// Every two rows with equal values.
+async fn twos(rows: &DataFrame, by: &[&str]) -> Result<u64> {
+    let same = vec![cast(count(lit(1)), DataType::UInt64).alias("same")];
+    let same = rows.clone().aggregate(by.iter().copied().map(col).collect(), same)?;
+    let pairs = sum(col("same") * (col("same") - lit(1_u64)) / lit(2_u64));
+    one_number(same.aggregate(vec![], vec![pairs.alias("pairs")])?).await
 }
 
 /// The known ids that no document of the output has, sorted.
@@ -139,72 +164,32 @@ async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
     }
 }
 
-/// The keys of two columns of ids.
-fn keyed(frame: DataFrame, columns: [&str; 2]) -> Result<DataFrame> {
-    let key = |name: &str| document_key(cast(ident(name), DataType::Utf8)).alias(name);
-    Ok(frame.select(columns.map(key).to_vec())?)
-}
-
-async fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<Vec<Keys>> {
+/// The keys of two columns of ids, without rows that lack one.
+fn keys(frame: DataFrame, columns: [&str; 2]) -> Result<DataFrame> {
     let whole = frame.filter(ident(columns[0]).is_not_null().and(ident(columns[1]).is_not_null()))?;
-    let mut found = Vec::new();
-    for batch in keyed(whole, columns)?.collect().await? {
-        let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-        found.extend(a.values().iter().copied().zip(b.values().iter().copied()));
-    }
-    Ok(found)
+    let key = |name: &str| document_key(cast(ident(name), DataType::Utf8)).alias(name);
+    Ok(whole.select(columns.map(key).to_vec())?)
 }
 
-/// The cluster of each document of the output's source that is in one.
-async fn clusters(stored: &Stored) -> Result<HashMap<u64, u64>> {
-    let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?;
-    Ok(keys(clusters, ["id", "cluster_id"]).await?.into_iter().collect())
-}
-
-/// Every two of so many.
-fn twos(count: u64) -> u64 {
-    count * count.saturating_sub(1) / 2
-}
-
-/// The sizes of the groups of equal values.
-fn sizes<T: Ord>(values: impl Iterator<Item = T>) -> impl Iterator<Item = u64> {
-    let mut sizes: BTreeMap<T, u64> = BTreeMap::new();
-    values.for_each(|value| *sizes.entry(value).or_default() += 1);
-    sizes.into_values()
-}
-
-/// Every two documents of a cluster.
-fn within<'a>(clusters: impl Iterator<Item = &'a u64>) -> u64 {
-    sizes(clusters).map(twos).sum()
-}
-
-/// Every two documents that are of one cluster in both.
-fn shared(known: &HashMap<u64, u64>, found: &HashMap<u64, u64>) -> u64 {
-    sizes(known.iter().filter_map(|(doc, cluster)| Some((*cluster, *found.get(doc)?)))).map(twos).sum()
-}
-
-fn adjusted_rand(known: &HashMap<u64, u64>, found: &HashMap<u64, u64>, documents: u64) -> Option<f64> {
-    let (a, b) = (within(known.values()) as f64, within(found.values()) as f64);
-    let by_chance = a * b / twos(documents) as f64;
-    let most = (a + b) / 2.0;
+/// The index of so many pairs of documents that are known, found and both, out of `all`.
+fn adjusted_rand([known, found, both]: [u64; 3], all: u64) -> Option<f64> {
+    let (known, found) = (known as f64, found as f64);
+    let by_chance = known * found / all as f64;
+    let most = f64::midpoint(known, found);
     // Where no two documents are together, and where all are, chance decides nothing.
-    (most > by_chance).then(|| (shared(known, found) as f64 - by_chance) / (most - by_chance))
+    (most > by_chance).then(|| (both as f64 - by_chance) / (most - by_chance))
 }
 
-fn counted(of: &'static str, known: u64, found: u64, both: u64) -> Agreement {
+fn counted(
+    of: &'static str,
+    [known, found, both]: [u64; 3],
+    adjusted_rand: Option<f64>,
+    unknown_ids: Vec<String>,
+) -> Agreement {
     let share = |all: u64| (all > 0).then(|| both as f64 / all as f64);
     let f1 = (known + found > 0).then(|| 2.0 * both as f64 / (known + found) as f64);
-    Agreement {
-        of,
-        known,
-        found,
-        both,
-        precision: share(found),
-        recall: share(known),
-        f1,
-        adjusted_rand: None,
-        unknown_ids: Vec::new(),
-    }
+    let (precision, recall) = (share(found), share(known));
+    Agreement { of, known, found, both, precision, recall, f1, adjusted_rand, unknown_ids }
 }
 
 #[cfg(test)]
@@ -214,11 +199,10 @@ mod tests {
     /// The example of Hubert and Arabie's index in the manual of scikit-learn, and equal partitions.
     #[test]
     fn the_index_is_the_published_one() {
-        let of = |clusters: &[u64]| (0..).zip(clusters.iter().copied()).collect::<HashMap<u64, u64>>();
-        let index = |a: &[u64], b: &[u64]| adjusted_rand(&of(a), &of(b), a.len() as u64);
-        assert!((index(&[0, 0, 1, 2], &[0, 0, 1, 1]).unwrap() - 0.571_428_571_428_571_4).abs() < 1e-12);
-        assert_eq!(index(&[0, 0, 1, 1], &[1, 1, 0, 0]), Some(1.0));
-        assert!(index(&[0, 0, 1, 1], &[0, 1, 0, 1]).unwrap() < 0.0);
-        assert_eq!(index(&[0, 1, 2], &[0, 1, 2]), None);
+        // The clusters (0, 0, 1, 2) and (0, 0, 1, 1).
+        assert!((adjusted_rand([1, 2, 1], 6).unwrap() - 0.571_428_571_428_571_4).abs() < 1e-12);
+        assert_eq!(adjusted_rand([2, 2, 2], 6), Some(1.0));
+        assert!(adjusted_rand([2, 2, 0], 6).unwrap() < 0.0);
+        assert_eq!(adjusted_rand([0, 0, 0], 3), None);
     }
 }

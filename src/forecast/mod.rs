@@ -13,29 +13,29 @@ mod templates;
 mod view;
 
 use std::path::Path;
-use std::time::Instant;
 
 pub use self::sample::Settings;
 pub use self::view::{
     Amount, Forecast, OnCluster, Requests, Risk, RiskKind, Sampled, StageForecast, TableForecast, Template,
 };
 
+use self::measure::Measured;
 use crate::engine::{RunControl, session};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::job::{self, Job, Lsh, Output};
 use crate::pipeline::keep_values;
 
 /// The least size of a group of a sample that says how large a group of the source is.
 const LEAST_GROUP: u64 = 17;
 
-/// The steps of a forecast, in messages.
-const STEPS: [&str; 3] = ["read a sample", "run a part of the sample", "run the sample"];
+/// The steps of a forecast.
+const STEPS: usize = 3;
 
 /// Forecasts what a run of `job` takes, by a sample of its documents. Writes only to `folder`, which must be empty, and leaves
 /// removing it to the caller.
 ///
 /// # Errors
-/// [`Kind::Job`] for a job that does not read texts, or has a second source. When the source cannot be read or has no document,
+/// [`Kind::Job`](crate::error::Kind::Job) for a job that does not read texts, or has a second source. When the source cannot be read or has no document,
 /// and the errors of a run.
 pub async fn forecast(
     job: &Job,
@@ -44,25 +44,24 @@ pub async fn forecast(
     control: &RunControl,
 ) -> Result<Forecast> {
     refuse(job)?;
-    let steps = Steps { control };
     let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
     let session = session::session(&engine)?;
     let job = &keep_values::settled(&session, job).await?;
-    let sample = steps.step(0, sample::take(&session, job, settings, folder)).await?;
-    let over = |is_large: bool| {
+    let take = sample::take(&session, job, settings, folder);
+    let (sample, _) = control.step("read a sample", (1, STEPS), |sample| sample.rows, take).await?;
+    let over = |file: &str, share: f64| {
         // Groups of a sample are smaller than those of the source by its share, and so are the limits on their sizes. Groups of
         // reference documents are as large as in the run.
-        let share = if is_large { sample.share() } else { sample.share() / sample::TIMES as f64 };
         let scaled = |most: u64| match job.reference() {
             None => ((most as f64 * share).round() as u64).max(LEAST_GROUP).min(most),
             Some(_) => most,
         };
-        let url = folder.join(if is_large { "large" } else { "small" });
+        let path = folder.join(file);
         Job {
-            source: sample.source(folder, is_large),
+            source: sample.source(&path),
             lsh: Lsh { hot_bucket: scaled(job.lsh.hot_bucket), ..job.lsh.clone() },
             output: Output {
-                url: url.to_string_lossy().into_owned(),
+                url: path.with_extension("out").to_string_lossy().into_owned(),
                 max_pairs: u64::MAX,
                 max_expand: scaled(job.output.max_expand),
                 ..job.output.clone()
@@ -71,8 +70,14 @@ pub async fn forecast(
             ..job.clone()
         }
     };
-    let small = steps.step(1, measure::quickest(&over(false), control)).await?;
-    let large = steps.step(2, measure::quickest(&over(true), control)).await?;
+    let rows = |run: &Measured| run.counts.documents;
+    let [small, large] = sample::FILES;
+    let small = over(small, sample.share() / sample::TIMES as f64);
+    let large = over(large, sample.share());
+    let run = measure::quickest(&small, control);
+    let (small, _) = control.step("run a part of the sample", (2, STEPS), rows, run).await?;
+    let run = measure::quickest(&large, control);
+    let (large, _) = control.step("run the sample", (3, STEPS), rows, run).await?;
     let mut forecast = growth::forecast(&growth::Runs { job, sample: &sample, small, large });
     forecast.sample.seed = settings.seed;
     forecast.cluster = settings.tasks.map(|tasks| growth::on_cluster(&forecast, job, tasks));
@@ -95,24 +100,4 @@ fn refuse(job: &Job) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Reports the steps of a forecast.
-struct Steps<'a> {
-    control: &'a RunControl,
-}
-
-impl Steps<'_> {
-    /// Does the work of the step `at`, unless the forecast is stopped.
-    async fn step<T>(&self, at: usize, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let (name, progress) = (STEPS[at], &self.control.progress);
-        if self.control.stop.is_cancelled() {
-            return Err(Error::new(Kind::Interrupted, "stopped; nothing was written"));
-        }
-        progress.stage_begins(name, at + 1, STEPS.len());
-        let began = Instant::now();
-        let done = work.await?;
-        progress.stage_ends(name, 0, began.elapsed().as_secs_f64(), false);
-        Ok(done)
-    }
 }

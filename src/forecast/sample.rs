@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -100,11 +100,11 @@ impl Sample {
         (self.rows as f64 / self.documents.value.max(1) as f64).min(1.0)
     }
 
-    /// The source of a job over the larger sample in `folder`, or over the smaller one.
-    pub(super) fn source(&self, folder: &Path, is_large: bool) -> Source {
+    /// The source of a job over a sample that was written.
+    pub(super) fn source(&self, path: &Path) -> Source {
         Source {
             format: Format::Parquet,
-            urls: vec![path(folder, is_large).to_string_lossy().into_owned()],
+            urls: vec![path.to_string_lossy().into_owned()],
             table_versions: Vec::new(),
             id: Id::Columns(vec![ID.to_owned()]),
             text: vec![TEXT.to_owned()],
@@ -116,9 +116,8 @@ impl Sample {
     }
 }
 
-fn path(folder: &Path, is_large: bool) -> PathBuf {
-    folder.join(if is_large { "large.parquet" } else { "small.parquet" })
-}
+/// The files of the smaller and the larger sample.
+pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 
 /// Reads a sample of the source of `job`, and writes it and a part of it to `folder`.
 ///
@@ -314,8 +313,8 @@ impl Sample {
         fields.extend(carries.map(|(name, column)| Field::new(name, column.data_type.clone(), true)));
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let group = settings.sample / splits.clamp(1, ROW_GROUPS);
-        let mut large = create(&path(folder, true), &schema, group)?;
-        let mut small = create(&path(folder, false), &schema, group / TIMES)?;
+        let mut small = create(&folder.join(FILES[0]), &schema, group / TIMES)?;
+        let mut large = create(&folder.join(FILES[1]), &schema, group)?;
         let read = self.read.max(1) as f64;
         let share = (settings.sample.min(self.documents.value) as f64 / read).min(1.0);
         let last = |share: f64| (share * u64::MAX as f64) as u64;

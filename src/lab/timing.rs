@@ -1,7 +1,7 @@
 //! Runs and times stages over a sample. Their results stay in memory.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
@@ -9,9 +9,9 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
-use super::sample::compared::Compared;
+use super::sample::{Compared, Sample, Sampled};
 use crate::engine::RunControl;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::frames;
 use crate::frames::scores::{Block, SketchJoin};
 use crate::job::{Job, ShingleHash};
@@ -20,71 +20,120 @@ use crate::pipeline::stage;
 use crate::pipeline::tables;
 use crate::schema::SourceTypes;
 
-/// The stages that read one document at a time.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Phase {
-    Shingles,
-    Signatures,
-    Bands,
-}
-
-/// The frame of a stage over the frame of the stage before it. For [`Phase::Signatures`] that one must be in memory,
-/// since the number of entries of the job's dictionary is read from it.
-pub(super) async fn stage(phase: Phase, before: DataFrame, job: &Job) -> Result<DataFrame> {
-    match phase {
-        Phase::Shingles => frames::shingles::shingles(before, &job.shingle),
-        Phase::Signatures => {
-            let dictionary = match job.shingle.hash {
-                ShingleHash::Dictionary => Some(entries(before.clone()).await?),
-                ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
-            };
-            frames::signatures::signatures(before, job, dictionary)
-        }
-        Phase::Bands => frames::bands::bands(before, &job.lsh),
-    }
-}
-
 /// The number of entries of a dictionary, whose numbers start at 1.
 async fn entries(shingles: DataFrame) -> Result<u64> {
     one_number(shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?).await
 }
 
-/// Runs plans one after the other, times them, and reports progress.
+/// Documents of the first measurement, which is discarded.
+const WARMING: usize = 20;
+
+/// The job of a search for similar documents, with its name in messages. Searches over one sample have the same shingles and
+/// signatures.
+pub(super) type NamedJob = (String, Job);
+
+/// What searches over a sample took, in seconds of each repetition, and what they found.
+pub(super) struct Timed {
+    /// Documents in the sample.
+    pub(super) documents: usize,
+    /// From texts to shingle sets, which every search needs.
+    pub(super) shingles: Vec<f64>,
+    /// From shingle sets to signatures.
+    pub(super) signatures: Vec<f64>,
+    /// The searches, in their order.
+    pub(super) searches: Vec<(Vec<f64>, Searched)>,
+}
+
+/// Runs plans one after the other over the first documents of a sample, times them, and reports progress.
 pub(super) struct Bench<'a> {
-    pub(super) session: &'a SessionContext,
+    session: &'a SessionContext,
     control: &'a RunControl,
+    sample: &'a Sample,
+    repeat: usize,
     done: usize,
     total: usize,
 }
 
 impl<'a> Bench<'a> {
-    /// A bench for `total` plans.
-    pub(super) fn new(session: &'a SessionContext, control: &'a RunControl, total: usize) -> Self {
-        Self { session, control, done: 0, total }
+    /// A bench that measures `searches` on `samples` samples. Work that a process does only once is done before, so that it is not
+    /// part of the first time.
+    pub(super) async fn new(
+        session: &'a SessionContext,
+        control: &'a RunControl,
+        sample: &'a Sample,
+        repeat: NonZeroUsize,
+        (searches, samples): (&[NamedJob], usize),
+    ) -> Self {
+        let plans = 2 + searches.len();
+        let mut warming = Self { session, control, sample, repeat: 1, done: 0, total: plans };
+        // A job that suits a larger corpus may refuse one this small; any other error would come again.
+        let _ = warming.measure(searches, WARMING, "warming up").await;
+        let repeat = repeat.get();
+        Self { session, control, sample, repeat, done: 0, total: plans * repeat * samples }
+    }
+
+    /// Makes the signatures of the first `documents`, and runs all searches, as often as the bench repeats that. `called` is the name of
+    /// the sample in messages.
+    pub(super) async fn measure(
+        &mut self,
+        searches: &[NamedJob],
+        documents: usize,
+        called: &str,
+    ) -> Result<Timed> {
+        let mut timed = Timed { documents, shingles: vec![], signatures: vec![], searches: vec![] };
+        for _ in 0..self.repeat {
+            let Some((_, first)) = searches.first() else { break };
+            let Sampled { frame, compared } = self.sample.first(self.session, first, documents)?;
+            let (sketches, [shingles, signatures]) = self.signatures(first, frame, called).await?;
+            timed.shingles.push(shingles);
+            timed.signatures.push(signatures);
+            for (number, (name, job)) in searches.iter().enumerate() {
+                let search = search(self.session, sketches.clone(), &compared, job);
+                let (found, seconds) = self.time(&format!("{called}: {name}"), search).await?;
+                match timed.searches.get_mut(number) {
+                    None => timed.searches.push((vec![seconds], found)),
+                    Some((all, _)) => all.push(seconds),
+                }
+            }
+        }
+        Ok(timed)
     }
 
     /// The result of `work`, and its seconds with planning. `work` also returns its number of rows.
-    pub(super) async fn time<T>(
+    async fn time<T>(
         &mut self,
         name: &str,
         work: impl Future<Output = Result<(T, u64)>>,
     ) -> Result<(T, f64)> {
-        if self.control.stop.is_cancelled() {
-            return Err(stopped());
-        }
         self.done += 1;
-        self.control.progress.stage_begins(name, self.done, self.total);
-        let began = Instant::now();
-        let (made, rows) = work.await?;
-        let seconds = began.elapsed().as_secs_f64();
-        self.control.progress.stage_ends(name, rows, seconds, false);
+        let step = self.control.step(name, (self.done, self.total), |(_, rows)| *rows, work);
+        let ((made, _), seconds) = step.await?;
         Ok((made, seconds))
     }
-}
 
-/// The error of a measurement that was stopped: no part of it is kept.
-pub(super) fn stopped() -> Error {
-    Error::new(Kind::Interrupted, "stopped; nothing was written")
+    /// The signatures of documents, and the seconds of their shingles and of the signatures. `called` is their name in messages.
+    async fn signatures(
+        &mut self,
+        job: &Job,
+        documents: DataFrame,
+        called: &str,
+    ) -> Result<(DataFrame, [f64; 2])> {
+        let session = self.session;
+        let cut = async {
+            let cut = frames::shingles::shingles(documents, &job.shingle)?;
+            in_memory(session, cut.filter(col("reason").is_null())?).await
+        };
+        let (shingles, cut) = self.time(&format!("{called}: shingles"), cut).await?;
+        let sign = async {
+            let dictionary = match job.shingle.hash {
+                ShingleHash::Dictionary => Some(entries(shingles.clone()).await?),
+                ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
+            };
+            in_memory(session, frames::signatures::signatures(shingles, job, dictionary)?).await
+        };
+        let (signatures, signed) = self.time(&format!("{called}: signatures"), sign).await?;
+        Ok((signatures, [cut, signed]))
+    }
 }
 
 /// Runs a frame, and returns a frame over its rows in memory, and their number.
@@ -103,7 +152,7 @@ pub(super) struct Searched {
 
 /// Scores the documents of `sketches` (doc, shingle_count, shingles, signature, ..) that are compared and reach the threshold,
 /// by the job's method. Copies are compared like every document. Returns the pairs with their number.
-pub(super) async fn search(
+async fn search(
     session: &SessionContext,
     sketches: DataFrame,
     compared: &Compared,
@@ -137,7 +186,7 @@ async fn by_buckets(
     compared: &Compared,
     job: &Job,
 ) -> Result<DataFrame> {
-    let keys = stage(Phase::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
+    let keys = frames::bands::bands(sketches.clone(), &job.lsh)?.select(vec![col("doc"), col("buckets")])?;
     let (copies, hot) = (no_copies(session, job)?, job.lsh.hot_bucket);
     let found = stage::search::candidates(keys, copies, hot, compared.known())?;
     let (found, _) = in_memory(session, found).await?;

@@ -9,7 +9,7 @@ use crate::cli::support::temporary;
 use crate::cli::support::work::Work;
 use crate::engine::RunControl;
 use crate::error::visible::visible;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::evaluate::Estimate;
 use crate::forecast::{Amount, Forecast, Settings, Template, forecast};
 use crate::job::{self, Job};
@@ -29,13 +29,7 @@ pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> R
     let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
     let work = Work::begin(&engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
-    let made = work.block_on(async {
-        tokio::select! {
-            biased;
-            made = forecast(job, folder.path(), settings, &control) => made,
-            () = work.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
-        }
-    });
+    let made = work.run_or(forecast(job, folder.path(), settings, &control), Error::stopped);
     // Tasks end before their files are removed.
     drop(work);
     drop(folder);

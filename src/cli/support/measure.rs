@@ -11,7 +11,7 @@ use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
 use crate::engine::{RunControl, session};
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Context, Error, Result};
 use crate::job::Job;
 use crate::page::{self, Chart, Page, Series};
 
@@ -37,13 +37,7 @@ impl Measure {
         let threads = Work::begin(&job.engine)?;
         let session = session::session(&job.engine)?;
         let control = RunControl { stop: threads.stop.clone(), progress: screen.progress() };
-        let result = threads.block_on(async {
-            tokio::select! {
-                biased;
-                result = work(&session, &job, &control) => result,
-                () = threads.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
-            }
-        });
+        let result = threads.run_or(work(&session, &job, &control), Error::stopped);
         screen.clear();
         Ok((result?, added))
     }

@@ -75,11 +75,20 @@ impl Work {
 
     /// Does `work` until it ends or a signal stops it.
     pub(in crate::cli) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.run_or(work, Error::interrupted)
+    }
+
+    /// As [`Self::run`], with the error of work that a signal stopped.
+    pub(in crate::cli) fn run_or<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+        stopped: fn() -> Error,
+    ) -> Result<T> {
         self.block_on(async {
             tokio::select! {
                 biased;
                 done = work => done,
-                () = self.stop.cancelled() => Err(Error::interrupted()),
+                () = self.stop.cancelled() => Err(stopped()),
             }
         })
     }

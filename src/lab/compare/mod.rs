@@ -6,14 +6,14 @@ use std::num::NonZeroUsize;
 
 use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
-use datafusion::prelude::{SessionContext, col};
+use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::{self, Job, Score, ScoreBy};
-use crate::lab::sample::{Sample, Sampled};
-use crate::lab::timing::{self, Bench, Phase, Searched};
+use crate::lab::sample::Sample;
+use crate::lab::timing::{Bench, Searched, Timed};
 
 /// A method that finds the similar pairs of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -38,6 +38,19 @@ impl Method {
             Method::Signatures => "signatures of all pairs",
             Method::Lsh => "LSH",
         }
+    }
+
+    /// The job that finds pairs by it.
+    fn job(self, job: &Job) -> Job {
+        let all_by = |by| (job::Method::All, Score { by, prefilter: false, ..job.score });
+        let (method, score) = match self {
+            Method::Exact => all_by(ScoreBy::Shingles),
+            Method::Signatures => all_by(ScoreBy::Signature),
+            Method::Lsh => (job::Method::Lsh, job.score),
+        };
+        let mut job = job.clone();
+        (job.candidates.method, job.score) = (method, score);
+        job
     }
 }
 
@@ -148,103 +161,48 @@ pub async fn compare(
     };
     let sample = Sample::take(session, job, &job.shingle, most.get()).await?;
     let (sizes, note) = sample.sizes(documents);
-    // Work that a process does only once must not be part of the first method's time. A job that suits a larger corpus
-    // may refuse one this small; any other error would come again.
-    let mut warming = Bench::new(session, control, PHASES);
-    let _ = measure(&mut warming, job, &sample, WARMING, "warming up").await;
-
-    let mut bench = Bench::new(session, control, PHASES * repeat.get() * sizes.len());
+    let searches = Method::ALL.map(|method| (method.name().to_owned(), method.job(job)));
+    let mut bench = Bench::new(session, control, &sample, repeat, (&searches, sizes.len())).await;
     let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
     for size in sizes {
-        let mut least: Option<Measured> = None;
-        for _ in 0..repeat.get() {
-            let once = measure(&mut bench, job, &sample, size, &format!("{size} documents")).await?;
-            least = Some(match least {
-                None => once,
-                Some(least) => least.or_faster(&once),
-            });
-        }
-        samples.extend(least);
+        let timed = bench.measure(&searches, size, &format!("{size} documents")).await?;
+        samples.push(Measured::new(timed)?);
     }
     let whole = Verdict::new(&samples, |one| one.total_seconds);
     let search = Verdict::new(&samples, |one| one.seconds);
     Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, whole, search })
 }
 
-/// Plans that [`measure`] runs.
-const PHASES: usize = 5;
-
-/// Documents of the first measurement, which is discarded.
-const WARMING: usize = 20;
-
 type Pairs = Vec<(u64, u64)>;
 
-/// Runs every method once on the first `documents` of the sample; `called` is their name in messages.
-async fn measure(
-    bench: &mut Bench<'_>,
-    job: &Job,
-    sample: &Sample,
-    documents: usize,
-    called: &str,
-) -> Result<Measured> {
-    let session = bench.session;
-    let Sampled { frame, compared } = sample.first(session, job, documents)?;
-    let cut = async {
-        let frame = timing::stage(Phase::Shingles, frame, job).await?.filter(col("reason").is_null())?;
-        timing::in_memory(session, frame).await
-    };
-    let (shingles, shingles_seconds) = bench.time(&format!("{called}: shingles"), cut).await?;
-    let sign = async {
-        let frame = timing::stage(Phase::Signatures, shingles, job).await?;
-        timing::in_memory(session, frame).await
-    };
-    let (signatures, signatures_seconds) = bench.time(&format!("{called}: signatures"), sign).await?;
-
-    let mut exact: Pairs = Vec::new();
-    let mut methods = Vec::with_capacity(Method::ALL.len());
-    for method in Method::ALL {
-        let sketches = signatures.clone();
-        let mut job = job.clone();
-        let all_by = |by| (job::Method::All, Score { by, prefilter: false, ..job.score });
-        (job.candidates.method, job.score) = match method {
-            Method::Exact => all_by(ScoreBy::Shingles),
-            Method::Signatures => all_by(ScoreBy::Signature),
-            Method::Lsh => (job::Method::Lsh, job.score),
-        };
-        let search = timing::search(session, sketches, &compared, &job);
-        let (Searched { scores, candidates }, seconds) =
-            bench.time(&format!("{called}: {}", method.name()), search).await?;
-        let found = pairs(&scores)?;
-        if method == Method::Exact {
-            exact.clone_from(&found);
-        }
-        let right = in_both(&exact, &found) as f64;
-        let share = |of: usize| (of > 0).then(|| right / of as f64);
-        let building = shingles_seconds + if method == Method::Exact { 0.0 } else { signatures_seconds };
-        methods.push(Measurement {
-            method,
-            seconds,
-            total_seconds: building + seconds,
-            candidates,
-            pairs: found.len() as u64,
-            recall: share(exact.len()),
-            precision: share(found.len()),
-        });
-    }
-    Ok(Measured { documents, shingles_seconds, signatures_seconds, methods })
-}
-
 impl Measured {
-    /// The shorter of both times, part by part. Everything else is equal in both.
-    fn or_faster(mut self, other: &Self) -> Self {
-        self.shingles_seconds = self.shingles_seconds.min(other.shingles_seconds);
-        self.signatures_seconds = self.signatures_seconds.min(other.signatures_seconds);
-        for (method, other) in self.methods.iter_mut().zip(&other.methods) {
-            method.seconds = method.seconds.min(other.seconds);
-            let signatures = if method.method == Method::Exact { 0.0 } else { self.signatures_seconds };
-            method.total_seconds = self.shingles_seconds + signatures + method.seconds;
+    /// The shortest times, and what the methods found in comparison with the first one.
+    fn new(timed: Timed) -> Result<Self> {
+        let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        let (shingles_seconds, signatures_seconds) = (least(&timed.shingles), least(&timed.signatures));
+        let mut exact: Pairs = Vec::new();
+        let mut methods = Vec::with_capacity(Method::ALL.len());
+        for (method, (seconds, Searched { scores, candidates })) in
+            Method::ALL.into_iter().zip(timed.searches)
+        {
+            let (seconds, found) = (least(&seconds), pairs(&scores)?);
+            if method == Method::Exact {
+                exact.clone_from(&found);
+            }
+            let right = in_both(&exact, &found) as f64;
+            let share = |of: usize| (of > 0).then(|| right / of as f64);
+            let building = shingles_seconds + if method == Method::Exact { 0.0 } else { signatures_seconds };
+            methods.push(Measurement {
+                method,
+                seconds,
+                total_seconds: building + seconds,
+                candidates,
+                pairs: found.len() as u64,
+                recall: share(exact.len()),
+                precision: share(found.len()),
+            });
         }
-        self
+        Ok(Self { documents: timed.documents, shingles_seconds, signatures_seconds, methods })
     }
 }
 
@@ -342,13 +300,6 @@ mod tests {
         let search = Verdict::new(&samples, |one| one.seconds);
         assert_eq!(firsts(&search), [(100, Method::Exact, 1.0), (500, Method::Lsh, 6.5)]);
         assert!(search.crossings.iter().all(|crossing| crossing.documents == 500));
-    }
-
-    #[test]
-    fn the_least_time_of_each_part_counts() {
-        let least =
-            measured(100, 1.0, 4.0, [2.0, 3.0, 9.0]).or_faster(&measured(100, 2.0, 1.0, [1.0, 5.0, 5.0]));
-        assert_eq!(least, measured(100, 1.0, 1.0, [1.0, 3.0, 5.0]));
     }
 
     #[test]

@@ -12,8 +12,6 @@ mod shuffle;
 mod vocabulary;
 pub mod write;
 
-use std::fmt;
-
 use crate::error::Result;
 use crate::kernel::random::SplitMix64;
 pub use settings::Settings;
@@ -42,12 +40,6 @@ impl Kind {
             Kind::Contained => "contained",
             Kind::Identical => "identical",
         }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

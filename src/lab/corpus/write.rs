@@ -43,7 +43,6 @@ pub struct Written {
 /// A file gets its name when it is complete. Several threads call `advanced` with the number of documents that they
 /// have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus; other files
 /// in the folder stay.
-/// generated since. [`OnExisting::Overwrite`] replaces the files of an earlier corpus; others in the folder stay.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `out` exists or cannot be written, or is one file and `files` is not 1;
@@ -62,11 +61,8 @@ pub fn documents(
     }
     let documents = corpus.settings().documents;
     let bound = |file: usize| (u128::from(documents) * file as u128 / paths.len() as u128) as u64;
-    let write = |file: usize| {
-        let range = bound(file)..bound(file + 1);
-        let writer = properties(&paths[file]);
-        whole(&paths[file], existing, |partial| write_range(corpus, range, partial, writer, advanced))
-    };
+    let write =
+        |file: usize| write_range(corpus, bound(file)..bound(file + 1), &paths[file], existing, advanced);
     let bytes = in_parallel(paths.len(), &write)?;
     Ok(Written { files: paths, rows: documents, bytes })
 }
@@ -78,35 +74,45 @@ pub fn documents(
 /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub(crate) fn truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<Written> {
     check_free(path, existing)?;
-    let mut rows = 0;
-    let bytes = whole(path, existing, |partial| {
-        let mut writer =
-            ArrowWriter::try_new(partial, truth_batch(corpus, &[])?.schema(), Some(properties(path)))?;
-        let mut planted = corpus.all_planted();
-        loop {
-            let some: Vec<Planted> = planted.by_ref().take(BATCH).collect();
-            if some.is_empty() {
-                writer.close()?;
-                return Ok(());
-            }
-            rows += some.len() as u64;
-            writer.write(&truth_batch(corpus, &some)?)?;
-        }
-    })?;
-    Ok(Written { files: vec![path.to_owned()], rows, bytes })
+    let mut file = NewFile::create(path, existing, &pairs(corpus, &[])?)?;
+    let (mut rows, mut planted) = (0, corpus.all_planted().peekable());
+    while planted.peek().is_some() {
+        let some: Vec<Planted> = planted.by_ref().take(BATCH).collect();
+        rows += some.len() as u64;
+        file.write(&pairs(corpus, &some)?)?;
+    }
+    Ok(Written { files: vec![path.to_owned()], rows, bytes: file.finish()? })
 }
 
-fn truth_batch(corpus: &Corpus, planted: &[Planted]) -> Result<RecordBatch> {
-    let ids = |number: fn(&Planted) -> u64| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(planted.iter().map(|p| corpus.id(number(p)))))
+fn pairs(corpus: &Corpus, planted: &[Planted]) -> Result<RecordBatch> {
+    let pair = |p: &Planted| PlantedPair {
+        ids: [corpus.id(p.document), corpus.id(p.of)],
+        kind: p.kind.name(),
+        jaccard: p.jaccard,
     };
-    let size = corpus.settings().shingle as u64;
+    truth_batch(planted.iter().map(pair).collect(), corpus.settings().shingle)
+}
+
+/// A planted document and its original.
+pub(in crate::lab) struct PlantedPair {
+    pub(in crate::lab) ids: [String; 2],
+    pub(in crate::lab) kind: &'static str,
+    /// Their exact similarity.
+    pub(in crate::lab) jaccard: f64,
+}
+
+/// Rows of the table of planted pairs, for shingles of `size` words.
+pub(in crate::lab) fn truth_batch(mut pairs: Vec<PlantedPair>, size: usize) -> Result<RecordBatch> {
+    pairs.iter_mut().for_each(|pair| pair.ids.sort_unstable());
+    let ids = |end: usize| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(pairs.iter().map(|pair| &pair.ids[end])))
+    };
     let columns: [(&str, ArrayRef); 5] = [
-        ("id_a", ids(|p| p.document.min(p.of))),
-        ("id_b", ids(|p| p.document.max(p.of))),
-        ("kind", Arc::new(StringArray::from_iter_values(planted.iter().map(|p| p.kind.name())))),
-        ("jaccard", Arc::new(Float64Array::from_iter_values(planted.iter().map(|p| p.jaccard)))),
-        ("size", Arc::new(UInt64Array::from_iter_values(planted.iter().map(|_| size)))),
+        ("id_a", ids(0)),
+        ("id_b", ids(1)),
+        ("kind", Arc::new(StringArray::from_iter_values(pairs.iter().map(|pair| pair.kind)))),
+        ("jaccard", Arc::new(Float64Array::from_iter_values(pairs.iter().map(|pair| pair.jaccard)))),
+        ("size", Arc::new(UInt64Array::from_iter_values(pairs.iter().map(|_| size as u64)))),
     ];
     Ok(RecordBatch::try_from_iter(columns)?)
 }
@@ -182,26 +188,26 @@ fn make_way(folder: &Path, existing: OnExisting) -> Result<()> {
     Ok(())
 }
 
-/// Calls `write` with a file that gets its name when it is complete, and returns its bytes.
-fn whole(path: &Path, existing: OnExisting, write: impl FnOnce(File) -> Result<()>) -> Result<u64> {
-    let (partial, file) = Partial::create(path, existing)?;
-    write(file).context(|| format!("cannot write {}", path.display()))?;
-    partial.finish()
+/// A Parquet file that gets its name when it is complete, and is removed if it never is.
+pub(in crate::lab) struct NewFile {
+    writer: ArrowWriter<File>,
+    partial: Partial,
 }
 
-/// A file that gets its name when it is complete, and is removed if it never is.
-pub(in crate::lab) struct Partial {
+/// The file as it is named while it is written.
+struct Partial {
     path: PathBuf,
     partial: PathBuf,
     existing: OnExisting,
 }
 
-impl Partial {
-    /// Creates the file that is to get the name `path`.
+impl NewFile {
+    /// Creates the file that is to get the name `path`. Its columns are those of `rows`, which are not written.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if it exists; [`Kind::Input`](crate::error::Kind::Input) if it cannot be created.
-    pub(in crate::lab) fn create(path: &Path, existing: OnExisting) -> Result<(Self, File)> {
+    /// [`Kind::Job`](crate::error::Kind::Job) if another process writes it; [`Kind::Input`](crate::error::Kind::Input) if it cannot be
+    /// created.
+    pub(in crate::lab) fn create(path: &Path, existing: OnExisting, rows: &RecordBatch) -> Result<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(".partial");
         let partial = PathBuf::from(name);
@@ -214,18 +220,41 @@ impl Partial {
             }
             created => created.context(|| format!("cannot write {}", path.display()))?,
         };
-        Ok((Self { path: path.to_owned(), partial, existing }, file))
+        let partial = Partial { path: path.to_owned(), partial, existing };
+        // No dictionaries: ids and texts differ. The footer has the name of this program and of the file.
+        let properties = WriterProperties::builder()
+            .set_created_by(ours::generated_as(path))
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_dictionary_enabled(false)
+            .set_max_row_group_row_count(Some(ROW_GROUP))
+            .build();
+        Ok(Self { writer: ArrowWriter::try_new(file, rows.schema(), Some(properties))?, partial })
+    }
+
+    /// Writes rows.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+    pub(in crate::lab) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let cannot = || format!("cannot write {}", self.partial.path.display());
+        self.writer.write(rows).context(cannot)?;
+        if self.writer.in_progress_size() < ROW_GROUP_BYTES {
+            return Ok(());
+        }
+        self.writer.flush().context(cannot)
     }
 
     /// Gives the file its name, and returns its bytes.
     ///
     /// # Errors
-    /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be renamed.
+    /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be completed or renamed.
     pub(in crate::lab) fn finish(self) -> Result<u64> {
-        let cannot = || format!("cannot write {}", self.path.display());
-        check_free(&self.path, self.existing)?;
-        std::fs::rename(&self.partial, &self.path).context(cannot)?;
-        std::fs::metadata(&self.path).map(|file| file.len()).context(cannot)
+        let Self { writer, partial: Partial { ref path, ref partial, existing } } = self;
+        let cannot = || format!("cannot write {}", path.display());
+        writer.close().context(cannot)?;
+        check_free(path, existing)?;
+        std::fs::rename(partial, path).context(cannot)?;
+        std::fs::metadata(path).map(|file| file.len()).context(cannot)
     }
 }
 
@@ -259,13 +288,14 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) -> Result<u64> + Sync)) -> Re
     })
 }
 
+/// Writes these documents as a file, and returns its bytes.
 fn write_range(
     corpus: &Corpus,
     mut documents: Range<u64>,
-    file: File,
-    properties: WriterProperties,
+    path: &Path,
+    existing: OnExisting,
     advanced: &(dyn Fn(u64) + Sync),
-) -> Result<()> {
+) -> Result<u64> {
     let (mut words, mut text) = (Vec::new(), String::new());
     let (mut ids, mut texts) = (StringBuilder::new(), StringBuilder::new());
     let mut batch = || -> Result<RecordBatch> {
@@ -284,25 +314,11 @@ fn write_range(
         Ok(RecordBatch::try_from_iter(columns)?)
     };
     let mut rows = batch()?;
-    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties))?;
+    let mut file = NewFile::create(path, existing, &rows)?;
     while rows.num_rows() > 0 {
-        writer.write(&rows)?;
-        if writer.in_progress_size() >= ROW_GROUP_BYTES {
-            writer.flush()?;
-        }
+        file.write(&rows)?;
         advanced(rows.num_rows() as u64);
         rows = batch()?;
     }
-    writer.close()?;
-    Ok(())
-}
-
-/// No dictionaries: ids and texts differ. The footer has the name of this program and of the file.
-pub(in crate::lab) fn properties(file: &Path) -> WriterProperties {
-    WriterProperties::builder()
-        .set_created_by(ours::generated_as(file))
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_dictionary_enabled(false)
-        .set_max_row_group_row_count(Some(ROW_GROUP))
-        .build()
+    file.finish()
 }

@@ -1,20 +1,18 @@
 //! Reads a source, and writes its documents with the planted ones, and the planted pairs, as Parquet files.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use datafusion::common::cast::{as_boolean_array, as_string_array};
 use datafusion::prelude::{SessionContext, col};
 use futures::TryStreamExt;
-use parquet::arrow::ArrowWriter;
 
 use super::planter::{Planted, Planter, Settings};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::Source;
-use crate::lab::corpus::write::{Partial, check_free, properties};
+use crate::lab::corpus::write::{NewFile, PlantedPair, check_free, truth_batch};
 use crate::pipeline::OnExisting;
 use crate::source;
 
@@ -49,12 +47,12 @@ pub async fn write(
 ) -> Result<Written> {
     let mut planter = Planter::new(settings)?;
     check_free(out, existing)?;
-    let mut documents = Table::create(out, existing, &documents_batch(&[])?)?;
+    let mut documents = NewFile::create(out, existing, &documents_batch(&[])?)?;
     let size = settings.shingle.size;
     let mut pairs = match truth {
         Some(path) => {
             check_free(path, existing)?;
-            Some(Table::create(path, existing, &truth_batch(&[], size)?)?)
+            Some(NewFile::create(path, existing, &truth_batch(Vec::new(), size)?)?)
         }
         None => None,
     };
@@ -78,13 +76,14 @@ pub async fn write(
             rows.push((id.to_owned(), text.to_owned()));
             if let Some(planted) = planter.plant(id, text)? {
                 planted_documents += 1;
-                rows.push((planted.id.clone(), planted.text.clone()));
-                truths.push((id.to_owned(), planted));
+                let Planted { id: planted_id, text, kind, jaccard } = planted;
+                truths.push(PlantedPair { ids: [id.to_owned(), planted_id.clone()], kind, jaccard });
+                rows.push((planted_id, text));
             }
         }
         documents.write(&documents_batch(&rows)?)?;
         if let Some(pairs) = &mut pairs {
-            pairs.write(&truth_batch(&truths, size)?)?;
+            pairs.write(&truth_batch(truths, size)?)?;
         }
     }
     if originals == 0 {
@@ -98,51 +97,14 @@ pub async fn write(
         planted: planted_documents,
         left_out,
         bytes: documents.finish()?,
-        truth_bytes: pairs.map(Table::finish).transpose()?,
+        truth_bytes: pairs.map(NewFile::finish).transpose()?,
     })
-}
-
-/// A Parquet file that is being written.
-struct Table {
-    partial: Partial,
-    path: PathBuf,
-    writer: ArrowWriter<File>,
-}
-
-impl Table {
-    fn create(path: &Path, existing: OnExisting, empty: &RecordBatch) -> Result<Self> {
-        let (partial, file) = Partial::create(path, existing)?;
-        let writer = ArrowWriter::try_new(file, empty.schema(), Some(properties(path)))?;
-        Ok(Self { partial, path: path.to_owned(), writer })
-    }
-
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.writer.write(batch).context(|| format!("cannot write {}", self.path.display()))
-    }
-
-    fn finish(self) -> Result<u64> {
-        self.writer.close().context(|| format!("cannot write {}", self.path.display()))?;
-        self.partial.finish()
-    }
 }
 
 fn documents_batch(rows: &[(String, String)]) -> Result<RecordBatch> {
     let columns: [(&str, ArrayRef); 2] = [
         ("id", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.0)))),
         ("text", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.1)))),
-    ];
-    Ok(RecordBatch::try_from_iter(columns)?)
-}
-
-fn truth_batch(rows: &[(String, Planted)], size: usize) -> Result<RecordBatch> {
-    let first = rows.iter().map(|(id, planted)| id.min(&planted.id));
-    let second = rows.iter().map(|(id, planted)| id.max(&planted.id));
-    let columns: [(&str, ArrayRef); 5] = [
-        ("id_a", Arc::new(StringArray::from_iter_values(first))),
-        ("id_b", Arc::new(StringArray::from_iter_values(second))),
-        ("kind", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.1.kind)))),
-        ("jaccard", Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.1.jaccard)))),
-        ("size", Arc::new(Int64Array::from_iter_values(rows.iter().map(|_| size as i64)))),
     ];
     Ok(RecordBatch::try_from_iter(columns)?)
 }

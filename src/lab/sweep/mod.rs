@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use arrow::array::RecordBatch;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
-use datafusion::prelude::{SessionContext, col};
+use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
 use crate::engine::RunControl;
@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::job::recipes::choose;
 use crate::job::{Bits, Job, Lsh, Score, ScoreBy};
 use crate::kernel::jaccard::jaccard_of;
-use crate::lab::sample::{Sample, Sampled};
-use crate::lab::timing::{self, Bench, Phase, Searched};
+use crate::lab::sample::Sample;
+use crate::lab::timing::{Bench, NamedJob, Searched};
 
 /// The settings. Every combination is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,42 +131,39 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     let sample = Sample::take(session, &base, &of_size(&base, largest).shingle, most.get()).await?;
     let (documents, note) = sample.sizes(&grid.documents);
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
-    let repeat = grid.repeat.get();
-    // Work that a process does only once must not be part of the first run's time. A job that suits a larger corpus may
-    // refuse one this small; any other error would come again.
-    let mut warming = Bench::new(session, control, 1 + searches.len());
-    let first = sample.first(session, &base, WARMING)?;
-    let _ = measure(&mut warming, &of_size(&base, largest), first, &searches, "warming up").await;
-
-    let plans = (1 + searches.len()) * repeat * sizes.len() * documents.len();
-    let mut bench = Bench::new(session, control, plans);
-    let mut runs = Vec::with_capacity(sizes.len() * documents.len());
-    for size in &sizes {
-        let job = of_size(&base, *size);
+    let jobs = |size: NonZeroUsize| -> Vec<NamedJob> {
+        let job = |search: &Search| {
+            let lowest = search.thresholds.first().copied().unwrap_or(lowest);
+            let score = Score { threshold: lowest, ..base.score };
+            (
+                format!("search from {lowest} on"),
+                Job { score, lsh: search.lsh.clone(), ..of_size(&base, size) },
+            )
+        };
+        searches.iter().map(job).collect()
+    };
+    let count = sizes.len() * documents.len();
+    let mut bench = Bench::new(session, control, &sample, grid.repeat, (&jobs(largest), count)).await;
+    let mut runs = Vec::with_capacity(count);
+    for &size in &sizes {
         for &documents in &documents {
-            let mut each = Vec::with_capacity(repeat);
-            for _ in 0..repeat {
-                let called = format!("size {size}, {documents} documents");
-                let first = sample.first(session, &job, documents)?;
-                each.push(measure(&mut bench, &job, first, &searches, &called).await?);
-            }
-            let sketches_seconds = Times::new(each.iter().map(|once| once.sketches_seconds).collect());
+            let called = format!("size {size}, {documents} documents");
+            let timed = bench.measure(&jobs(size), documents, &called).await?;
+            let sketches = timed.shingles.iter().zip(&timed.signatures).map(|(a, b)| a + b);
+            let sketches_seconds = Times::new(sketches.collect());
             let mut found = Vec::with_capacity(thresholds.len());
-            for (number, search) in searches.iter().enumerate() {
-                let searched = || each.iter().map(|once| &once.searched[number]);
-                let search_seconds = Times::new(searched().map(|(_, seconds)| *seconds).collect());
-                let both = sketches_seconds.each.iter().zip(&search_seconds.each).map(|(a, b)| a + b);
-                let seconds = Times::new(both.collect());
-                let Some((Searched { scores, candidates }, _)) = searched().next_back() else { continue };
+            for (search, (seconds, Searched { scores, candidates })) in searches.iter().zip(timed.searches) {
+                let both = sketches_seconds.each.iter().zip(&seconds).map(|(a, b)| a + b);
+                let (search_seconds, seconds) = (Times::new(seconds.clone()), Times::new(both.collect()));
                 for &threshold in &search.thresholds {
-                    let (documents, pairs) = reached(scores, threshold, &job.score)?;
+                    let (documents, pairs) = reached(&scores, threshold, &base.score)?;
                     found.push(Found {
                         threshold,
                         bands: search.lsh.bands,
                         rows: search.lsh.rows,
                         search_seconds: search_seconds.clone(),
                         seconds: seconds.clone(),
-                        candidates: *candidates,
+                        candidates,
                         documents,
                         pairs,
                     });
@@ -176,11 +173,8 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
             runs.push(Run { size: size.get(), documents, sketches_seconds, found });
         }
     }
-    Ok(Sweep { job: base, thresholds, repeat, note, runs })
+    Ok(Sweep { job: base, thresholds, repeat: grid.repeat.get(), note, runs })
 }
-
-/// Documents of the first run, which is discarded.
-const WARMING: usize = 20;
 
 /// In order, each once.
 fn thresholds(given: &[f64]) -> Result<Vec<f64>> {
@@ -228,41 +222,6 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
         }
     }
     Ok(searches)
-}
-
-/// The result of one repetition.
-struct Once {
-    sketches_seconds: f64,
-    /// In the order of the searches.
-    searched: Vec<(Searched, f64)>,
-}
-
-/// Makes the signatures of `documents`, and runs all searches; `called` is the name of the sample in messages.
-async fn measure(
-    bench: &mut Bench<'_>,
-    job: &Job,
-    documents: Sampled,
-    searches: &[Search],
-    called: &str,
-) -> Result<Once> {
-    let session = bench.session;
-    let Sampled { frame, compared } = documents;
-    let sketch = async {
-        let shingles = timing::stage(Phase::Shingles, frame, job).await?;
-        let (shingles, _) = timing::in_memory(session, shingles.filter(col("reason").is_null())?).await?;
-        let signatures = timing::stage(Phase::Signatures, shingles, job).await?;
-        timing::in_memory(session, signatures).await
-    };
-    let (sketches, sketches_seconds) = bench.time(&format!("{called}: sketches"), sketch).await?;
-    let mut searched = Vec::with_capacity(searches.len());
-    for Search { lsh, thresholds } in searches {
-        let threshold = thresholds.first().copied().unwrap_or(job.score.threshold);
-        let job = Job { score: Score { threshold, ..job.score }, lsh: lsh.clone(), ..job.clone() };
-        let name = format!("{called}: search from {threshold} on");
-        let search = timing::search(session, sketches.clone(), &compared, &job);
-        searched.push(bench.time(&name, search).await?);
-    }
-    Ok(Once { sketches_seconds, searched })
 }
 
 /// The number of documents in scored pairs that reach a threshold by the rules of `score`, and of those pairs.

@@ -1,22 +1,21 @@
 //! The first documents of a source, held in memory.
 
-pub(super) mod compared;
-
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::ExprFunctionExt;
+use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 
-use self::compared::Compared;
 use crate::error::{Error, Result};
 use crate::frames;
-use crate::job::{DuplicateIds, Job, Measure, SameId, Shingle};
-use crate::lab::timing::{self, Phase};
+use crate::job::{Compare, DuplicateIds, Job, Measure, NewPairs, SameId, Shingle};
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
 
@@ -24,7 +23,6 @@ use crate::source;
 const BATCH_ROWS: usize = 1_024;
 
 /// Indices of the columns that are used here.
-const POSITION: usize = 1;
 const ID: usize = 2;
 const DOC: usize = 4;
 
@@ -85,13 +83,13 @@ impl Sample {
             (Some(SameId::Error) | None, _) | (_, None) => {}
         }
         let cut = Job { shingle: shingle.clone(), ..job.clone() };
-        let own = first(session, &cut, own, source.duplicate_ids, most).await?;
+        let own = first(&cut, own, source.duplicate_ids, most).await?;
         let known = match known {
             Some(known) => {
                 // A repeated id was an error or rejected in the earlier run.
                 let duplicates =
                     job.second_source().map_or(DuplicateIds::Reject, |second| second.duplicate_ids);
-                Some(first(session, &cut, known, duplicates, most).await?)
+                Some(first(&cut, known, duplicates, most).await?)
             }
             None => None,
         };
@@ -150,6 +148,63 @@ impl Sample {
     }
 }
 
+/// The reference documents and groups of a sample.
+#[derive(Clone)]
+pub(super) struct Compared {
+    /// The reference documents (doc), if there are any.
+    known: Option<DataFrame>,
+    /// Which documents are paired with them.
+    pairs: Option<NewPairs>,
+    /// (doc, group_key) of all documents.
+    groups: DataFrame,
+    compare: Compare,
+}
+
+impl Compared {
+    /// The documents (doc, group, ..) of the source, and the reference documents.
+    fn new(
+        session: &SessionContext,
+        job: &Job,
+        own: RecordBatch,
+        known: Option<RecordBatch>,
+    ) -> Result<Self> {
+        let table = |rows: RecordBatch| -> Result<DataFrame> {
+            Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?))?)
+        };
+        let mut groups = frames::by_group::keys(table(own)?)?;
+        let known = known.map(table).transpose()?;
+        if let Some(known) = &known {
+            groups = groups.union(frames::by_group::keys(known.clone())?)?;
+        }
+        let known = known.map(|known| known.select(vec![col("doc")])).transpose()?;
+        Ok(Self { known, pairs: job.new_pairs(), groups, compare: job.candidates.compare })
+    }
+
+    /// The reference documents (doc), which are not compared with each other.
+    pub(super) fn known(&self) -> Option<DataFrame> {
+        self.known.clone()
+    }
+
+    /// Documents (doc, ..) with a mark on the reference documents.
+    pub(super) fn marked(&self, documents: DataFrame) -> Result<DataFrame> {
+        match &self.known {
+            Some(known) => frames::mark::mark(documents, known.clone()),
+            None => Ok(documents),
+        }
+    }
+
+    /// The pairs of (a, b, ..) that are compared. None of them has two reference documents.
+    pub(super) fn only(&self, mut pairs: DataFrame) -> Result<DataFrame> {
+        if let (Some(known), Some(NewPairs::WithReference)) = (&self.known, self.pairs) {
+            pairs = frames::reference::with_reference(pairs, known.clone())?;
+        }
+        match self.compare {
+            Compare::All => Ok(pairs),
+            compare => frames::by_group::compared(pairs, self.groups.clone(), compare),
+        }
+    }
+}
+
 /// Rows in as many partitions of equal size as the session has.
 fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
     let count = rows.num_rows();
@@ -164,79 +219,42 @@ fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame
     Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), partitions)?))?)
 }
 
-/// The first `most` of these documents, in order of (source, position), that can be compared.
+/// The first `most` of these documents, in order of (source, position), that can be compared and have unique ids.
 async fn first(
-    session: &SessionContext,
     job: &Job,
     documents: DataFrame,
     duplicates: DuplicateIds,
     most: usize,
 ) -> Result<RecordBatch> {
-    let documents = documents.filter(col("reason").is_null())?;
-    let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
-    // Short documents are found only when they are cut, so read some more.
-    let mut asked = most.saturating_add(most / 4).saturating_add(64);
-    loop {
-        let first = documents.clone().sort(order.clone())?.limit(0, Some(asked))?;
-        let schema = Arc::new(first.schema().as_arrow().clone());
-        let rows = concat_batches(&schema, &first.collect().await?)?;
-        let kept = kept(session, job, &rows, duplicates, most).await?;
-        if kept.len() < most && rows.num_rows() == asked {
-            asked = asked.saturating_mul(4);
-            continue;
-        }
-        return Ok(take_record_batch(&rows, &UInt64Array::from(kept))?);
+    let order = || ["source", "position"].map(|name| col(name).sort(true, false)).to_vec();
+    // A document is known to be too short only when it is cut.
+    let cut = frames::shingles::shingles(documents.clone(), &job.shingle)?.filter(col("reason").is_null())?;
+    let mut places = cut.select(["source", "position", "doc"].map(col).to_vec())?;
+    if duplicates == DuplicateIds::Reject {
+        let copy = row_number().partition_by(vec![col("doc")]).order_by(order()).build()?.alias("copy");
+        places = places.window(vec![copy])?.filter(col("copy").eq(lit(1_u64)))?;
     }
-}
-
-/// The numbers of the first `most` rows that can be compared and have unique ids.
-async fn kept(
-    session: &SessionContext,
-    job: &Job,
-    rows: &RecordBatch,
-    duplicates: DuplicateIds,
-    most: usize,
-) -> Result<Vec<u64>> {
-    let comparable = comparable(session, job, rows).await?;
+    let places = places.sort(order())?.limit(0, Some(most))?;
+    let places = places.select(PLACE.map(|(name, alias)| col(name).alias(alias)).to_vec())?;
+    let places = places.cache().await?;
+    let (names, aliases) = (PLACE.map(|(name, _)| name), PLACE.map(|(_, alias)| alias));
+    let first = places.join(documents, JoinType::RightSemi, &aliases, &names, None)?.sort(order())?;
+    let schema = Arc::new(first.schema().as_arrow().clone());
+    let rows = concat_batches(&schema, &first.collect().await?)?;
     let (ids, docs) = (as_string_array(rows.column(ID))?, as_uint64_array(rows.column(DOC))?);
     let mut seen = BTreeSet::new();
-    let mut kept = Vec::new();
-    for (row, doc) in (0_u64..).zip(docs.values()) {
-        let compared = comparable.contains(&row);
-        match duplicates {
-            DuplicateIds::Reject if compared && !seen.insert(doc) => continue,
-            DuplicateIds::Error if compared && !seen.insert(doc) => {
-                return Err(Error::input(format!(
-                    "ids must be unique, but `{}` is the id of several documents: name a column of unique ids as source.id (or row_number), or set source.duplicate_ids = \"reject\"",
-                    ids.value(row as usize)
-                )));
-            }
-            DuplicateIds::Reject | DuplicateIds::Error => {}
-        }
-        if compared {
-            kept.push(row);
-        }
-        if kept.len() == most {
-            break;
-        }
+    match docs.values().iter().zip(ids).find(|(doc, _)| !seen.insert(**doc)) {
+        None => Ok(rows),
+        Some((_, id)) => Err(Error::input(format!(
+            "ids must be unique, but `{}` is the id of several documents: name a column of unique ids as source.id (or row_number), \
+             or set source.duplicate_ids = \"reject\"",
+            id.unwrap_or_default()
+        ))),
     }
-    Ok(kept)
 }
 
-/// The numbers of the rows that have shingles.
-async fn comparable(session: &SessionContext, job: &Job, rows: &RecordBatch) -> Result<BTreeSet<u64>> {
-    // The stage keeps positions, so use them for row numbers.
-    let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..rows.num_rows() as u64));
-    let mut columns = rows.columns().to_vec();
-    columns[POSITION] = numbers;
-    let rows = RecordBatch::try_new(rows.schema(), columns)?;
-    let cut = timing::stage(Phase::Shingles, partitioned(session, &rows)?, job).await?;
-    let mut comparable = BTreeSet::new();
-    for batch in cut.filter(col("reason").is_null())?.select(vec![col("position")])?.collect().await? {
-        comparable.extend(as_uint64_array(batch.column(0))?.values());
-    }
-    Ok(comparable)
-}
+/// What tells documents apart, each with another name.
+const PLACE: [(&str, &str); 3] = [("source", "of_source"), ("position", "of_position"), ("doc", "of_doc")];
 
 /// The possible sizes of samples of `available` documents: those of `asked`, sorted and unique. Larger ones become
 /// `available`, with a note.
