@@ -1,343 +1,466 @@
 //! Random corpora under random settings, against a brute force that shares no code with the program: every row of every
 //! table must be the same, to the last digit.
 //!
-//! `RESEMBLANCE_CASES` is the number of corpora (40 without it), `RESEMBLANCE_SEED` the first seed.
+//! `RESEMBLANCE_CASES` is the number of cases of each test, `RESEMBLANCE_SEED` the first seed.
 
-mod answer;
-mod settings;
-mod sketch;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{Int32Type, Int64Type};
+use resemblance::engine::{Local, RunControl, session};
 use resemblance::error::{Kind, Result};
 use resemblance::job::Job;
-use resemblance::pipeline::Outcome;
+use resemblance::pipeline::{self, OnExisting, Outcome};
+use tempfile::{TempDir, tempdir};
 
-use self::answer::{Answer, Cluster, Pair, Reject};
-use self::settings::Settings;
+use crate::support::oracle::answer::{Answer, Documents, Name, add, answer};
+use crate::support::oracle::corpus::{Corpus, Files, Sorted, Text, rename, sorted, write};
+use crate::support::oracle::found::{Found, check_rejects};
+use crate::support::oracle::settings::{Family, From, Hash, Settings};
+use crate::support::refusing::Refusing;
 use crate::support::sketch_joins::{Machine, run_on};
-use crate::support::{
-    Random, floats, job, manifest, numbers, run, seeds, signature_values, strings, table, write_batch,
-};
+use crate::support::*;
 
-/// A document as it is in its file.
-#[derive(Debug, Clone)]
-pub struct Document {
-    id: Option<String>,
-    text: Option<String>,
+/// What cases had in them, so that none passes for want of it.
+#[derive(Debug, Default)]
+struct Seen {
+    pairs: usize,
+    rejects: usize,
+    /// Pairs of documents with the same shingles, and copies that are not a pair.
+    pairs_of_copies: usize,
+    other_copies: usize,
+    /// Pairs that stars leave out.
+    left_out: usize,
+    /// Documents that are not a pair with the one that represents them.
+    indirect: usize,
+    chained: usize,
+    replaced: usize,
+    removed: usize,
+    spared: BTreeMap<String, usize>,
+    spared_copies: usize,
+    lossy: u64,
+    lost: u64,
+    levels: usize,
 }
 
-/// A file of documents, by the name under which it is read.
-type Files = Vec<(String, Vec<Document>)>;
+/// Runs the job of a case.
+type Run<'a> = &'a mut dyn FnMut(&Path, &Job) -> Result<Outcome>;
 
-/// The share of the cases that one of four tests takes, which run side by side.
-fn cases(quarter: u64) {
-    let (mut pairs, mut rejects) = (0, 0);
-    for seed in seeds(40).filter(|seed| seed % 4 == quarter) {
-        let answer = case(seed, |_, job| run(job));
-        pairs += answer.pairs.len();
-        rejects += answer.rejects.len();
+struct Case<'a> {
+    what: String,
+    settings: Settings,
+    folder: TempDir,
+    random: Random,
+    corpus: Corpus,
+    seen: &'a mut Seen,
+    run: Run<'a>,
+}
+
+impl<'a> Case<'a> {
+    fn new(seed: u64, settings: Settings, seen: &'a mut Seen, run: Run<'a>) -> Self {
+        let corpus = Corpus::new(seed, settings.shape);
+        let what = format!("seed {seed}, {settings:?}");
+        Self { what, settings, folder: tempdir().unwrap(), random: Random(!seed), corpus, seen, run }
     }
-    // Ten cases without a pair would prove nothing.
-    assert!(
-        seeds(40).count() < 40 || pairs > 10 && rejects > 10,
-        "{pairs} pairs and {rejects} rejects in these cases"
-    );
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn check(mut self) {
+        match self.settings.from {
+            From::OneRun => self.one_run(),
+            From::TwoSources => self.two_sources(),
+            From::Days | From::Replaced | From::Skipped => self.days(),
+        }
+    }
+
+    fn texts(&mut self) -> Vec<Text> {
+        let most = self.settings.documents;
+        self.corpus.documents(most / 2 + self.random.below(most / 2 + 1))
+    }
+
+    /// Writes the files of a source, and tells which rows can be compared.
+    fn write(&mut self, source: &str, mut files: Files) -> (Files, Sorted) {
+        std::fs::create_dir(self.path(source)).unwrap();
+        let sorted = loop {
+            match sorted(&files, &self.settings) {
+                Ok(sorted) => break sorted,
+                Err(id) => rename(&mut files, &id),
+            }
+        };
+        for (path, documents) in &files {
+            write(Path::new(path), documents, 1 + self.random.below(30));
+        }
+        self.seen.rejects += sorted.rejects.len();
+        (files, sorted)
+    }
+
+    fn file(&self, source: &str, name: &str) -> String {
+        self.path(source).join(format!("{name}.parquet")).display().to_string()
+    }
+
+    fn job(&self, source: &str, output: &str, more: &[String]) -> Job {
+        let sets = [&self.settings.sets(), more].concat();
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        job(&self.path(source), &self.path(output), &sets)
+    }
+
+    fn run(&mut self, job: &Job, output: &str) {
+        let output = self.path(output);
+        (self.run)(&output, job).unwrap_or_else(|error| panic!("{error:?}: {}", self.what));
+    }
+
+    fn one_run(&mut self) {
+        let mut texts = self.texts();
+        let mut files = Files::new();
+        for name in ["a", "b", "c"].iter().take(1 + self.random.below(3)) {
+            let rest = texts.split_off(texts.len().min(1 + self.random.below(self.settings.documents)));
+            files.push((self.file("in", name), texts));
+            texts = rest;
+        }
+        files[0].1.append(&mut texts);
+        let (files, sorted) = self.write("in", files);
+        let mut documents = Documents::new();
+        let dictionary = add(&mut documents, &sorted, &self.settings, false, 0);
+        let job = self.job("in", "out", &[]);
+        // The factors are drawn from a dictionary that has too few entries.
+        if self.settings.family == Family::Linear(None) && dictionary.len() < self.settings.permutations {
+            let output = self.path("out");
+            let ended = (self.run)(&output, &job);
+            assert_eq!(ended.map(|_| ()).unwrap_err().kind(), Kind::Job, "{}", self.what);
+            return;
+        }
+        self.run(&job, "out");
+        self.check_output("out", &documents, 0, true);
+        check_rejects(&self.path("out"), "rejects", &sorted.rejects, &self.what);
+        if self.settings.hash == Hash::Dictionary {
+            let rows = table(&self.path("out"), "dictionary");
+            let found: BTreeMap<u64, String> =
+                numbers(&rows, "number").into_iter().zip(strings(&rows, "shingle")).collect();
+            let shingles = dictionary.into_iter().map(|shingle| String::from_utf8(shingle).unwrap());
+            assert_eq!(found, (1..).zip(shingles).collect::<BTreeMap<_, _>>(), "dictionary: {}", self.what);
+        }
+        if self.settings.plain {
+            self.check_apply("out", &files);
+        }
+        // The same without, which removes more.
+        if self.settings.contained.take().is_some() {
+            let job = self.job("in", "unsafe", &[]);
+            self.run(&job, "unsafe");
+            let all = self.check_output("unsafe", &documents, 0, true).losses;
+            (self.seen.lossy, self.seen.lost) = (self.seen.lossy + all.lossy, self.seen.lost + all.gone);
+        }
+    }
+
+    fn two_sources(&mut self) {
+        let (own, mut second) = (self.texts(), self.texts());
+        // An id may be in both sources.
+        let share_ids = self.random.below(2) == 0;
+        if share_ids {
+            second.iter_mut().zip(&own).for_each(|(text, own)| text.id.clone_from(&own.id));
+        }
+        let (files, own) = self.write("in", vec![(self.file("in", "a"), own)]);
+        let (_, second) = self.write("second", vec![(self.file("second", "a"), second)]);
+        let group = if self.settings.compare.is_some() { ", group = 'shop'" } else { "" };
+        let mut sets = vec![second_source(self.path("second"), group)];
+        if self.settings.new_old {
+            sets.push("against.pairs=new-old".to_owned());
+        }
+        let job = self.job("in", "out", &sets);
+        self.run(&job, "out");
+        let mut documents = Documents::new();
+        add(&mut documents, &own, &self.settings, false, 0);
+        add(&mut documents, &second, &self.settings, true, 0);
+        self.check_output("out", &documents, 0, false);
+        let counts = manifest(&self.path("out")).counts;
+        assert_eq!(counts.reference_documents, Some(second.compared.len() as u64), "{}", self.what);
+        check_rejects(&self.path("out"), "rejects", &own.rejects, &self.what);
+        check_rejects(&self.path("out"), "reference_rejects", &second.rejects, &self.what);
+        if !share_ids {
+            self.check_apply("out", &files);
+        }
+    }
+
+    fn days(&mut self) {
+        let last = self.settings.days - 1;
+        let mut documents = Documents::new();
+        // Documents that do not represent the last cluster that they were in.
+        let mut removed: BTreeSet<String> = BTreeSet::new();
+        let mut ids: BTreeMap<Name, String> = BTreeMap::new();
+        let mut jobs: Vec<Job> = Vec::new();
+        let new_old = self.settings.new_old;
+        for day in 0..=last {
+            let mut texts = self.texts();
+            let same_id = match self.settings.from {
+                From::Replaced if day > 0 => "replace",
+                From::Skipped if day > 0 => "skip",
+                _ => "",
+            };
+            if !same_id.is_empty() {
+                self.repeat_ids(&mut texts, &documents);
+            }
+            let (source, output) = (format!("day{day}"), format!("out{day}"));
+            let (files, mut sorted) = self.write(&source, vec![(self.file(&source, "a"), texts)]);
+            let known: BTreeSet<&Name> = documents.keys().collect();
+            let name = |(text, _): &(Text, _)| (false, text.id.clone().unwrap());
+            let again = sorted.compared.iter().filter(|text| known.contains(&name(text))).count();
+            if same_id == "skip" {
+                sorted.compared.retain(|text| !known.contains(&name(text)));
+            } else {
+                // What cannot be compared replaces nothing.
+                sorted.compared.iter().for_each(|text| {
+                    removed.remove(&name(text).1);
+                });
+                self.seen.replaced += again;
+            }
+            add(&mut documents, &sorted, &self.settings, false, day);
+            let mut sets = Vec::new();
+            if day > 0 {
+                let known: Vec<PathBuf> = (0..day).map(|day| self.path(&format!("out{day}"))).collect();
+                sets.push(format!("against.output={known:?}"));
+            }
+            if !same_id.is_empty() {
+                sets.push(format!("against.same_id={same_id}"));
+            }
+            // What is merged has all pairs.
+            self.settings.new_old = new_old && day == last;
+            if self.settings.new_old {
+                sets.push("against.pairs=new-old".to_owned());
+            }
+            let job = self.job(&source, &output, &sets);
+            self.run(&job, &output);
+            for ((_, id), document) in documents.iter_mut().filter(|(_, document)| document.run < day) {
+                // Behind the new documents, which are in no other result.
+                document.place = if removed.contains(id) { day + 1 } else { document.run };
+            }
+            let expected = self.check_output(&output, &documents, day, day == 0);
+            if self.settings.from == From::Days
+                && !self.settings.representative
+                && !self.settings.may_be_dense()
+            {
+                self.check_ids(&output, &expected, &mut ids, day);
+            }
+            match same_id {
+                "skip" => {
+                    let skipped = manifest(&self.path(&output)).rejects.get("reference_id").copied();
+                    assert!(skipped.unwrap_or(0) >= again as u64, "{}", self.what);
+                }
+                _ => check_rejects(&self.path(&output), "rejects", &sorted.rejects, &self.what),
+            }
+            let clusters = table(&self.path(&output), "clusters");
+            for (id, stays) in strings(&clusters, "id").into_iter().zip(bools(&clusters, "representative")) {
+                match stays {
+                    true => removed.remove(&id),
+                    false => removed.insert(id),
+                };
+            }
+            self.check_apply(&output, &files);
+            jobs.push(job);
+        }
+        if new_old || self.settings.contained.is_some() {
+            return;
+        }
+        let outputs = (0..=last).map(|day| self.path(&format!("out{day}")).display().to_string()).collect();
+        let merged = Job::of_merge(outputs, &jobs[last], &self.path("merged").display().to_string());
+        self.run(&merged, "merged");
+        for ((_, id), document) in &mut documents {
+            (document.run, document.place) = (0, usize::from(removed.contains(id)));
+        }
+        self.check_output("merged", &documents, 0, true);
+    }
+
+    /// Holds the ids of clusters against those of days before: a cluster keeps its id, and several that become one the smallest of their ids.
+    fn check_ids(&self, output: &str, expected: &Answer, ids: &mut BTreeMap<Name, String>, day: usize) {
+        let rows = table(&self.path(output), "clusters");
+        let found: BTreeMap<String, String> =
+            strings(&rows, "id").into_iter().zip(strings(&rows, "cluster_id")).collect();
+        let mut changes = BTreeSet::new();
+        for row in expected.clusters.values() {
+            let before: BTreeSet<String> =
+                row.cluster.iter().filter_map(|name| ids.get(name)).cloned().collect();
+            let least = row.cluster.iter().map(|name| &name.1).min().unwrap();
+            let id = before.first().unwrap_or(least).clone();
+            let is_kept = row.cluster.iter().all(|name| found[&name.1] == id);
+            assert!(is_kept, "{output}: {row:?} is not {id}: {}", self.what);
+            changes.extend(before.into_iter().filter(|old| *old != id).map(|old| (old, id.clone())));
+        }
+        ids.extend(expected.clusters.keys().map(|name| (name.clone(), found[&name.1].clone())));
+        if day > 0 {
+            let rows = table(&self.path(output), "cluster_id_changes");
+            let written = strings(&rows, "old_cluster_id").into_iter().zip(strings(&rows, "cluster_id"));
+            assert_eq!(written.collect::<BTreeSet<_>>(), changes, "{output}: {}", self.what);
+        }
+    }
+
+    /// Gives some of the texts ids that are known.
+    fn repeat_ids(&mut self, texts: &mut [Text], documents: &Documents) {
+        let ids: Vec<&String> = documents.keys().map(|name| &name.1).collect();
+        for text in 0..texts.len().min(1 + self.random.below(3)) {
+            let id = Some(ids[self.random.below(ids.len())].clone());
+            if texts.iter().all(|other| other.id != id) {
+                texts[text].id = id;
+            }
+        }
+    }
+
+    /// Holds an output against the brute force. `alone` says that no document was known.
+    fn check_output(&mut self, output: &str, documents: &Documents, run: usize, alone: bool) -> Answer {
+        let what = format!("{output} of {}", self.what);
+        let (settings, output) = (&self.settings, &self.path(output));
+        let expected = answer(documents, run, settings);
+        Found { output, documents, run, settings, what: &what }.check(&expected, alone);
+        let seen = &mut *self.seen;
+        let is_new = |name: &Name| !name.0 && documents[name].run == run;
+        for (x, of_x) in documents.iter().filter(|(name, _)| is_new(name)) {
+            for (y, _) in documents.iter().filter(|(y, of_y)| x != *y && of_y.set == of_x.set) {
+                let is_pair = |x: &Name, y: &Name| expected.pairs.contains_key(&(x.clone(), y.clone()));
+                *if is_pair(x, y) || is_pair(y, x) {
+                    &mut seen.pairs_of_copies
+                } else {
+                    &mut seen.other_copies
+                } += 1;
+            }
+        }
+        seen.pairs += expected.pairs.len();
+        seen.left_out += expected.pairs.len() - expected.written.len();
+        seen.indirect += expected.clusters.values().filter(|row| row.jaccard.is_none()).count();
+        seen.chained += expected.chained;
+        seen.levels += expected.levels.iter().skip(1).map(|(_, rows)| rows.len()).sum::<usize>();
+        seen.spared_copies += expected.losses.copies.len();
+        for spared in expected.losses.spared.values().filter(|_| settings.contained.is_some()) {
+            *seen.spared.entry(spared.reason.clone()).or_default() += 1;
+        }
+        expected
+    }
+
+    /// Applies an output: the documents that stay are those that no other one represents, and those that are spared.
+    fn check_apply(&mut self, output: &str, files: &Files) {
+        let (what, to) = (format!("{output} of {}", self.what), self.path(&format!("clean-{output}")));
+        let output = self.path(output);
+        resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
+        let clusters = table(&output, "clusters");
+        let flags = bools(&clusters, "reference").into_iter().zip(bools(&clusters, "representative"));
+        let ids = strings(&clusters, "id").into_iter().zip(flags);
+        let mut gone: BTreeSet<String> =
+            ids.filter(|(_, (known, stays))| !known && !stays).map(|(id, _)| id).collect();
+        if self.settings.contained.is_some() {
+            let copies: BTreeSet<String> =
+                strings(&table(&output, "spared_copies"), "id").into_iter().collect();
+            let spared = strings(&table(&output, "spared"), "id");
+            spared.iter().filter(|id| !copies.contains(*id)).for_each(|id| {
+                gone.remove(id);
+            });
+        }
+        self.seen.removed += gone.len();
+        let kept: Vec<String> = parquet_rows(&to).iter().flat_map(|rows| strings(rows, "id")).collect();
+        let stays = files.iter().flat_map(|(_, texts)| texts).filter_map(|text| text.id.clone());
+        assert_eq!(kept, stays.filter(|id| !gone.contains(id)).collect::<Vec<_>>(), "{what}");
+    }
+}
+
+/// The cases of one of several tests, which run side by side, and what they had in them.
+fn cases(all: u64, part: (u64, u64), settings: impl Fn(u64, &mut Random) -> Settings) -> Seen {
+    let mut seen = Seen::default();
+    for seed in seeds(all).filter(|seed| seed % part.1 == part.0) {
+        Case::new(seed, settings(seed, &mut Random(seed)), &mut seen, &mut |_, job| run(job)).check();
+    }
+    eprintln!("{seen:?}");
+    seen
+}
+
+/// Holds what was seen against what a test needs; fewer cases than the test has need nothing.
+fn assert_seen(all: u64, is_enough: bool, seen: &Seen) {
+    // Cases without pairs, say, would prove nothing.
+    assert!(seeds(all).count() < all as usize || is_enough, "these cases try too little: {seen:?}");
+}
+
+fn sketches(quarter: u64) {
+    let seen = cases(40, (quarter, 4), |_, random| Settings::of_sketches(random));
+    assert_seen(40, seen.pairs > 10 && seen.rejects > 10, &seen);
 }
 
 #[test]
-fn random_cases_first_quarter() {
-    cases(0);
+fn random_sketches_first_quarter() {
+    sketches(0);
 }
 
 #[test]
-fn random_cases_second_quarter() {
-    cases(1);
+fn random_sketches_second_quarter() {
+    sketches(1);
 }
 
 #[test]
-fn random_cases_third_quarter() {
-    cases(2);
+fn random_sketches_third_quarter() {
+    sketches(2);
 }
 
 #[test]
-fn random_cases_last_quarter() {
-    cases(3);
+fn random_sketches_last_quarter() {
+    sketches(3);
 }
 
-/// The same cases, with candidates that are joined with their sketches at random.
+fn copies(half: u64) {
+    let seen = cases(16, (half, 2), Settings::of_copies);
+    let enough = seen.pairs_of_copies > 10 && seen.other_copies > 10 && seen.removed > 10;
+    assert_seen(16, enough && seen.left_out > 0 && seen.indirect > 0, &seen);
+}
+
 #[test]
-fn random_cases_with_every_join() {
-    let mut taken = BTreeMap::new();
+fn random_copies_of_odd_seeds() {
+    copies(1);
+}
+
+#[test]
+fn random_copies_of_even_seeds() {
+    copies(0);
+}
+
+#[test]
+fn random_losses() {
+    let seen = cases(24, (0, 1), Settings::of_losses);
+    let many = seen.spared.len() == 2 && seen.spared.values().all(|&times| times > 20);
+    let lossy = seen.lost > 100 && seen.lossy > 30 && seen.spared_copies > 10;
+    assert_seen(24, many && lossy && seen.levels > 100 && seen.chained > 20, &seen);
+}
+
+/// Clusters that do not fit in memory are found in rounds.
+#[test]
+fn random_clusters_beyond_memory() {
+    let (mut seen, mut refused) = (Seen::default(), 0);
+    for seed in seeds(6).map(|seed| seed + 2_000_000) {
+        let settings = Settings {
+            representative: false,
+            contained: None,
+            ..Settings::of_losses(seed, &mut Random(seed))
+        };
+        let mut run = |_: &Path, job: &Job| {
+            let engine = Box::new(Local::new(session::session(&job.engine)?));
+            let (engine, pool) = Refusing::around(engine, 0);
+            let ended = block_on(pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail));
+            refused += pool.granted_and_refused().1;
+            ended
+        };
+        Case::new(seed, settings, &mut seen, &mut run).check();
+    }
+    assert_seen(6, seen.indirect > 20 && refused >= 6, &seen);
+}
+
+/// Sketches as above, with candidates that are joined with them at random.
+#[test]
+fn random_sketches_with_every_join() {
+    let (mut taken, mut seen) = (BTreeMap::new(), Seen::default());
     for seed in seeds(40).map(|seed| seed + 1_000_000) {
-        case(seed, |output, job| {
-            let mut random = Random(!seed);
+        let mut random = Random(!seed);
+        let mut run = |output: &Path, job: &Job| {
             let task_bytes = if random.below(4) == 0 { usize::MAX } else { 1 << (8 + random.below(10)) };
             let (one_process, partitions) = (random.below(2) == 0, 1 + random.below(9));
-            let outcome = run_on(job, Machine { task_bytes, one_process, partitions });
-            if outcome.is_ok() {
-                for stage in manifest(output).stages {
-                    *taken.entry(stage.join).or_insert(0) += 1;
-                }
-            }
-            outcome
-        });
+            let outcome = run_on(job, Machine { task_bytes, one_process, partitions })?;
+            manifest(output).stages.into_iter().for_each(|stage| *taken.entry(stage.join).or_insert(0) += 1);
+            Ok(outcome)
+        };
+        Case::new(seed, Settings::of_sketches(&mut Random(seed)), &mut seen, &mut run).check();
     }
     let missing = ["held", "segments", "blocks"].into_iter();
     let missing: Vec<_> = missing.filter(|join| !taken.contains_key(&Some((*join).to_owned()))).collect();
     assert!(seeds(40).count() < 40 || missing.is_empty(), "no case took {missing:?}: {taken:?}");
-}
-
-/// Makes a corpus and settings of a seed, runs them, and compares every table with the brute force's.
-fn case(seed: u64, mut run: impl FnMut(&Path, &Job) -> Result<Outcome>) -> Answer {
-    let mut random = Random(seed);
-    let settings = Settings::random(&mut random);
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("in");
-    std::fs::create_dir(&source).unwrap();
-    let mut files = files(&mut random, &source);
-    let answer = loop {
-        match answer::answer(&files, &settings) {
-            Ok(answer) => break answer,
-            // Which of two documents with one id counts is not asked of those that are too short to be compared.
-            Err(id) => rename(&mut files, &id),
-        }
-    };
-    for (path, documents) in &files {
-        write(Path::new(path), documents, 1 + random.below(30));
-    }
-
-    let output = folder.path().join("out");
-    let sets = settings.sets();
-    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    let what = format!("seed {seed}, {}", sets.join(" "));
-    let outcome = run(&output, &job(&source, &output, &sets));
-    if settings.needs_more_shingles(&answer) {
-        assert_eq!(outcome.map(|_| ()).unwrap_err().kind(), Kind::Job, "{what}");
-        return answer;
-    }
-    outcome.unwrap_or_else(|error| panic!("{error:?}: {what}"));
-    compare(&output, &answer, &what);
-    answer
-}
-
-/// Gives every document but the first of these an id of its own.
-fn rename(files: &mut Files, id: &str) {
-    let mut number = 0;
-    for document in files.iter_mut().flat_map(|(_, documents)| documents) {
-        if document.id.as_deref() == Some(id) {
-            if number > 0 {
-                document.id = Some(format!("{id}-{number}"));
-            }
-            number += 1;
-        }
-    }
-}
-
-fn compare(output: &Path, answer: &Answer, what: &str) {
-    let pairs = table(output, "pairs");
-    let shared_bands = pairs.column_by_name("shared_bands").unwrap().as_primitive::<Int32Type>().clone();
-    let (ids_a, ids_b) = (strings(&pairs, "id_a"), strings(&pairs, "id_b"));
-    let [jaccard, estimate, containment_a, containment_b] =
-        ["jaccard", "estimate", "containment_a", "containment_b"].map(|column| floats(&pairs, column));
-    let [shared, shingles_a, shingles_b] =
-        ["shared", "shingles_a", "shingles_b"].map(|column| numbers(&pairs, column));
-    let found: Vec<Pair> = (0..pairs.num_rows())
-        .map(|row| Pair {
-            ids: (ids_a[row].clone(), ids_b[row].clone()),
-            jaccard: jaccard[row],
-            estimate: estimate[row],
-            containments: (containment_a[row], containment_b[row]),
-            shared: shared[row],
-            shingles: (shingles_a[row], shingles_b[row]),
-            shared_bands: u16::try_from(shared_bands.value(row)).unwrap(),
-        })
-        .collect();
-    same("pairs", found, &answer.pairs, what);
-
-    let clusters = table(output, "clusters");
-    let representative = clusters.column_by_name("representative").unwrap().as_boolean().clone();
-    let (ids, cluster_ids) = (strings(&clusters, "id"), strings(&clusters, "cluster_id"));
-    let sizes = numbers(&clusters, "size");
-    let found: Vec<Cluster> = (0..clusters.num_rows())
-        .map(|row| Cluster {
-            id: ids[row].clone(),
-            cluster_id: cluster_ids[row].clone(),
-            size: sizes[row],
-            representative: representative.value(row),
-        })
-        .collect();
-    same("clusters", found, &answer.clusters, what);
-
-    let rejects = table(output, "rejects");
-    let (sources, positions) = (strings(&rejects, "source"), numbers(&rejects, "position"));
-    let (ids, reasons) = (strings(&rejects, "id"), strings(&rejects, "reason"));
-    let mut found: Vec<Reject> = (0..rejects.num_rows())
-        .map(|row| Reject {
-            source: sources[row].clone(),
-            position: positions[row],
-            id: ids[row].clone(),
-            reason: reasons[row].clone(),
-        })
-        .collect();
-    let mut counts = BTreeMap::new();
-    for reject in &found {
-        *counts.entry(reject.reason.clone()).or_insert(0) += 1;
-    }
-    for reject in &mut found {
-        if reject.reason == "empty_text" && answer.emptied.contains(&(reject.source.clone(), reject.position))
-        {
-            reject.reason = "too_short".into();
-        }
-    }
-    same("rejects", found, &answer.rejects, what);
-    assert_eq!(manifest(output).rejects, counts, "{what}");
-
-    let documents = table(output, "documents");
-    let ids = strings(&documents, "id");
-    let row: BTreeMap<&String, usize> = ids.iter().zip(0..).collect();
-    assert_eq!(row.len(), answer.documents.len(), "documents: {what}");
-    let list = |column: &str, row: usize| {
-        documents.column_by_name(column).map(|lists| lists.as_list::<i32>().value(row))
-    };
-    let signatures = documents.column_by_name("signature").map(signature_values);
-    for (id, (signature, set)) in &answer.documents {
-        let row = *row.get(id).unwrap_or_else(|| panic!("document {id}: {what}"));
-        if let Some(found) = signatures.as_ref().map(|signatures| &signatures[row]) {
-            assert_eq!(found, signature, "signature of {id}: {what}");
-        }
-        if let Some(found) = list("shingles", row) {
-            let found = found.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned());
-            assert_eq!(found.collect::<Vec<_>>(), *set, "shingles of {id}: {what}");
-        }
-    }
-}
-
-/// Ends the test at the first row that is not the same.
-fn same<T: Ord + std::fmt::Debug>(table: &str, mut found: Vec<T>, expected: &[T], what: &str) {
-    found.sort();
-    for (found, expected) in found.iter().zip(expected) {
-        assert_eq!(found, expected, "{table}: {what}");
-    }
-    let longer =
-        if found.len() > expected.len() { &found[expected.len()..] } else { &expected[found.len()..] };
-    assert!(
-        longer.is_empty(),
-        "{table} has {} rows, expected {}: {longer:?} {what}",
-        found.len(),
-        expected.len()
-    );
-}
-
-/// Up to three files of documents that are new, copies, near copies, or wrong in some way.
-fn files(random: &mut Random, folder: &Path) -> Files {
-    let count = 10 + random.below(60);
-    let length = 8 + random.below(30);
-    let vocabulary = 20 + random.below(400);
-    let mut texts: Vec<Vec<String>> = Vec::new();
-    let mut documents: Vec<Document> = Vec::new();
-    for number in 0..count {
-        let mut words: Vec<String> = match texts.len() {
-            0 => new_words(random, length, vocabulary),
-            known => match random.below(4) {
-                0 => new_words(random, length, vocabulary),
-                _ => texts[random.below(known)].clone(),
-            },
-        };
-        for _ in 0..[0, 0, 1, 1, 3][random.below(5)] {
-            let at = random.below(words.len());
-            match random.below(3) {
-                0 => words[at] = word(random, vocabulary),
-                1 => words.insert(at, word(random, vocabulary)),
-                _ if words.len() > 1 => {
-                    words.remove(at);
-                }
-                _ => {}
-            }
-        }
-        if random.below(25) == 0 {
-            words.truncate(1 + random.below(3));
-        }
-        let mut text = String::new();
-        for word in &words {
-            text.push_str(word);
-            text.push_str([" ", " ", " ", "  ", "\n", ", ", "\t", "\u{a0}", ". "][random.below(9)]);
-        }
-        texts.push(words);
-        let text = match random.below(40) {
-            0 => None,
-            1 => Some(String::new()),
-            2 => Some(" \r\n\t ".to_owned()),
-            _ => Some(text),
-        };
-        let id = match (random.below(40), documents.is_empty()) {
-            (0, _) => None,
-            (1 | 2, false) => documents[random.below(documents.len())].id.clone(),
-            // Such that their order is not that of the documents.
-            _ => Some(format!("{:x}-{number}", random.next() % 4096)),
-        };
-        documents.push(Document { id, text });
-    }
-    let mut files = Files::new();
-    for name in ["a.parquet", "b.parquet", "c.parquet"].iter().take(1 + random.below(3)) {
-        let taken = documents.len().min(1 + random.below(count));
-        let rest = documents.split_off(taken);
-        files.push((folder.join(name).display().to_string(), documents));
-        documents = rest;
-        if documents.is_empty() {
-            break;
-        }
-    }
-    files[0].1.append(&mut documents);
-    files
-}
-
-fn new_words(random: &mut Random, length: usize, vocabulary: usize) -> Vec<String> {
-    (0..length / 2 + random.below(length)).map(|_| word(random, vocabulary)).collect()
-}
-
-/// A word that one of the rules or steps may take in another way than others do.
-fn word(random: &mut Random, vocabulary: usize) -> String {
-    const ODD: [&str; 24] = [
-        "the",
-        "The",
-        "AND",
-        "a",
-        "isn't",
-        "don't",
-        "12",
-        "3.5",
-        "x1",
-        "1,000;2",
-        "ΣΑΣ",
-        "éA",
-        "ﬁn",
-        "½",
-        "İ",
-        "中文",
-        "カ",
-        "_",
-        "snake_case",
-        "-",
-        "e\u{301}",
-        "\u{200d}",
-        "naïve",
-        "U.S.A.",
-    ];
-    match random.below(6) {
-        0 => ODD[random.below(ODD.len())].to_owned(),
-        1 => format!("W{}", random.below(vocabulary)),
-        _ => format!("w{}", random.below(vocabulary)),
-    }
-}
-
-fn write(path: &Path, documents: &[Document], row_group: usize) {
-    let ids: ArrayRef = Arc::new(documents.iter().map(|d| d.id.as_deref()).collect::<StringArray>());
-    let texts: ArrayRef = Arc::new(documents.iter().map(|d| d.text.as_deref()).collect::<StringArray>());
-    let batch = RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("text", texts, true)]).unwrap();
-    write_batch(path, &batch, row_group);
 }

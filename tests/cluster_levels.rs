@@ -1,4 +1,4 @@
-//! Clusters at several thresholds, and clusters of pairs that another program wrote, against plain code.
+//! Clusters at several thresholds, and clusters of pairs that another program wrote. Random cases are in `brute_force`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,6 @@ use tempfile::tempdir;
 
 use crate::support::*;
 
-type Pairs = BTreeMap<(String, String), f64>;
 /// id -> (cluster_id, size, representative)
 type Clusters = BTreeMap<String, (String, u64, bool)>;
 
@@ -25,58 +24,6 @@ fn chained(seed: u64) -> Vec<Document> {
         documents.push((format!("c{at:05}"), text.join(" ")));
     }
     documents
-}
-
-/// The clusters of pairs, by the first document in `order` of each part.
-fn components(pairs: &Pairs, order: &[&String]) -> Clusters {
-    let mut of: BTreeMap<&String, &String> = BTreeMap::new();
-    let nodes: BTreeSet<&String> = pairs.keys().flat_map(|(a, b)| [a, b]).collect();
-    for start in &nodes {
-        let mut ahead = vec![*start];
-        if of.contains_key(start) {
-            continue;
-        }
-        while let Some(node) = ahead.pop() {
-            if of.insert(node, start).is_none() {
-                let next = pairs.keys().filter_map(|(a, b)| match node {
-                    node if node == a => Some(b),
-                    node if node == b => Some(a),
-                    _ => None,
-                });
-                ahead.extend(next);
-            }
-        }
-    }
-    let first =
-        |cluster: &String| *order.iter().find(|id| of.get(*id).is_some_and(|of| *of == cluster)).unwrap();
-    described(nodes.iter().map(|&node| (node, first(of[node]))).collect())
-}
-
-/// The same, where each document is in the cluster of the first representative in `order` that it is paired with.
-fn represented(pairs: &Pairs, order: &[&String]) -> Clusters {
-    let paired = |a: &String, b: &String| pairs.contains_key(&(a.min(b).clone(), a.max(b).clone()));
-    let mut representatives: Vec<&String> = Vec::new();
-    let mut of = BTreeMap::new();
-    let nodes: BTreeSet<&String> = pairs.keys().flat_map(|(a, b)| [a, b]).collect();
-    for &id in order.iter().filter(|id| nodes.contains(*id)) {
-        let by = representatives.iter().find(|by| paired(by, id)).copied().unwrap_or(id);
-        if by == id {
-            representatives.push(id);
-        }
-        of.insert(id, by);
-    }
-    described(of)
-}
-
-/// The clusters of documents with their representatives.
-fn described(of: BTreeMap<&String, &String>) -> Clusters {
-    let members =
-        |by: &String| of.iter().filter(move |(_, of)| **of == by).map(|(id, _)| *id).collect::<Vec<_>>();
-    let row = |(&id, &by): (&&String, &&String)| {
-        let members = members(by);
-        (id.clone(), (members[0].clone(), members.len() as u64, id == by))
-    };
-    of.iter().map(row).collect()
 }
 
 fn read(batch: &RecordBatch) -> Clusters {
@@ -105,96 +52,11 @@ fn levels(output: &Path) -> Vec<(f64, Clusters)> {
     levels
 }
 
-fn over(pairs: &Pairs, threshold: f64) -> Pairs {
-    pairs.iter().filter(|(_, at)| **at >= threshold).map(|(ids, at)| (ids.clone(), *at)).collect()
-}
-
-/// The ids of documents in the order in which they represent clusters: the most shingles, then the smallest id.
-fn wanted(documents: &[Document]) -> Vec<&String> {
-    let mut order: Vec<_> =
-        documents.iter().map(|(id, text)| (usize::MAX - shingles(text, 3).len(), id)).collect();
-    order.sort();
-    order.into_iter().map(|(_, id)| id).collect()
-}
-
 const THRESHOLDS: [f64; 4] = [0.5, 0.625, 0.8, 1.0];
 
 fn job_of(source: &Path, output: &Path, more: &[&str]) -> Job {
     let thresholds = format!("clusters.thresholds={THRESHOLDS:?}");
     job(source, output, &[&["score.threshold=0.5", "output.max_expand=0", &thresholds], more].concat())
-}
-
-#[test]
-fn each_level_has_the_clusters_of_its_pairs() {
-    for seed in seeds(3) {
-        let folder = tempdir().unwrap();
-        let (source, documents) = (folder.path().join("in.parquet"), chained(seed));
-        write_parquet(&source, &documents, 50);
-        let pairs_there = exact_pairs(&documents, 3, 0.5);
-        let order = wanted(&documents);
-        for (method, plain) in [
-            ("components", components as fn(&Pairs, &[&String]) -> Clusters),
-            ("representative", represented as fn(&Pairs, &[&String]) -> Clusters),
-        ] {
-            let output = folder.path().join(method);
-            run(&job_of(&source, &output, &["candidates.method=all", &format!("clusters.method={method}")]))
-                .unwrap();
-            let levels = levels(&output);
-            assert_eq!(levels.iter().map(|level| level.0).collect::<Vec<_>>(), THRESHOLDS, "{seed} {method}");
-            for (threshold, found) in &levels {
-                let expected = plain(&over(&pairs_there, *threshold), &order);
-                assert_eq!(*found, expected, "{seed} {method} {threshold}");
-            }
-            // Fewer documents are in pairs on the way up.
-            assert!(levels[0].1.len() > levels[3].1.len(), "{seed} {method}");
-            assert_eq!(levels[0].1, read(&table(&output, "clusters")), "{seed} {method}");
-        }
-    }
-}
-
-/// With stars of copies, groups and other outputs, where not every pair is a row of `pairs`.
-#[test]
-fn the_first_level_has_the_clusters_of_the_job() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let documents = chained(11);
-    write_parquet(&path("first.parquet"), &documents[..90], 50);
-    write_parquet(&path("second.parquet"), &documents[90..], 50);
-    let (first, second) = (path("first.parquet"), path("second.parquet"));
-    let known = format!("against.output={}", path("first").display());
-    let source = second_source(&first, "");
-    for method in ["components", "representative"] {
-        let method = format!("clusters.method={method}");
-        run(&job_of(&first, &path("first"), &[&method])).unwrap();
-        for (name, source, more) in [
-            ("star", &first, "output.expand=star"),
-            ("outputs", &second, known.as_str()),
-            ("source", &second, source.as_str()),
-        ] {
-            let output = path(&format!("{name}-{method}"));
-            run(&job_of(source, &output, &[&method, more])).unwrap();
-            let (levels, clusters) = (table(&output, "cluster_levels"), table(&output, "clusters"));
-            let rows = floats(&levels, "threshold").iter().filter(|at| **at == 0.5).count();
-            let levels = levels.slice(0, rows);
-            for column in ["id", "cluster_id", "size", "representative", "reference"] {
-                let of = |batch: &RecordBatch| {
-                    let column = arrow::compute::cast(
-                        batch.column_by_name(column).unwrap(),
-                        &arrow::datatypes::DataType::Utf8,
-                    );
-                    column
-                        .unwrap()
-                        .as_string::<i32>()
-                        .iter()
-                        .map(|value| value.unwrap().to_owned())
-                        .collect::<Vec<_>>()
-                };
-                assert_eq!(of(&levels), of(&clusters), "{name} {method} {column}");
-            }
-            assert!(rows > 20, "{name} {rows}");
-        }
-        std::fs::remove_dir_all(path("first")).unwrap();
-    }
 }
 
 #[test]
@@ -234,16 +96,6 @@ fn write_pairs(path: &Path, pairs: &[(&str, &str, f64)]) {
     );
 }
 
-fn read_file(path: &Path) -> RecordBatch {
-    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(
-        std::fs::File::open(path).unwrap(),
-    );
-    let reader = reader.unwrap();
-    let schema = Arc::clone(reader.schema());
-    let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
-    arrow::compute::concat_batches(&schema, &batches).unwrap()
-}
-
 #[test]
 fn anybodys_pairs_become_clusters() {
     let folder = tempdir().unwrap();
@@ -277,7 +129,7 @@ fn anybodys_pairs_become_clusters() {
         let counts: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
         let clusters = expected.iter().map(|row| row.1).collect::<BTreeSet<_>>().len();
         assert_eq!(counts, serde_json::json!({ "clusters": clusters, "documents": 6 }));
-        let batch = read_file(&to);
+        let batch = parquet(&to);
         let names: Vec<_> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(names, ["id", "cluster_id", "size", "representative"]);
         let expected: Clusters =
@@ -311,7 +163,7 @@ fn pairs_of_an_output_become_the_clusters_of_its_levels() {
             command.arg("cluster").arg(output.join("pairs")).arg("--to").arg(&to);
             command.args(["--score", "jaccard", "--method", method, "--threshold", &threshold.to_string()]);
             command.assert().success();
-            assert_eq!(read(&read_file(&to)), level, "{method} {threshold}");
+            assert_eq!(read(&parquet(&to)), level, "{method} {threshold}");
         }
     }
 }
@@ -331,7 +183,7 @@ fn ids_that_are_numbers_stay_numbers_and_what_is_no_pair_is_an_error() {
         command.args(more).assert()
     };
     cluster("numbers.parquet", &["--id-a", "l", "--id-b", "r", "--score", "s"]).success();
-    let written = read_file(&path("numbers.parquet.out"));
+    let written = parquet(&path("numbers.parquet.out"));
     assert_eq!(numbers(&written, "id"), [9, 10, 100]);
     assert_eq!(numbers(&written, "cluster_id"), [9, 9, 9]);
 

@@ -1,13 +1,11 @@
 //! Settings that meet: an output that one of them makes, read by what another one adds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
-use resemblance::job::Job;
+use arrow::array::{ArrayRef, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
 use serde_json::{Value, json};
-use tempfile::{TempDir, tempdir};
 
 use crate::spans::spans;
 use crate::support::s3::S3;
@@ -15,19 +13,23 @@ use crate::support::stopping;
 use crate::support::walk::least_reachable;
 use crate::support::*;
 
-/// Documents with a number and a group.
-struct Scene {
-    folder: TempDir,
+/// Documents with a number and a group, in a folder.
+struct Numbered {
+    scene: Scene,
     documents: Vec<Document>,
 }
 
-impl Scene {
-    fn new(documents: Vec<Document>) -> Self {
-        Self { folder: tempdir().unwrap(), documents }
-    }
+impl std::ops::Deref for Numbered {
+    type Target = Scene;
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
+}
+
+impl Numbered {
+    fn new(documents: Vec<Document>) -> Self {
+        Self { scene: Scene::new(&[]), documents }
     }
 
     /// Writes the documents for whose number `is_in` is true.
@@ -44,45 +46,31 @@ impl Scene {
         ];
         write_batch(&self.path(name), &RecordBatch::try_from_iter(columns).unwrap(), 20);
     }
-
-    fn run(&self, source: &str, output: &str, sets: &[&str]) -> Job {
-        let job = job(&self.path(source), &self.path(output), sets);
-        run(&job).unwrap();
-        job
-    }
 }
 
-fn printed(command: &str, output: &Path, more: &[&str]) -> Value {
-    let printed = resemblance().arg(command).arg(output).args(more).arg("--json").assert().success();
-    serde_json::from_slice(&printed.get_output().stdout).unwrap()
-}
-
-/// Rows of a table in which a column of booleans has this value.
-fn with(batch: &RecordBatch, column: &str, value: bool) -> usize {
-    let column = batch.column_by_name(column).unwrap().as_boolean().clone();
-    (0..column.len()).filter(|&row| column.value(row) == value).count()
+fn print(command: &str, output: &Path, more: &[&str]) -> Value {
+    printed(resemblance().arg(command).arg(output).args(more))
 }
 
 #[test]
 fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
-    let scene = Scene::new(corpus(81, 240, 25));
+    let scene = Numbered::new(corpus(81, 240, 25));
     scene.write("all.parquet", |_| true);
     scene.write("one.parquet", |row| row < 140);
     scene.write("two.parquet", |row| row >= 140);
     scene.run("one.parquet", "one", &["output.keep=shingles"]);
-    let known = format!("against.output={:?}", scene.path("one").display().to_string());
+    let known = scene.against(&["one"]);
     let source = second_source(scene.path("one.parquet"), "");
     scene.run("all.parquet", "groups", &["source.group=site"]);
     scene.run("all.parquet", "where", &["source.where='number % 4 <> 1'"]);
     scene.run("all.parquet", "contained", &["clusters.contained=0.9"]);
-    let last = scene.run("two.parquet", "outputs", &[&known, "output.keep=shingles"]);
+    scene.run("two.parquet", "outputs", &[&known, "output.keep=shingles"]);
     scene.run("two.parquet", "source", &[&source]);
-    let outputs = ["one", "outputs"].map(|name| scene.path(name).display().to_string()).to_vec();
-    run(&Job::of_merge(outputs, &last, &scene.path("merged").display().to_string())).unwrap();
+    scene.merge(&["one", "outputs"], "merged").unwrap();
     for name in ["groups", "where", "contained", "outputs", "source", "merged"] {
         let output = scene.path(name);
         let page = scene.path("page.html");
-        let report = printed("report", &output, &["--to", page.to_str().unwrap()]);
+        let report = print("report", &output, &["--to", page.to_str().unwrap()]);
         let clusters = table(&output, "clusters");
         let ids: BTreeSet<String> = strings(&clusters, "cluster_id").into_iter().collect();
         let of = |what: &str| report["numbers"][what].as_u64().unwrap() as usize;
@@ -96,10 +84,10 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     // What stays besides the representatives is not removed.
     let (contained, removed) =
         (scene.path("contained"), |report: &Value| report["numbers"]["removed"].as_u64());
-    let goes = with(&table(&contained, "clusters"), "representative", false);
+    let goes = super::support::removed(&contained).len();
     let stays = table(&contained, "spared").num_rows();
     assert!(stays > 0);
-    assert_eq!(removed(&printed("report", &contained, &[])), Some((goes - stays) as u64));
+    assert_eq!(removed(&print("report", &contained, &[])), Some((goes - stays) as u64));
 }
 
 /// Documents with lines of a few words, and some lines repeat.
@@ -119,7 +107,7 @@ fn lines(seed: u64, count: usize) -> Vec<Document> {
 
 #[test]
 fn rows_that_are_left_out_have_no_part_in_passages() {
-    let scene = Scene::new(lines(82, 90));
+    let scene = Numbered::new(lines(82, 90));
     scene.write("all.parquet", |_| true);
     scene.write("part.parquet", |row| row % 3 != 1);
     for unit in [&["passages.unit=line"][..], &["passages.unit=word", "passages.length=6"]] {
@@ -149,32 +137,13 @@ fn rows_that_are_left_out_have_no_part_in_passages() {
 }
 
 #[test]
-fn levels_and_what_stays_for_its_own_words_do_not_change_each_other() {
-    let scene = Scene::new(corpus(83, 200, 25));
-    scene.write("in.parquet", |_| true);
-    let levels = "clusters.thresholds=[0.6, 0.9]";
-    let contained = "clusters.contained=0.9";
-    scene.run("in.parquet", "levels", &["score.threshold=0.6", levels]);
-    scene.run("in.parquet", "contained", &["score.threshold=0.6", contained]);
-    scene.run("in.parquet", "both", &["score.threshold=0.6", levels, contained]);
-    let both = |table_of: &str, of: &str| {
-        let (one, other) = (table(&scene.path("both"), table_of), table(&scene.path(of), table_of));
-        assert_eq!(one, other, "{table_of}");
-        assert!(one.num_rows() > 0, "{table_of}");
-    };
-    both("cluster_levels", "levels");
-    both("spared", "contained");
-    both("clusters", "contained");
-}
-
-#[test]
 fn the_rows_that_are_left_out_are_not_evaluated() {
-    let scene = Scene::new(corpus(84, 260, 25));
+    let scene = Numbered::new(corpus(84, 260, 25));
     scene.write("all.parquet", |_| true);
     scene.write("part.parquet", |row| row % 4 != 2);
     scene.run("all.parquet", "where", &["source.where='number % 4 <> 2'"]);
     scene.run("part.parquet", "part", &[]);
-    let of = |output: &str| printed("evaluate", &scene.path(output), &["--sample", "1000"]);
+    let of = |output: &str| print("evaluate", &scene.path(output), &["--sample", "1000"]);
     let (found, expected) = (of("where"), of("part"));
     assert!(found["recall"]["pairs"]["value"].as_f64().unwrap() > 0.9, "{found}");
     assert_eq!(found["recall"], expected["recall"]);
@@ -217,7 +186,7 @@ fn headed_pages() -> Vec<Document> {
 #[test]
 fn dense_groups_are_those_of_the_shingles_that_count() {
     const SHARE: f64 = 0.3;
-    let scene = Scene::new(headed_pages());
+    let scene = Numbered::new(headed_pages());
     scene.write("in.parquet", |_| true);
     let frequent = frequent(&scene.documents, SHARE);
     assert!(frequent.len() >= 28 && frequent.len() < 40, "{}", frequent.len());
@@ -271,7 +240,7 @@ fn passages_are_cut_where_templates_do_not_count() {
         }
     }
     documents[7].1 = header.to_owned();
-    let scene = Scene::new(documents);
+    let scene = Numbered::new(documents);
     scene.write("in.parquet", |_| true);
     assert!(frequent(&scene.documents, SHARE).contains("header of some"));
     let with = ["passages.unit=line", "passages.min_words=3", "clusters.contained=0.9"];
@@ -281,19 +250,9 @@ fn passages_are_cut_where_templates_do_not_count() {
     let found = spans(&output);
     assert!(found.iter().filter(|span| span.bytes == (0, header.len() + 1)).count() > 100);
 
-    let clean = scene.path("clean");
-    let mut apply = resemblance();
-    apply.arg("apply").arg(&output).args(["--passages", "cut", "--json"]).arg("--to").arg(&clean);
-    apply.assert().success();
+    scene.apply("out", "clean", &["--passages", "cut"]);
     let spared: BTreeSet<String> = strings(&table(&output, "spared"), "id").into_iter().collect();
-    let clusters = table(&output, "clusters");
-    let flags = strings(&clusters, "representative");
-    let gone: BTreeSet<String> = strings(&clusters, "id")
-        .into_iter()
-        .zip(flags)
-        .filter(|(id, representative)| representative == "false" && !spared.contains(id))
-        .map(|(id, _)| id)
-        .collect();
+    let gone: BTreeSet<String> = removed(&output).difference(&spared).cloned().collect();
     let mut expected: BTreeMap<String, String> = BTreeMap::new();
     for (id, text) in scene.documents.iter().filter(|(id, _)| !gone.contains(id)) {
         let of_text = found.iter().filter(|span| span.id == *id && !span.kept);
@@ -302,13 +261,9 @@ fn passages_are_cut_where_templates_do_not_count() {
             text.bytes().enumerate().filter(|(at, _)| !cut.iter().any(|span| (span.0..span.1).contains(at)));
         expected.insert(id.clone(), String::from_utf8(kept.map(|(_, byte)| byte).collect()).unwrap());
     }
-    let file = std::fs::File::open(clean.join("in.parquet")).unwrap();
-    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    let mut texts = BTreeMap::new();
-    for batch in reader.build().unwrap() {
-        let batch = batch.unwrap();
-        texts.extend(strings(&batch, "id").into_iter().zip(strings(&batch, "text")));
-    }
+    let rows = parquet(&scene.path("clean/in.parquet"));
+    let texts: BTreeMap<String, String> =
+        strings(&rows, "id").into_iter().zip(strings(&rows, "text")).collect();
     assert_eq!(texts, expected);
     // The document that is nothing else is rejected, and its text is cut all the same.
     let headed: Vec<&String> =
@@ -317,89 +272,22 @@ fn passages_are_cut_where_templates_do_not_count() {
     assert!(!gone.is_empty() && texts.len() > 60, "{}", texts.len());
 }
 
-/// The pairs at 0.5 whose documents share `least` shingles, or all that one of them has, by comparing every two documents; `is_compared`
-/// has the rows of two documents.
-fn sharing(
-    documents: &[Document],
-    least: usize,
-    is_compared: impl Fn(usize, usize) -> bool,
-) -> BTreeSet<(String, String)> {
-    let sets: Vec<BTreeSet<String>> = documents.iter().map(|(_, text)| shingles(text, 3)).collect();
-    let mut found = BTreeSet::new();
-    for a in 0..sets.len() {
-        for b in a + 1..sets.len() {
-            let (shared, smaller) =
-                (sets[a].intersection(&sets[b]).count(), sets[a].len().min(sets[b].len()));
-            let union = sets[a].len() + sets[b].len() - shared;
-            if is_compared(a, b) && 2 * shared >= union && shared >= smaller.min(least) {
-                found.insert((documents[a].0.clone(), documents[b].0.clone()));
-            }
-        }
-    }
-    found
-}
-
-/// Documents of different lengths.
-fn of_many_lengths(seed: u64, count: usize) -> Vec<Document> {
-    let mut random = Random(seed);
-    let mut documents = corpus(seed, count, 16);
-    for (_, text) in &mut documents {
-        let words: Vec<&str> = text.split(' ').collect();
-        *text = words[random.below(5)..words.len() - random.below(5)].join(" ");
-    }
-    documents
-}
-
-#[test]
-fn the_least_number_of_shared_shingles_holds_in_groups_and_in_merged_outputs() {
-    const LEAST: &str = "score.min_shared=8";
-    let scene = Scene::new(of_many_lengths(85, 240));
-    let found = |output: &str| pairs(&scene.path(output)).into_keys().collect::<BTreeSet<_>>();
-    scene.write("all.parquet", |_| true);
-    let every = sharing(&scene.documents, 0, |_, _| true);
-    for (compare, is_compared) in [("within", true), ("across", false)] {
-        let method = ["candidates.method=prefix", "source.group=site"];
-        let compare = format!("candidates.compare={compare}");
-        scene.run("all.parquet", &compare, &[&method[..], &[&compare, LEAST]].concat());
-        let expected = sharing(&scene.documents, 8, |a, b| (a % 3 == b % 3) == is_compared);
-        assert_eq!(found(&compare), expected, "{compare}");
-        assert!(expected.len() > 20 && expected.len() < every.len(), "{compare}: {}", expected.len());
-    }
-
-    scene.write("one.parquet", |row| row < 130);
-    scene.write("two.parquet", |row| row >= 130);
-    let sets = ["candidates.method=prefix", LEAST, "output.keep=shingles"];
-    scene.run("one.parquet", "one", &sets);
-    let known = format!("against.output={:?}", scene.path("one").display().to_string());
-    let last = scene.run("two.parquet", "two", &[&sets[..], &[&known]].concat());
-    let outputs = ["one", "two"].map(|name| scene.path(name).display().to_string()).to_vec();
-    run(&Job::of_merge(outputs, &last, &scene.path("merged").display().to_string())).unwrap();
-    let expected = sharing(&scene.documents, 8, |_, _| true);
-    assert_eq!(found("merged"), expected);
-    assert!(expected.len() < every.len());
-}
-
 /// Two days and the output that both become.
-fn merged_days(scene: &Scene) {
+fn merged_days(scene: &Numbered) {
     scene.write("one.parquet", |row| row < 130);
     scene.write("two.parquet", |row| row >= 130);
     scene.run("one.parquet", "one", &[AS_ONE_RUN]);
-    let known = format!("against.output={:?}", scene.path("one").display().to_string());
-    let last = scene.run("two.parquet", "two", &[AS_ONE_RUN, &known]);
-    let outputs = ["one", "two"].map(|name| scene.path(name).display().to_string()).to_vec();
-    run(&Job::of_merge(outputs, &last, &scene.path("merged").display().to_string())).unwrap();
+    scene.run("two.parquet", "two", &[AS_ONE_RUN, &scene.against(&["one"])]);
+    scene.merge(&["one", "two"], "merged").unwrap();
 }
 
 #[test]
 fn pairs_of_a_merged_output_are_drawn_with_the_texts_of_their_days() {
-    let scene = Scene::new(corpus(86, 240, 25));
+    let scene = Numbered::new(corpus(86, 240, 25));
     merged_days(&scene);
     let pack = scene.path("pack");
-    printed("evaluate", &scene.path("merged"), &["--audit", "60", "--to", pack.to_str().unwrap()]);
-    let file = std::fs::File::open(pack.join("audit.parquet")).unwrap();
-    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
-    let rows = arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap();
+    print("evaluate", &scene.path("merged"), &["--audit", "60", "--to", pack.to_str().unwrap()]);
+    let rows = parquet(&pack.join("audit.parquet"));
     assert_eq!(rows.num_rows(), 60);
     let texts: BTreeMap<String, String> = scene.documents.iter().cloned().collect();
     let number = |id: &str| id[1..].parse::<usize>().unwrap();
@@ -419,12 +307,9 @@ fn pairs_of_a_merged_output_are_drawn_with_the_texts_of_their_days() {
 
 #[test]
 fn the_sizes_of_a_merged_output_are_those_of_its_clusters() {
-    let scene = Scene::new(corpus(87, 240, 25));
+    let scene = Numbered::new(corpus(87, 240, 25));
     merged_days(&scene);
-    let clean = scene.path("clean");
-    let mut apply = resemblance();
-    apply.arg("apply").arg(scene.path("merged")).arg("--to").arg(&clean).args(["--columns", "cluster_size"]);
-    apply.assert().success();
+    scene.apply("merged", "clean", &["--columns", "cluster_size"]);
     let clusters = table(&scene.path("merged"), "clusters");
     let mut members = BTreeMap::<String, u64>::new();
     strings(&clusters, "cluster_id").into_iter().for_each(|id| *members.entry(id).or_default() += 1);
@@ -435,16 +320,11 @@ fn the_sizes_of_a_merged_output_are_those_of_its_clusters() {
         .filter(|(_, representative)| representative == "true")
         .map(|((id, cluster), _)| (id, members[&cluster]))
         .collect();
+    let rows = parquet(&scene.path("clean"));
     let mut kept = 0;
-    for day in ["one.parquet", "two.parquet"] {
-        let file = std::fs::File::open(clean.join(day)).unwrap();
-        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        for batch in reader.build().unwrap().map(Result::unwrap) {
-            for (id, size) in strings(&batch, "id").into_iter().zip(numbers(&batch, "cluster_size")) {
-                assert_eq!(size, represents.get(&id).copied().unwrap_or(1), "{id}");
-                kept += size;
-            }
-        }
+    for (id, size) in strings(&rows, "id").into_iter().zip(numbers(&rows, "cluster_size")) {
+        assert_eq!(size, represents.get(&id).copied().unwrap_or(1), "{id}");
+        kept += size;
     }
     assert_eq!(kept, 240);
     assert!(represents.len() > 20);
@@ -453,7 +333,7 @@ fn the_sizes_of_a_merged_output_are_those_of_its_clusters() {
 #[test]
 fn a_report_of_an_object_store_is_that_of_the_disk() {
     let server = S3::start();
-    let scene = Scene::new(corpus(88, 160, 25));
+    let scene = Numbered::new(corpus(88, 160, 25));
     scene.write("in.parquet", |_| true);
     scene.run("in.parquet", "out", &["output.keep=shingles"]);
     server.put("in.parquet", std::fs::read(scene.path("in.parquet")).unwrap());
@@ -473,7 +353,7 @@ fn a_report_of_an_object_store_is_that_of_the_disk() {
     let of_store =
         with_store().args(["report", &server.url("out"), "--json", "--to"]).arg(&page).assert().success();
     let of_store: Value = serde_json::from_slice(&of_store.get_output().stdout).unwrap();
-    let of_disk = printed("report", &scene.path("out"), &["--to", scene.path("disk.html").to_str().unwrap()]);
+    let of_disk = print("report", &scene.path("out"), &["--to", scene.path("disk.html").to_str().unwrap()]);
     assert_eq!(of_store["numbers"], of_disk["numbers"]);
     assert!(of_store["numbers"]["pairs"].as_u64().unwrap() > 20);
     assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"));
@@ -481,7 +361,7 @@ fn a_report_of_an_object_store_is_that_of_the_disk() {
 
 #[test]
 fn passages_without_compared_documents_are_marked_and_dropped() {
-    let scene = Scene::new(lines(89, 120));
+    let scene = Numbered::new(lines(89, 120));
     scene.write("in.parquet", |_| true);
     scene.run("in.parquet", "out", &["candidates.method=none", "passages.unit=line", "passages.min_words=1"]);
     let goes: BTreeMap<String, usize> = spans(&scene.path("out")).into_iter().filter(|span| !span.kept).fold(
@@ -493,14 +373,8 @@ fn passages_without_compared_documents_are_marked_and_dropped() {
     );
     assert!(goes.len() > 20 && goes.len() < 120, "{}", goes.len());
     let rows = |mode: &str, more: &[&str]| {
-        let to = scene.path(mode);
-        let mut apply = resemblance();
-        apply.arg("apply").arg(scene.path("out")).arg("--to").arg(&to).args(["--passages", mode]).args(more);
-        apply.assert().success();
-        let file = std::fs::File::open(to.join("in.parquet")).unwrap();
-        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
-        arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
+        scene.apply("out", mode, &[&["--passages", mode], more].concat());
+        parquet(&scene.path(mode))
     };
     // Marked rows are all there, with the same texts.
     let marked = rows("mark", &[]);
@@ -521,7 +395,7 @@ fn passages_without_compared_documents_are_marked_and_dropped() {
 
 #[test]
 fn texts_in_lists_have_the_passages_of_the_same_texts_in_a_column() {
-    let scene = Scene::new(lines(93, 60));
+    let scene = Numbered::new(lines(93, 60));
     scene.write("plain.parquet", |_| true);
     let sets = ["passages.unit=line", "passages.min_words=3"];
     scene.run("plain.parquet", "plain", &sets);
@@ -567,7 +441,7 @@ fn texts_in_lists_have_the_passages_of_the_same_texts_in_a_column() {
 
 #[test]
 fn a_line_that_is_too_long_is_copied_or_left_out_whole() {
-    let scene = Scene::new(corpus(94, 40, 20));
+    let scene = Numbered::new(corpus(94, 40, 20));
     let line = |id: &str, text: &str| format!("{}\n", json!({"id": id, "text": text}));
     let mut all: Vec<(&str, String)> =
         scene.documents.iter().map(|(id, text)| (id.as_str(), line(id, text))).collect();
@@ -577,15 +451,10 @@ fn a_line_that_is_too_long_is_copied_or_left_out_whole() {
     scene.run("in.jsonl", "out", &["source.format=jsonl", "source.max_text=1KiB"]);
     let output = scene.path("out");
     assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_long"]);
-    let clusters = table(&output, "clusters");
-    let of_clusters = strings(&clusters, "id").into_iter().zip(strings(&clusters, "representative"));
-    let mut gone: BTreeSet<String> =
-        of_clusters.filter(|(_, stays)| stays == "false").map(|(id, _)| id).collect();
+    let mut gone = removed(&output);
     assert!(gone.len() > 3);
     for rejects in ["keep", "drop"] {
-        let mut apply = resemblance();
-        apply.arg("apply").arg(&output).arg("--to").arg(scene.path(rejects)).args(["--rejects", rejects]);
-        apply.assert().success();
+        scene.apply("out", rejects, &["--rejects", rejects]);
         let kept = std::fs::read_to_string(scene.path(rejects).join("in.jsonl")).unwrap();
         let expected = all.iter().filter(|(id, _)| !gone.contains(*id)).map(|(_, line)| line.as_str());
         assert_eq!(kept, expected.collect::<String>(), "{rejects}");
@@ -599,7 +468,7 @@ fn a_line_that_is_too_long_is_copied_or_left_out_whole() {
 /// The texts that `apply` wrote are the same reference documents, also where groups count.
 #[test]
 fn a_run_against_a_result_of_apply_resumes_and_finds_what_the_written_texts_have() {
-    let scene = Scene::new(lines(95, 100));
+    let scene = Numbered::new(lines(95, 100));
     scene.write("first.parquet", |row| row % 2 == 0);
     scene.write("second.parquet", |row| row % 2 == 1);
     let sets = [
@@ -612,15 +481,8 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_what_the_written_texts_have
         "passages.min_words=3",
     ];
     scene.run("first.parquet", "first", &sets);
-    let mut apply = resemblance();
-    apply
-        .arg("apply")
-        .arg(scene.path("first"))
-        .args(["--passages", "cut"])
-        .arg("--to")
-        .arg(scene.path("clean"));
-    apply.assert().success();
-    let against = format!("against.output={:?}", scene.path("clean"));
+    scene.apply("first", "clean", &["--passages", "cut"]);
+    let against = scene.against(&["clean"]);
     let of_second = |name: &str, against: &str| {
         job(&scene.path("second.parquet"), &scene.path(name), &[&sets[..], &[against]].concat())
     };

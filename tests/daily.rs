@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::RecordBatch;
 use resemblance::job::Job;
-use tempfile::{TempDir, tempdir};
+use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -23,37 +23,16 @@ fn document(id: impl Into<String>, text: impl Into<String>) -> Document {
 /// The documents of a cluster with whether they represent it.
 fn clusters(output: &Path) -> Vec<(String, bool)> {
     let clusters = table(output, "clusters");
-    let represents = clusters.column_by_name("representative").unwrap().as_boolean().clone();
-    let ids = strings(&clusters, "id").into_iter().zip(represents.values().iter());
-    let mut ids: Vec<_> = ids.collect();
+    let mut ids: Vec<_> =
+        strings(&clusters, "id").into_iter().zip(bools(&clusters, "representative")).collect();
     ids.sort();
     ids
-}
-
-/// The rows of all Parquet files below a folder.
-fn rows(folder: &Path) -> Vec<RecordBatch> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        // As readers of datasets do.
-        if path.file_name().unwrap().to_str().unwrap().starts_with('_') {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(rows(&path));
-            continue;
-        }
-        let file = std::fs::File::open(&path).unwrap();
-        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        found.extend(reader.build().unwrap().map(Result::unwrap));
-    }
-    found
 }
 
 /// The ids of all Parquet files below a folder.
 fn ids(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for id in rows(folder).iter().flat_map(|batch| strings(batch, "id")) {
+    for id in parquet_rows(folder).iter().flat_map(|batch| strings(batch, "id")) {
         assert!(found.insert(id.clone()), "{id} is there twice");
     }
     found
@@ -61,43 +40,37 @@ fn ids(folder: &Path) -> BTreeSet<String> {
 
 /// Days of documents, each with its output and what is kept of it.
 struct Lake {
-    folder: TempDir,
-    sets: Vec<String>,
+    scene: Scene,
+}
+
+impl std::ops::Deref for Lake {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
 }
 
 impl Lake {
     fn new(sets: &[&str]) -> Self {
-        Self { folder: tempdir().unwrap(), sets: sets.iter().map(|set| set.to_string()).collect() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn job(&self, name: &str, sets: &[&str]) -> Job {
-        let sets: Vec<&str> = self.sets.iter().map(String::as_str).chain(sets.iter().copied()).collect();
-        job(&self.path(&format!("in/{name}")), &self.path(name), &sets)
+        Self { scene: Scene::new(sets) }
     }
 
     /// Runs a day against `before`. Every day has a file of the same name.
     fn day(&self, name: &str, documents: &[Document], before: &[&str]) {
-        let source = self.path(&format!("in/{name}"));
-        std::fs::create_dir_all(&source).unwrap();
-        write_parquet(&source.join("part-0.parquet"), documents, 20);
-        let before: Vec<PathBuf> = before.iter().map(|name| self.path(name)).collect();
-        let against = format!("against.output={before:?}");
-        let sets: &[&str] = if before.is_empty() { &[] } else { &[against.as_str()] };
-        run(&self.job(name, sets)).unwrap();
+        self.day_with(name, documents, before, &[]);
     }
 
     /// The same, where documents may replace earlier ones.
     fn replacing(&self, name: &str, documents: &[Document], before: &[&str]) {
-        let source = self.path(&format!("in/{name}"));
-        std::fs::create_dir_all(&source).unwrap();
-        write_parquet(&source.join("part-0.parquet"), documents, 20);
-        let before: Vec<PathBuf> = before.iter().map(|name| self.path(name)).collect();
-        let sets = [format!("against.output={before:?}"), "against.same_id=replace".to_owned()];
-        run(&self.job(name, &sets.each_ref().map(String::as_str))).unwrap();
+        self.day_with(name, documents, before, &["against.same_id=replace"]);
+    }
+
+    fn day_with(&self, name: &str, documents: &[Document], before: &[&str], sets: &[&str]) {
+        self.write(&format!("in/{name}/part-0.parquet"), documents);
+        let against = self.against(before);
+        let sets = if before.is_empty() { sets.to_vec() } else { [sets, &[&against]].concat() };
+        self.run(&format!("in/{name}"), name, &sets);
     }
 
     fn merge(&self, outputs: &[&str], to: &str) {
@@ -124,15 +97,14 @@ impl Lake {
     }
 
     fn kept_texts(&self, name: &str) -> BTreeMap<String, String> {
-        let rows = rows(&self.path(&format!("clean/{name}")));
+        let rows = parquet_rows(&self.path(&format!("clean/{name}")));
         rows.iter().flat_map(|batch| strings(batch, "id").into_iter().zip(strings(batch, "text"))).collect()
     }
 
     /// The pairs of a run over what is kept of these days together.
     fn pairs_of_kept(&self, days: &[&str]) -> u64 {
         let urls: Vec<PathBuf> = days.iter().map(|day| self.path(&format!("clean/{day}"))).collect();
-        let job = self.job("union", &[&format!("source.url={urls:?}")]);
-        run(&job).unwrap().manifest.counts.pairs
+        self.run("in", "union", &[&format!("source.url={urls:?}")]).manifest.counts.pairs
     }
 }
 
@@ -149,9 +121,9 @@ fn days_after_a_second_source_leave_no_pair() {
         let [releases, first, next] = [0, 80, 160].map(|from| documents[from..from + 80].to_vec());
         lake.day("releases", &releases, &[]);
         let source = second_source(lake.path("in/releases"), "");
-        lake.sets.push(source);
+        lake.scene.sets.push(source);
         lake.day("first", &first, &[]);
-        lake.sets.pop();
+        lake.scene.sets.pop();
         lake.day("next", &next, &["releases", "first"]);
         let days = ["releases", "first", "next"];
         let mut superseded = 0;
@@ -447,8 +419,7 @@ fn a_merged_output_is_applied_to_the_sources_of_all_days() {
     lake.merge(&["one", "two"], "until-two");
     lake.day("three", days[2], &["until-two"]);
     lake.merge(&["until-two", "three"], "all");
-    let gone: BTreeSet<String> =
-        clusters(&lake.path("all")).into_iter().filter(|(_, stays)| !stays).map(|(id, _)| id).collect();
+    let gone = removed(&lake.path("all"));
     assert!(gone.len() > 10);
     let (applied, _) = lake.apply("all", &[]);
     assert_eq!((&applied["read"], &applied["removed"]), (&90.into(), &gone.len().into()));
@@ -519,8 +490,7 @@ fn a_file_that_several_runs_read_is_written_once() {
     let against = format!("against.output=[{:?}]", lake.path("one"));
     run_below("d00040", "two", &[&against, "against.same_id=skip"]);
     lake.merge(&["one", "two"], "both");
-    let gone: BTreeSet<String> =
-        clusters(&lake.path("both")).into_iter().filter(|(_, stays)| !stays).map(|(id, _)| id).collect();
+    let gone = removed(&lake.path("both"));
     assert!(gone.len() > 10);
     let (dry, _) = lake.apply("both", &["--dry-run"]);
     let (applied, _) = lake.apply("both", &["--rejects", "drop"]);
@@ -579,7 +549,8 @@ fn nothing_is_lost_over_days_that_cut_and_drop() {
             lake.apply(name, &["--passages", "drop", "--min-words", "12"]);
         }
         let of_days = |folder: &str, columns: &[&str]| {
-            let rows = names.into_iter().flat_map(|name| rows(&lake.path(&format!("clean/{name}{folder}"))));
+            let rows =
+                names.into_iter().flat_map(|name| parquet_rows(&lake.path(&format!("clean/{name}{folder}"))));
             let row = |batch: RecordBatch| {
                 let columns: Vec<_> = columns.iter().map(|column| strings(&batch, column)).collect();
                 (0..batch.num_rows()).map(move |row| columns.iter().map(|c| c[row].clone()).collect())
@@ -692,6 +663,6 @@ fn what_apply_dropped_and_cut_is_held_by_no_reference_document() {
     let mut other = resemblance();
     other.arg("apply").arg(lake.path("one")).arg("--to").arg(lake.path("clean/other")).assert().success();
     let sets = format!("against.output={:?}", [lake.path("clean/other"), lake.path("two")]);
-    let refused = run(&lake.job("two", &["output.url=three", &sets])).unwrap_err().one_line();
+    let refused = run(&lake.job("in/two", "two", &["output.url=three", &sets])).unwrap_err().one_line();
     assert!(refused.contains("name the former in its place"), "{refused}");
 }

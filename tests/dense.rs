@@ -2,16 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, PrimitiveArray, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType, UInt64Type};
-use datafusion::prelude::{cast, col};
 use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
-use resemblance::frames::leaders;
-use resemblance::job::{Engine, Job};
-use resemblance::operator::dense_pairs::DensePairs;
+use resemblance::job::Job;
 use resemblance::output::counts::Counts;
 use resemblance::pipeline::OnExisting;
 use tempfile::{TempDir, tempdir};
@@ -178,74 +172,6 @@ fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
         assert!(all.warnings.iter().all(|said| said.contains("is expected to find")), "{:?}", all.warnings);
         assert!(all.counts.dense_documents.is_none());
     }
-}
-
-/// A bucket of six groups; documents of different groups are not similar: rounds find leaders for all, with few comparisons, and
-/// where they do not, the rest is compared with everything.
-#[test]
-fn rounds_find_leaders_for_every_group_in_a_bucket() {
-    const DOCUMENTS: u64 = 300;
-    let context = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
-    let numbers = |rows: Vec<[u64; 4]>| {
-        let column = |at: usize| Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row[at])));
-        let names = ["token", "doc", "size", "position"];
-        let batch = RecordBatch::try_from_iter((0..4).map(|at| (names[at], column(at) as ArrayRef))).unwrap();
-        let number = |name: &str| cast(col(name), DataType::UInt32).alias(name);
-        let frame = context.read_batch(batch).unwrap();
-        frame.select(vec![col("token"), col("doc"), number("size"), number("position")]).unwrap()
-    };
-    let prefixes = || {
-        let mut rows: Vec<_> = (0..DOCUMENTS).map(|doc| [7, doc, 60 + doc % 3, doc % 5]).collect();
-        // A bucket that is not dense.
-        rows.extend((0..20).map(|doc| [6, doc, 60, 0]));
-        rows
-    };
-    let similar = |a: u64, b: u64| a % 6 == b % 6;
-    let (mut settled, mut tried) = (BTreeSet::new(), BTreeSet::new());
-    let pairs_of = |settled: &BTreeSet<u64>, tried: &BTreeSet<u64>, pairs: DensePairs| {
-        let known = |docs: &BTreeSet<u64>, names: &[&str]| {
-            let column = || Arc::new(UInt64Array::from_iter_values(docs.iter().copied())) as ArrayRef;
-            let columns = names.iter().map(|name| (*name, column()));
-            context.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
-        };
-        let states = leaders::states(vec![(known(settled, &["a", "b"]), known(tried, &["a"]))]).unwrap();
-        let found = leaders::pairs(numbers(prefixes()), states, 0.8, 20, pairs, None).unwrap();
-        let (mut pairs, mut leaders) = (BTreeSet::new(), BTreeSet::new());
-        for batch in block_on(found.collect()).unwrap() {
-            let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive());
-            let b: &PrimitiveArray<UInt64Type> = b;
-            for (a, b) in a.iter().flatten().zip(b) {
-                match b {
-                    Some(b) => assert!(a < b && pairs.insert((a, b)), "{a} and {b}"),
-                    None => assert!(leaders.insert(a), "{a} leads twice"),
-                }
-            }
-        }
-        (pairs, leaders)
-    };
-    let mut compared = 0;
-    for round in 1..=4 {
-        let (pairs, leaders) = pairs_of(&settled, &tried, DensePairs::OfLeaders { round });
-        assert!(leaders.len() <= 1 << (round - 1), "{leaders:?}");
-        assert!(leaders.is_disjoint(&settled) && leaders.is_disjoint(&tried), "{leaders:?}");
-        assert!(pairs.iter().all(|(a, b)| leaders.contains(a) || leaders.contains(b)));
-        compared += pairs.len();
-        for (a, b) in pairs.into_iter().filter(|&(a, b)| similar(a, b)) {
-            settled.extend([a, b]);
-        }
-        tried.extend(leaders);
-        if round == 2 {
-            // In the end, only documents that are not settled are compared with all others.
-            let (rest, leaders) = pairs_of(&settled, &tried, DensePairs::OfTheRest);
-            let open = |doc: &u64| !settled.contains(doc);
-            let every_two = (0..DOCUMENTS).flat_map(|a| (a + 1..DOCUMENTS).map(move |b| (a, b)));
-            let expected: BTreeSet<_> = every_two.filter(|(a, b)| open(a) || open(b)).collect();
-            assert!(!expected.is_empty() && leaders.is_empty());
-            assert_eq!(rest, expected);
-        }
-    }
-    assert_eq!(settled.len() as u64, DOCUMENTS, "{settled:?}");
-    assert!(compared as u64 <= 15 * DOCUMENTS, "{compared}");
 }
 
 #[test]

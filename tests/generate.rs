@@ -3,36 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use predicates::prelude::*;
 use resemblance::job::curve;
 use tempfile::tempdir;
 
 use crate::support::*;
 
-/// The string columns of the rows of a Parquet file, and the column of floats if there is one.
-fn rows(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
-    let mut rows = Vec::new();
-    for batch in reader.build().unwrap().map(Result::unwrap) {
-        let columns: Vec<Vec<String>> = columns
-            .iter()
-            .map(|&name| match name {
-                "jaccard" => floats(&batch, name).iter().map(ToString::to_string).collect(),
-                "size" => numbers(&batch, name).iter().map(ToString::to_string).collect(),
-                _ => strings(&batch, name),
-            })
-            .collect();
-        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()));
-    }
-    rows
-}
-
 type Pair = (String, String);
 
 /// The planted pairs of a file: (id_a, id_b) -> (kind, jaccard).
 fn truth(path: &Path) -> BTreeMap<Pair, (String, f64)> {
-    rows(path, &["id_a", "id_b", "kind", "jaccard", "size"])
+    cells(path, &["id_a", "id_b", "kind", "jaccard", "size"])
         .into_iter()
         .map(|row| {
             assert!(row[0] < row[1] && row[4] == "3", "{row:?}");
@@ -105,9 +86,9 @@ fn files_divide_the_documents_and_change_none() {
     assert_eq!((&record["documents"]["rows"], &record["truth"]), (&10_000.into(), &serde_json::Value::Null));
     assert!(String::from_utf8_lossy(&one.get_output().stdout).contains("10,000 documents"));
     let columns = ["id", "text"];
-    let whole = rows(&folder.path().join("one.parquet"), &columns);
+    let whole = cells(&folder.path().join("one.parquet"), &columns);
     let parts: Vec<_> = (0..3)
-        .flat_map(|part| rows(&folder.path().join(format!("many/part-0000{part}.parquet")), &columns))
+        .flat_map(|part| cells(&folder.path().join(format!("many/part-0000{part}.parquet")), &columns))
         .collect();
     assert_eq!(whole.len(), 10_000);
     assert!(whole == parts && whole.is_sorted());

@@ -3,21 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use tempfile::tempdir;
 
 use crate::support::*;
-
-/// The columns of strings of a Parquet file, row by row, and the column `jaccard` if it is asked for.
-fn rows(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
-    let mut rows = Vec::new();
-    for batch in reader.build().unwrap().map(Result::unwrap) {
-        let columns: Vec<Vec<String>> = columns.iter().map(|name| strings(&batch, name)).collect();
-        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()));
-    }
-    rows
-}
 
 /// Texts of words with capitals, in a CSV file whose columns have other names.
 fn source(path: &Path, count: usize) -> BTreeMap<String, String> {
@@ -67,8 +55,8 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
     let ran = generate(&out, &truth, &[]).success();
     let record: serde_json::Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
     let documents: BTreeMap<String, String> =
-        rows(&out, &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
-    let planted = rows(&truth, &["id_a", "id_b", "kind", "jaccard"]);
+        cells(&out, &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    let planted = cells(&truth, &["id_a", "id_b", "kind", "jaccard"]);
     assert_eq!(record["truth"]["rows"], planted.len());
     // The empty text is no document to plant into, and is written as it is or left out.
     let left_out = record["left_out"].as_u64().unwrap() as usize;
@@ -109,9 +97,9 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
     let again = folder.path().join("again.parquet");
     generate(&again, &folder.path().join("again-truth.parquet"), &[]).success();
     let columns = ["id", "text"];
-    assert_eq!(rows(&again, &columns), rows(&out, &columns));
+    assert_eq!(cells(&again, &columns), cells(&out, &columns));
     generate(&again, &truth, &["--overwrite", "--seed", "2"]).success();
-    assert_ne!(rows(&again, &columns), rows(&out, &columns));
+    assert_ne!(cells(&again, &columns), cells(&out, &columns));
     generate(&out, &truth, &[]).code(2);
 }
 
@@ -127,7 +115,7 @@ fn any_format_is_read_and_wrong_places_are_refused() {
     let generate = |arguments: &[&str]| resemblance().arg("generate").args(arguments).assert();
     let (out, texts) = (path("out.parquet"), path("texts"));
     generate(&[&out, "--from", &texts, "--copies", "0.5", "--near", "0", "--contained", "0"]).success();
-    let written = rows(Path::new(&out), &["id", "text"]);
+    let written = cells(Path::new(&out), &["id", "text"]);
     assert!(written.len() > 25 && written.iter().any(|row| row[0].ends_with("~copy")), "{}", written.len());
     generate(&[&path("few.parquet"), "--from", &texts, "--documents", "3", "--copies", "0", "--near", "0"])
         .success();

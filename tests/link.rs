@@ -1,18 +1,13 @@
-//! `[against.source]`: two datasets are linked, and the pairs are those that a comparison of every two documents finds.
+//! `[against.source]`: two datasets are linked. Random cases are in `brute_force`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use arrow::array::{AsArray, RecordBatch, RecordBatchReader};
-use arrow::compute::concat_batches;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::error::Kind;
 use resemblance::job::{DuplicateIds, Job, Reference};
-use resemblance::pipeline::OnExisting;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping;
-use crate::support::walk::least_reachable;
 use crate::support::*;
 
 /// Two datasets in a folder. Every id of the second one but a few is also one of the first.
@@ -53,130 +48,6 @@ impl Two {
         let source = second_source(self.path("reference.parquet"), "");
         let sets: Vec<&str> = sets.iter().copied().chain([source.as_str()]).collect();
         job(&self.path("own.parquet"), &self.path(output), &sets)
-    }
-}
-
-/// A document of either dataset: whether it is of the second one, and its id.
-type Name = (bool, String);
-
-/// (a, b) -> (shared shingles, those of a, those of b), of every two documents that are similar and not both known.
-fn expected(two: &Two, threshold: f64, containment: bool) -> BTreeMap<(Name, Name), (usize, usize, usize)> {
-    let all: Vec<(Name, BTreeSet<String>)> = [(&two.own, false), (&two.known, true)]
-        .into_iter()
-        .flat_map(|(documents, known)| {
-            documents.iter().map(move |(id, text)| ((known, id.clone()), shingles(text, 3)))
-        })
-        .filter(|(_, set)| !set.is_empty())
-        .collect();
-    let mut pairs = BTreeMap::new();
-    for (at, (a, of_a)) in all.iter().enumerate() {
-        for (b, of_b) in &all[at + 1..] {
-            let shared = of_a.intersection(of_b).count();
-            let over = match containment {
-                true => of_a.len().min(of_b.len()),
-                false => of_a.len() + of_b.len() - shared,
-            };
-            if !(a.0 && b.0) && shared as f64 >= threshold * over as f64 {
-                let turned = a.0 == b.0 && a.1 > b.1;
-                let row = match turned {
-                    false => ((a.clone(), b.clone()), (shared, of_a.len(), of_b.len())),
-                    true => ((b.clone(), a.clone()), (shared, of_b.len(), of_a.len())),
-                };
-                pairs.insert(row.0, row.1);
-            }
-        }
-    }
-    pairs
-}
-
-/// The pairs of an output in the same form.
-fn found(output: &Path) -> BTreeMap<(Name, Name), (usize, usize, usize)> {
-    let pairs = table(output, "pairs");
-    let known = pairs.column_by_name("reference_b").unwrap().as_boolean().clone();
-    let counts = ["shared", "shingles_a", "shingles_b"].map(|name| numbers(&pairs, name));
-    let ids = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b"));
-    let rows: Vec<_> = ids
-        .enumerate()
-        .map(|(row, (a, b))| {
-            let [shared, of_a, of_b] = counts.each_ref().map(|column| column[row] as usize);
-            (((false, a), (known.value(row), b)), (shared, of_a, of_b))
-        })
-        .collect();
-    let count = rows.len();
-    let map = BTreeMap::from_iter(rows);
-    assert_eq!(map.len(), count, "a pair is there twice");
-    map
-}
-
-/// The clusters of the pairs that have a document of the first dataset, by the smallest id of such documents.
-fn connected(pairs: impl Iterator<Item = (Name, Name)>) -> BTreeMap<String, BTreeSet<Name>> {
-    let mut clusters: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
-    for (name, least) in least_reachable(pairs) {
-        clusters.entry(least).or_default().insert(name);
-    }
-    let id = |members: &BTreeSet<Name>| members.iter().find(|name| !name.0).unwrap().1.clone();
-    clusters.into_values().map(|members| (id(&members), members)).collect()
-}
-
-fn clusters(output: &Path) -> BTreeMap<String, BTreeSet<Name>> {
-    let table = table(output, "clusters");
-    let of = |name: &str| table.column_by_name(name).unwrap().as_boolean().clone();
-    let (known, representative) = (of("reference"), of("representative"));
-    let mut clusters: BTreeMap<String, BTreeSet<Name>> = BTreeMap::new();
-    let mut kept: BTreeMap<String, bool> = BTreeMap::new();
-    for (row, (id, cluster)) in
-        strings(&table, "id").into_iter().zip(strings(&table, "cluster_id")).enumerate()
-    {
-        if representative.value(row) {
-            assert_eq!(kept.insert(cluster.clone(), known.value(row)), None, "{cluster} has two");
-        }
-        clusters.entry(cluster).or_default().insert((known.value(row), id));
-    }
-    for (cluster, members) in &clusters {
-        // A document of the second dataset represents it, if there is one.
-        assert_eq!(kept[cluster], members.iter().any(|name| name.0), "{cluster}");
-    }
-    clusters
-}
-
-#[test]
-fn two_datasets_are_linked_as_a_comparison_of_every_two_documents_says() {
-    let cases: [(&[&str], f64, bool); 7] = [
-        (&["candidates.method=prefix"], 0.5, false),
-        (&["candidates.method=all"], 0.5, false),
-        (&["candidates.method=lsh", "lsh.target_recall=0.9999999"], 0.6, false),
-        (&["candidates.method=prefix", "score.measure=containment"], 0.7, true),
-        (&["candidates.method=prefix", "output.keep=shingles", "engine.threads=3"], 0.3, false),
-        (&["candidates.method=prefix", "minhash.family=one-permutation", "output.keep=none"], 0.8, false),
-        (&["candidates.method=lsh", "lsh.bands=64", "lsh.rows=1", "lsh.hot_bucket=4"], 0.5, false),
-    ];
-    for (seed, (sets, threshold, containment)) in (0..).zip(cases) {
-        let two = Two::new(seed);
-        let score = format!("score.threshold={threshold}");
-        let sets = [sets, &["shingle.size=3", &score, "output.max_expand=0"]].concat();
-        let outcome = run(&two.job("out", &sets)).unwrap();
-        let output = two.path("out");
-        let pairs = expected(&two, threshold, containment);
-        assert_eq!(found(&output), pairs, "{sets:?}");
-        assert!(pairs.keys().any(|(a, b)| b.0 && a.1 == b.1), "no document has the id of its copy");
-        assert!(pairs.keys().any(|(_, b)| !b.0) && pairs.len() > 40, "{}", pairs.len());
-        assert_eq!(clusters(&output), connected(pairs.into_keys()), "{sets:?}");
-        let rejects = table(&output, "reference_rejects");
-        assert_eq!(
-            (strings(&rejects, "id"), strings(&rejects, "reason")),
-            (vec!["short".into()], vec!["too_short".into()])
-        );
-        assert_eq!(strings(&table(&output, "rejects"), "id"), ["short"]);
-        assert_eq!(outcome.manifest.counts.reference_documents.unwrap(), two.known.len() as u64 - 1);
-        assert_eq!(strings(&table(&output, "documents"), "id").len(), two.own.len() - 1);
-        assert!(!output.join("cluster_id_changes").exists());
-
-        let across = run(&two.job("across", &[&sets[..], &["against.pairs=new-old"]].concat())).unwrap();
-        let mut pairs = expected(&two, threshold, containment);
-        pairs.retain(|(_, b), _| b.0);
-        assert_eq!(found(&two.path("across")), pairs, "{sets:?}");
-        assert_eq!(across.manifest.counts.pairs, pairs.len() as u64);
-        assert_eq!(clusters(&two.path("across")), connected(pairs.into_keys()), "{sets:?}");
     }
 }
 
@@ -247,27 +118,8 @@ fn keys_that_are_equal_by_chance_are_refused() {
 #[test]
 fn a_linking_run_that_stopped_at_any_stage_is_taken_up() {
     let two = Two::new(40);
-    let sets: &[&str] = &["candidates.method=prefix"];
-    let tables = |name: &str| -> Vec<_> {
-        ["pairs", "clusters", "documents", "rejects", "reference_rejects"]
-            .map(|table_name| table(&two.path(name), table_name))
-            .into()
-    };
-    run(&two.job("whole", sets)).unwrap();
-    let whole = tables("whole");
-    let mut stops = 0;
-    for at in 0.. {
-        let name = format!("stopped{at}");
-        let (_, stopped) = stopping::run_until(&two.job(&name, sets), OnExisting::Fail, at);
-        if !stopped {
-            break;
-        }
-        let outcome = run(&two.job(&name, sets)).unwrap();
-        assert!(at == 0 || outcome.stages_reused > 0, "stopped at plan {at}");
-        assert_eq!(tables(&name), whole, "stopped at plan {at}");
-        stops += 1;
-    }
-    assert!(stops > 6, "{stops}");
+    let job = |name: &str| two.job(name, &["candidates.method=prefix"]);
+    stopping::same_rows(job, 1, &["pairs", "clusters", "documents"]);
 }
 
 /// Documents of both sides have one id: each is shown with its own text, and the copies of the known side can be taken out.
@@ -307,8 +159,8 @@ fn linked_pairs_are_shown_and_applied() {
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-    assert_eq!(strings(&rows_of(&path("clean")), "id"), ["2", "3"]);
-    let removed = rows_of(&path("clean/_resemblance/removed"));
+    assert_eq!(strings(&parquet(&path("clean")), "id"), ["2", "3"]);
+    let removed = parquet(&path("clean/_resemblance/removed"));
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
 }
 
@@ -348,7 +200,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
     assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-    let removed = rows_of(&path("clean/_resemblance/removed"));
+    let removed = parquet(&path("clean/_resemblance/removed"));
     let ids = strings(&removed, "id").into_iter().zip(strings(&removed, "kept_id"));
     let shares = floats(&removed, "jaccard").into_iter().zip(floats(&removed, "containment"));
     let rows: BTreeMap<_, _> = ids.zip(shares).collect();
@@ -387,20 +239,4 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     let alone = resemblance().args(["show", &output, "--cluster", "3"]).output().unwrap();
     assert_eq!(alone.status.code(), Some(2));
     assert_eq!(shown(&["--pairs", "random", "--top", "9"]).len(), 3);
-}
-
-/// The rows of the Parquet files in a folder.
-fn rows_of(folder: &Path) -> RecordBatch {
-    let mut batches = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            continue;
-        }
-        let file = std::fs::File::open(path).unwrap();
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-        batches.push(RecordBatch::new_empty(reader.schema()));
-        batches.extend(reader.map(Result::unwrap));
-    }
-    concat_batches(&batches[0].schema(), &batches).unwrap()
 }

@@ -1,111 +1,45 @@
 //! The neighbors of a document, compared with a ranking by plain loops, and the command as a user calls it.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, ListArray, RecordBatch};
-use arrow::datatypes::Int64Type;
 use predicates::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{Bits, Engine, Job};
+use resemblance::job::Engine;
 use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
 use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
 use resemblance::lookup::{Finished, Id, not_found};
 use tempfile::tempdir;
 
+use crate::support::oracle::answer::{Documents, Name, add, pair};
+use crate::support::oracle::corpus::{Text, sorted};
+use crate::support::oracle::settings::{Family, Hash, Settings};
 use crate::support::*;
 
 /// A ranking: (id, estimate, jaccard).
 type Ranking = Vec<(String, f64, f64)>;
 
-/// Whether two signatures meet.
-type Meet<'a> = &'a dyn Fn(&[u32], &[u32]) -> bool;
-
-/// Documents as the ranking by plain loops needs them.
-struct Plain<T> {
-    /// The probability that different values are equal by chance.
-    chance: f64,
-    ids: Vec<String>,
-    signatures: Vec<Vec<u32>>,
-    sets: Vec<BTreeSet<T>>,
-}
-
-impl<T: Ord> Plain<T> {
-    /// All that meet the document at `of`, most similar first.
-    fn ranking(&self, of: usize, meet: Meet<'_>, by: By) -> Ranking {
-        let mut found = Vec::new();
-        for other in 0..self.ids.len() {
-            let (a, b) = (&self.signatures[of], &self.signatures[other]);
-            if other == of || !meet(a, b) {
-                continue;
-            }
-            let equal = (0..a.len()).filter(|&i| a[i] == b[i]).count();
-            let shared = self.sets[of].intersection(&self.sets[other]).count();
-            let union = self.sets[of].len() + self.sets[other].len() - shared;
-            found.push((
-                self.ids[other].clone(),
-                ((equal as f64 / a.len() as f64 - self.chance) / (1.0 - self.chance)).max(0.0),
-                shared as f64 / union as f64,
-            ));
-        }
-        found.sort_by(|a, b| {
-            let (estimates, jaccards) = (b.1.total_cmp(&a.1), b.2.total_cmp(&a.2));
-            let similar = match by {
-                By::Estimate => estimates.then(jaccards),
-                By::Jaccard => jaccards.then(estimates),
-            };
-            similar.then(a.0.cmp(&b.0))
-        });
-        found
-    }
-}
-
-fn lists(batch: &RecordBatch, column: &str) -> ListArray {
-    batch.column_by_name(column).unwrap().as_any().downcast_ref::<ListArray>().unwrap().clone()
-}
-
-fn signatures(batch: &RecordBatch) -> Vec<Vec<u32>> {
-    signature_values(batch.column_by_name("signature").unwrap())
-}
-
-fn stored_sets(batch: &RecordBatch) -> Vec<BTreeSet<u64>> {
-    let rows = lists(batch, "shingles");
-    let row = |i| {
-        let row = rows.value(i);
-        row.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned()).collect()
-    };
-    (0..rows.len()).map(row).collect()
-}
-
-/// The probability that different values of a job's signatures are equal.
-fn chance(job: &Job) -> f64 {
-    match job.minhash.bits {
-        Bits::Of16 => 0.5_f64.powi(16),
-        Bits::Of32 => 0.0,
-    }
-}
-
-/// Whether two signatures share a bucket under a job's rules.
-type Meets = fn(&[u32], &[u32], &Job) -> bool;
-
-/// All rows of some band are equal.
-fn equal_band(a: &[u32], b: &[u32], job: &Job) -> bool {
-    (0..job.lsh.bands)
-        .any(|band| (0..job.lsh.rows).all(|row| a[band * job.lsh.rows + row] == b[band * job.lsh.rows + row]))
-}
-
-/// Some band of the one falls into a bucket of the shared table into which some band of the other falls.
-fn shared_table(a: &[u32], b: &[u32], job: &Job) -> bool {
-    let buckets = |signature: &[u32]| -> BTreeSet<u64> {
-        let bands = signature.chunks(job.lsh.rows).take(job.lsh.bands);
-        let text = |band: &[u32]| band.iter().map(u32::to_string).collect::<Vec<_>>().join("_");
-        bands
-            .map(|band| u64::from(crc32fast::hash(text(band).as_bytes())) % job.lsh.table_size.unwrap())
-            .collect()
-    };
-    !buckets(a).is_disjoint(&buckets(b))
+/// All documents that share a bucket with this one, most similar first.
+fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: By) -> Ranking {
+    let document = &documents[of];
+    let others =
+        documents.iter().filter(|(name, other)| *name != of && !other.buckets.is_disjoint(&document.buckets));
+    let mut found: Ranking = others
+        .map(|(name, other)| {
+            let pair = pair(document, other, settings);
+            (name.1.clone(), pair.estimate, pair.jaccard)
+        })
+        .collect();
+    found.sort_by(|a, b| {
+        let (estimates, jaccards) = (b.1.total_cmp(&a.1), b.2.total_cmp(&a.2));
+        let similar = match by {
+            By::Estimate => estimates.then(jaccards),
+            By::Jaccard => jaccards.then(estimates),
+        };
+        similar.then(a.0.cmp(&b.0))
+    });
+    found
 }
 
 fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
@@ -141,22 +75,20 @@ async fn stored(finished: &Finished, id: &str) -> Option<Sketch> {
 }
 
 /// Every tenth of the documents, compared with the ranking by plain loops, whole and cut short.
-fn equals_plain_loops<T: Ord>(output: &Path, plain: &Plain<T>, meet: Meet<'_>) {
+fn equals_plain_loops(output: &Path, documents: &Documents, settings: &Settings) {
     with_output(output, async |finished| {
         let mut candidates = 0;
-        for of in (0..plain.ids.len()).step_by(plain.ids.len() / 10).take(10) {
-            let id = &plain.ids[of];
+        for name in documents.keys().step_by(documents.len() / 10) {
+            let id = &name.1;
             let sketch = stored(&finished, id).await.unwrap();
             for by in [By::Estimate, By::Jaccard] {
-                let expected = plain.ranking(of, meet, by);
+                let expected = ranking(documents, name, settings, by);
                 for top in [3, 100_000] {
                     let found = ask(&finished, &sketch, Some(id), by, top).await;
                     assert_eq!(found.candidates, expected.len() as u64, "{id}");
-                    let ranking: Ranking = found
-                        .nearest
-                        .into_iter()
-                        .map(|n| (n.id.to_string(), n.estimate, n.jaccard.unwrap()))
-                        .collect();
+                    let nearest = found.nearest.into_iter();
+                    let ranking: Ranking =
+                        nearest.map(|n| (n.id.to_string(), n.estimate, n.jaccard.unwrap())).collect();
                     assert_eq!(ranking, expected[..expected.len().min(top)], "{id} {by:?} {top}");
                 }
                 candidates += expected.len();
@@ -179,25 +111,42 @@ fn neighbors_are_those_that_plain_loops_find() {
     let documents = corpus(11, 240, 40);
     let source = folder.path().join("in.parquet");
     write_parquet(&source, &documents, 50);
-    let cases: [(&str, &[&str], Meets); 4] = [
-        ("defaults", &[], equal_band),
-        ("one-permutation", &["minhash.family=one-permutation"], equal_band),
-        ("dictionary", &DICTIONARY, equal_band),
-        ("table", &["lsh.bucket_hash=crc32", "lsh.table_size=5000"], shared_table),
+    let plain = Settings { keep_tables: "", ..Settings::of_losses(0, &mut Random(1)) };
+    let dictionary =
+        Settings { hash: Hash::Dictionary, family: Family::Linear(None), crc_buckets: true, ..plain.clone() };
+    let cases: [(&str, &[&str], Settings); 4] = [
+        ("defaults", &[], plain.clone()),
+        (
+            "one-permutation",
+            &["minhash.family=one-permutation"],
+            Settings { family: Family::OnePermutation, ..plain.clone() },
+        ),
+        ("dictionary", &DICTIONARY, dictionary),
+        (
+            "table",
+            &["lsh.bucket_hash=crc32", "lsh.table_size=5000"],
+            Settings { crc_buckets: true, table_size: Some(5_000), ..plain },
+        ),
     ];
     let kept = cases.iter().map(|case| (case, "shingles"));
     let cut_again = cases.iter().step_by(2).map(|case| (case, "signatures"));
-    for ((name, sets, meet), keep) in kept.chain(cut_again) {
+    let text = |(id, text): &Document| Text {
+        id: Some(id.clone()),
+        text: Some(text.clone()),
+        group: None,
+        year: None,
+    };
+    let files = vec![("in".to_owned(), documents.iter().map(text).collect())];
+    for ((name, sets, settings), keep) in kept.chain(cut_again) {
         let output = folder.path().join(name).join(keep);
         let keep = format!("output.keep={keep}");
         let job = job(&source, &output, &[sets, &[keep.as_str()][..]].concat());
         run(&job).unwrap();
-        let table = table(&output, "documents");
-        let ids = strings(&table, "id");
-        let text = |id: &String| &documents.iter().find(|document| document.0 == *id).unwrap().1;
-        let sets = ids.iter().map(|id| shingles(text(id), 3)).collect();
-        let plain = Plain { chance: chance(&job), signatures: signatures(&table), sets, ids };
-        equals_plain_loops(&output, &plain, &|a, b| meet(a, b, &job));
+        let (bands, rows) = (job.lsh.bands, job.lsh.rows);
+        let settings = Settings { method: "lsh", bands, rows, bits: None, ..settings.clone() };
+        let mut plain = Documents::new();
+        add(&mut plain, &sorted(&files, &settings).unwrap(), &settings, false, 0);
+        equals_plain_loops(&output, &plain, &settings);
 
         // A text is sketched as the run sketched it, and finds itself.
         with_output(&output, async |finished| {
@@ -211,28 +160,6 @@ fn neighbors_are_those_that_plain_loops_find() {
             }
         });
     }
-}
-
-#[test]
-fn reuters_has_the_neighbors_that_plain_loops_find() {
-    let Some(data) = real_data("reuters21578") else { return };
-    let folder = tempdir().unwrap();
-    let output = folder.path().join("out");
-    let sets = [
-        format!("source.url={}/", data.display()),
-        format!("output.url={}", output.display()),
-        "output.keep=shingles".into(),
-    ];
-    let job = Job::load(repository("jobs/recipes/reuters.toml"), &sets).unwrap();
-    run(&job).unwrap();
-    let table = table(&output, "documents");
-    let plain = Plain {
-        chance: chance(&job),
-        ids: strings(&table, "id"),
-        signatures: signatures(&table),
-        sets: stored_sets(&table),
-    };
-    equals_plain_loops(&output, &plain, &|a, b| equal_band(a, b, &job));
 }
 
 /// Shingles that no document has are part of the text, and agree with nothing.

@@ -64,13 +64,8 @@ fn cut(output: &Path, clean: &Path, documents: &[Document]) {
         .args(["--passages", "cut"])
         .assert()
         .success();
-    let file = std::fs::File::open(clean.join("in.parquet")).unwrap();
-    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
-    let rows: Vec<Document> = batches
-        .iter()
-        .flat_map(|batch| strings(batch, "id").into_iter().zip(strings(batch, "text")))
-        .collect();
+    let rows = parquet(&clean.join("in.parquet"));
+    let rows: Vec<Document> = strings(&rows, "id").into_iter().zip(strings(&rows, "text")).collect();
     let expected: Vec<Document> = documents
         .iter()
         .map(|(id, text)| {

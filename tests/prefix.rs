@@ -51,22 +51,6 @@ fn a_prefix_join_is_exactly_plain_loops() {
 }
 
 #[test]
-fn by_signature_it_is_what_all_signatures_say() {
-    let folder = tempdir().unwrap();
-    let documents = corpus(25, 300, 40);
-    for threshold in ["0.3", "0.5", "0.8", "1"] {
-        let threshold = format!("score.threshold={threshold}");
-        let by = |method: &str| {
-            let sets = [&format!("candidates.method={method}"), "score.by=signature", &threshold];
-            run_over(folder.path(), &format!("{method} {threshold}"), &documents, &sets).0
-        };
-        let (found, expected) = (by("prefix"), by("all"));
-        assert!(expected.len() > 50);
-        assert_eq!(found, expected, "{threshold}");
-    }
-}
-
-#[test]
 fn hot_buckets_lose_no_pair_and_are_told() {
     let folder = tempdir().unwrap();
     let documents = boilerplate(1_000, 60, 40);

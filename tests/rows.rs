@@ -153,15 +153,3 @@ fn resolved(format: &str, source: &Path, output: &Path, sets: &[&str]) -> resemb
 fn ids(output: &Path) -> BTreeSet<String> {
     strings(&table(output, "documents"), "id").into_iter().collect()
 }
-
-/// An error with its causes.
-fn said(error: &resemblance::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        said.push_str(": ");
-        said.push_str(&error.to_string());
-        cause = error.source();
-    }
-    said
-}

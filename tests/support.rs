@@ -9,10 +9,12 @@ pub mod files;
 pub mod formats;
 pub mod garage;
 pub mod needs;
+pub mod oracle;
 pub mod process;
 pub mod refusing;
 pub mod rows;
 pub mod s3;
+pub mod scene;
 pub mod server;
 pub mod sketch_joins;
 pub mod stopping;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt64Type};
 use assert_cmd::Command;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -37,6 +39,7 @@ use resemblance::output::manifest::Run;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
 pub use needs::real_data;
+pub use scene::Scene;
 
 /// A document of a test corpus.
 pub type Document = (String, String);
@@ -203,6 +206,37 @@ pub fn manifest(output: &Path) -> Run {
     serde_json::from_slice(&std::fs::read(output.join("manifest.json")).unwrap()).unwrap()
 }
 
+/// The rows of a Parquet file, or of all in a folder in the order of their paths, as readers of data sets take them: names that begin
+/// with an underscore are skipped.
+pub fn parquet_rows(path: &Path) -> Vec<RecordBatch> {
+    if path.is_dir() {
+        let is_shown = |path: &PathBuf| !path.file_name().unwrap().to_str().unwrap().starts_with('_');
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).filter(is_shown);
+        return entries.collect::<BTreeSet<_>>().iter().flat_map(|path| parquet_rows(path)).collect();
+    }
+    let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
+    let none = RecordBatch::new_empty(Arc::clone(reader.schema()));
+    std::iter::once(none).chain(reader.build().unwrap().map(Result::unwrap)).collect()
+}
+
+/// The same rows in one batch.
+pub fn parquet(path: &Path) -> RecordBatch {
+    let batches = parquet_rows(path);
+    concat_batches(&batches[0].schema(), &batches).unwrap()
+}
+
+/// Columns of a Parquet file, row by row, as texts.
+pub fn cells(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
+    let rows = parquet(path);
+    let columns: Vec<Vec<String>> = columns.iter().map(|name| strings(&rows, name)).collect();
+    (0..rows.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
+}
+
+/// What a command prints as JSON, after it succeeded.
+pub fn printed(command: &mut Command) -> serde_json::Value {
+    serde_json::from_slice(&command.arg("--json").assert().success().get_output().stdout).unwrap()
+}
+
 /// All rows of a table of an output, sorted by every column: what must not change between runs.
 pub fn table(output: &Path, name: &str) -> RecordBatch {
     let files = &manifest(output).tables[name].files;
@@ -266,6 +300,22 @@ pub fn signature_values(column: &ArrayRef) -> Vec<Vec<u32>> {
     }
 }
 
+/// A column of texts with nulls.
+pub fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
+    let array = cast(batch.column_by_name(column).unwrap(), &DataType::Utf8).unwrap();
+    array.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
+}
+
+/// A column of booleans.
+pub fn bools(batch: &RecordBatch, column: &str) -> Vec<bool> {
+    batch.column_by_name(column).unwrap().as_boolean().iter().map(Option::unwrap).collect()
+}
+
+/// A column of floats with nulls.
+pub fn optional(batch: &RecordBatch, column: &str) -> Vec<Option<f64>> {
+    batch.column_by_name(column).unwrap().as_primitive::<Float64Type>().iter().collect()
+}
+
 /// A column of floats.
 pub fn floats(batch: &RecordBatch, column: &str) -> Vec<f64> {
     let array = batch.column_by_name(column).unwrap();
@@ -277,8 +327,21 @@ pub fn numbers(batch: &RecordBatch, column: &str) -> Vec<u64> {
     let array = batch.column_by_name(column).unwrap();
     match array.data_type() {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().values().to_vec(),
+        DataType::Int32 => array
+            .as_primitive::<Int32Type>()
+            .values()
+            .iter()
+            .map(|number| u64::from(number.cast_unsigned()))
+            .collect(),
         _ => array.as_primitive::<Int64Type>().values().iter().map(|number| number.cast_unsigned()).collect(),
     }
+}
+
+/// The documents in clusters of an output that do not represent these.
+pub fn removed(output: &Path) -> BTreeSet<String> {
+    let clusters = table(output, "clusters");
+    let ids = strings(&clusters, "id").into_iter().zip(bools(&clusters, "representative"));
+    ids.filter(|(_, stays)| !stays).map(|(id, _)| id).collect()
 }
 
 /// The pairs of an output: (id_a, id_b) -> jaccard.

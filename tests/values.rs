@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::SessionContext;
@@ -19,7 +19,7 @@ use resemblance::source::{self, Request, list, open};
 use tempfile::TempDir;
 
 use crate::support::process::{Process, wait_for};
-use crate::support::{block_on, resemblance, run, strings, table};
+use crate::support::{block_on, numbers, resemblance, run, strings, table};
 
 /// More rows than the columns of JSON lines are looked up in.
 const ROWS: usize = 1_200;
@@ -49,9 +49,7 @@ fn a_late_json_line_that_is_not_read_goes_to_the_rejects_where_the_job_says_so()
     folder.write("in.jsonl", &lines);
     let job = folder.job("jsonl", "in.jsonl", "on_error = \"reject\"");
     run(&job).unwrap();
-    let rejects = table(&folder.path("out"), "rejects");
-    assert_eq!(strings(&rejects, "reason"), ["malformed"; 4]);
-    assert_eq!(crate::support::numbers(&rejects, "position"), [1200, 1201, 1202, 1203]);
+    assert_eq!(rejected(&folder), [1200, 1201, 1202, 1203].map(|row| (row, "malformed".to_owned())));
     assert_eq!(table(&folder.path("out"), "documents").num_rows(), ROWS + 1);
 }
 
@@ -71,7 +69,7 @@ fn a_json_text_that_is_no_string_is_an_error_of_its_line_wherever_it_is() {
             );
             run(&folder.job("jsonl", "in.jsonl", "on_error = \"reject\"")).unwrap();
             let rejects = table(&folder.path("out"), "rejects");
-            assert_eq!(crate::support::numbers(&rejects, "position"), [at as u64], "{bad}");
+            assert_eq!(numbers(&rejects, "position"), [at as u64], "{bad}");
         }
     }
 }
@@ -119,7 +117,7 @@ fn json_numbers_keep_every_digit() {
     }
     folder.write("in.jsonl", &lines);
     let found: Vec<String> =
-        read(&folder.job("jsonl", "in.jsonl", "")).unwrap().into_iter().filter_map(|row| row.id).collect();
+        read(&folder.job("jsonl", "in.jsonl", "")).unwrap().into_iter().flatten().collect();
     assert_eq!(found, [ids, ids].concat());
 }
 
@@ -182,12 +180,8 @@ fn csv_records_that_cannot_be_read_go_to_the_rejects_where_the_job_says_so() {
     csv.extend(format!("5,{text}\n6,\"never closed\n7,{text}\n").bytes());
     fs::write(folder.path("in.csv"), csv).unwrap();
     run(&folder.job("csv", "in.csv", "on_error = \"reject\"")).unwrap();
-    let rejects = table(&folder.path("out"), "rejects");
-    let mut found: Vec<(u64, String)> =
-        crate::support::numbers(&rejects, "position").into_iter().zip(strings(&rejects, "reason")).collect();
-    found.sort();
     let expected = [(1, "malformed"), (2, "malformed"), (3, "invalid_utf8"), (5, "truncated")];
-    assert_eq!(found, expected.map(|(row, reason)| (row, reason.to_owned())));
+    assert_eq!(rejected(&folder), expected.map(|(row, reason)| (row, reason.to_owned())));
     let mut documents = strings(&table(&folder.path("out"), "documents"), "id");
     documents.sort();
     assert_eq!(documents, ["1", "5", "7"]);
@@ -204,9 +198,7 @@ fn a_stray_quote_in_a_csv_spoils_one_row() {
         let said = failure(read(&folder.job("csv", "in.csv", "")));
         assert!(said.contains(&format!("in.csv line {} has a quote", at + 2)), "{said}");
         run(&folder.job("csv", "in.csv", "on_error = \"reject\"")).unwrap();
-        let rejects = table(&folder.path("out"), "rejects");
-        assert_eq!(strings(&rejects, "reason"), [reason]);
-        assert_eq!(crate::support::numbers(&rejects, "position"), [at as u64]);
+        assert_eq!(rejected(&folder), [(at as u64, reason.to_owned())]);
         assert_eq!(table(&folder.path("out"), "documents").num_rows(), COUNT - 1);
     }
 }
@@ -222,7 +214,7 @@ fn quotes_in_tsv_are_characters_unless_each_is_closed_in_its_line_or_the_job_has
     assert_eq!(texts("in.tsv", "delimiter = '\t'\n").unwrap(), usual);
     let characters = texts("in.tsv", "delimiter = '\t'\nquote = ''\non_error = 'reject'\n").unwrap();
     assert_eq!(characters, ["\"so", "\"so\"", "\"so\" it is", "so \"it\"", ""]);
-    let said = chain(&texts("in.tsv", "delimiter = '\t'\nquote = '\"'\n").unwrap_err());
+    let said = texts("in.tsv", "delimiter = '\t'\nquote = '\"'\n").unwrap_err().one_line();
     assert!(said.contains("in.tsv line 2 has a quote"), "{said}");
     assert_eq!(texts("in.csv", "quote = ''\nescape = '\\'\n").unwrap(), ["\"so", "so, it is"]);
 }
@@ -385,7 +377,7 @@ fn a_file_that_changes_between_the_listing_and_the_reading_is_an_error() {
             }
         });
         assert_eq!(error.kind(), Kind::Input, "{format}: {error:?}");
-        let said = chain(&error);
+        let said = error.one_line();
         assert!(said.contains("/in") && said.contains("was replaced or written to"), "{format}: {said}");
     }
 }
@@ -424,14 +416,8 @@ fn where_the_first_of_two_ids_is_too_short_the_second_is_compared() {
             job.shingle.hash = job::ShingleHash::Dictionary;
         }
         run(&job).unwrap();
-        let rejects = table(&folder.path("out"), "rejects");
-        let mut found: Vec<(u64, String)> = crate::support::numbers(&rejects, "position")
-            .into_iter()
-            .zip(strings(&rejects, "reason"))
-            .collect();
-        found.sort();
         let expected = [(0, "too_short"), (2, "duplicate_id"), (4, "missing_text")];
-        assert_eq!(found, expected.map(|(row, reason)| (row, reason.to_owned())), "{hash}");
+        assert_eq!(rejected(&folder), expected.map(|(row, reason)| (row, reason.to_owned())), "{hash}");
         assert_eq!(table(&folder.path("out"), "pairs").num_rows(), 1, "{hash}");
     }
 }
@@ -494,61 +480,49 @@ fn late_long_rows_do_not_fill_the_memory() {
 
 // ---- builders -----------------------------------------------------------------------------------------------------------------
 
-#[derive(Debug)]
-struct Row {
-    id: Option<String>,
+fn ids(rows: Vec<Option<String>>) -> Vec<String> {
+    rows.into_iter().map(Option::unwrap).collect()
 }
 
-fn ids(rows: Vec<Row>) -> Vec<String> {
-    rows.into_iter().map(|row| row.id.unwrap()).collect()
-}
-
-/// The rows of a job's source, in order, of one partition.
-fn read(job: &Job) -> Result<Vec<Row>> {
+/// A column of a job's source, in order, of one partition.
+fn column(job: &Job, of: impl Fn(&RecordBatch) -> ArrayRef) -> Result<Vec<Option<String>>> {
     block_on(async {
         let config = datafusion::prelude::SessionConfig::new().with_target_partitions(1);
         let frame = open(&SessionContext::new_with_config(config), &job.source).await?.frame;
-        let mut rows = Vec::new();
+        let mut found = Vec::new();
         for batch in frame.collect().await? {
-            let ids = cast(batch.column(2), &DataType::Utf8).unwrap();
-            let ids = ids.as_string::<i32>();
-            rows.extend(
-                (0..batch.num_rows()).map(|i| Row { id: ids.is_valid(i).then(|| ids.value(i).to_owned()) }),
-            );
+            let column = cast(&of(&batch), &DataType::Utf8).unwrap();
+            found.extend(column.as_string::<i32>().iter().map(|value| value.map(str::to_owned)));
         }
-        Ok(rows)
+        Ok(found)
     })
 }
 
-/// The texts of a job's source, in order, of one partition; empty where a row has none.
+/// The ids of a job's source.
+fn read(job: &Job) -> Result<Vec<Option<String>>> {
+    column(job, |batch| Arc::clone(batch.column(2)))
+}
+
+/// The texts of a job's source; empty where a row has none.
 fn values(job: &Job) -> Result<Vec<String>> {
-    block_on(async {
-        let config = datafusion::prelude::SessionConfig::new().with_target_partitions(1);
-        let frame = open(&SessionContext::new_with_config(config), &job.source).await?.frame;
-        let mut texts = Vec::new();
-        for batch in frame.collect().await? {
-            let column = cast(batch.column_by_name("text").unwrap(), &DataType::Utf8).unwrap();
-            texts.extend(column.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()));
-        }
-        Ok(texts)
-    })
+    let texts = column(job, |batch| Arc::clone(batch.column_by_name("text").unwrap()))?;
+    Ok(texts.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// The message of an error of the input, with its causes.
-fn failure(read: Result<Vec<Row>>) -> String {
+fn failure(read: Result<Vec<Option<String>>>) -> String {
     let Err(error) = read else { panic!("this cannot be read") };
     assert_eq!(error.kind(), Kind::Input, "{error:?}");
-    chain(&error)
+    error.one_line()
 }
 
-fn chain(error: &Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        write!(said, ": {error}").unwrap();
-        cause = error.source();
-    }
-    said
+/// The rejects of the output `out`: positions and reasons.
+fn rejected(folder: &Folder) -> Vec<(u64, String)> {
+    let rejects = table(&folder.path("out"), "rejects");
+    let mut found: Vec<_> =
+        numbers(&rejects, "position").into_iter().zip(strings(&rejects, "reason")).collect();
+    found.sort();
+    found
 }
 
 struct Folder(TempDir);

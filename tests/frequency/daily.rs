@@ -4,28 +4,28 @@ use super::*;
 
 /// Days of documents, each with its output.
 struct Days {
-    folder: tempfile::TempDir,
+    scene: Scene,
     headed: Headed,
-    sets: Vec<String>,
+}
+
+impl std::ops::Deref for Days {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
 }
 
 const DAYS: [(&str, std::ops::Range<usize>); 3] = [("one", 0..150), ("two", 150..230), ("three", 230..300)];
 
 impl Days {
     fn new(seed: u64, sets: &[&str]) -> Self {
-        let days = Self {
-            folder: tempdir().unwrap(),
-            headed: Headed::new(seed, 300),
-            sets: sets.iter().chain(&BANDS).map(|set| set.to_string()).collect(),
-        };
+        let sets = [sets, &BANDS, &["output.expand=all", AS_ONE_RUN]].concat();
+        let days = Self { scene: Scene::new(&sets), headed: Headed::new(seed, 300) };
         for (name, range) in DAYS {
             days.of(range).write(&days.path(&format!("{name}.parquet")));
         }
         days
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     fn of(&self, range: std::ops::Range<usize>) -> Headed {
@@ -35,25 +35,9 @@ impl Days {
 
     /// The job of a day against `before`.
     fn job(&self, day: &str, output: &str, before: &[&str], more: &[&str]) -> Job {
-        let before: Vec<PathBuf> = before.iter().map(|name| self.path(name)).collect();
-        let against = format!("against.output={before:?}");
-        let mut sets: Vec<&str> = self.sets.iter().map(String::as_str).collect();
-        sets.extend(["output.expand=all", AS_ONE_RUN]);
-        sets.extend(more);
-        if !before.is_empty() {
-            sets.push(&against);
-        }
-        job(&self.path(&format!("{day}.parquet")), &self.path(output), &sets)
-    }
-
-    fn merge(&self, outputs: &[&str], to: &str) -> Result<(), String> {
-        let mut merge = resemblance();
-        merge.arg("merge").args(outputs.iter().map(|name| self.path(name))).arg("--to").arg(self.path(to));
-        let ended = merge.output().unwrap();
-        match ended.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8(ended.stderr).unwrap()),
-        }
+        let against = self.against(before);
+        let more = if before.is_empty() { more.to_vec() } else { [more, &[&against]].concat() };
+        self.scene.job(&format!("{day}.parquet"), output, &more)
     }
 }
 
@@ -164,7 +148,7 @@ fn outputs_with_other_lists_are_refused() {
     run(&days.job("two", "alone", &[], &[])).unwrap();
     let error = run(&days.job("three", "three", &["one", "alone"], &[])).unwrap_err().to_string();
     assert!(error.contains("different tables frequent_shingles") && error.contains("alone"), "{error}");
-    let error = days.merge(&["one", "alone"], "merged").unwrap_err();
+    let error = days.merge(&["one", "alone"], "merged").unwrap_err().to_string();
     assert!(error.contains("frequent_shingles"), "{error}");
     let error = run(&days.job("three", "three", &["one", "two"], &["source.group=site"])).unwrap_err();
     assert!(error.to_string().contains("source.group"), "{error}");

@@ -174,24 +174,13 @@ fn apply_writes_the_files_that_the_table_has() {
     written.check("out", &[1, 2]);
     let (out, to) = (written.path("out"), written.path("to"));
     resemblance().arg("apply").arg(&out).arg("--to").arg(&to).assert().success();
-    let clusters = table(&out, "clusters");
-    let flags = clusters.column_by_name("representative").unwrap();
-    let gone: Vec<String> = strings(&clusters, "id")
-        .into_iter()
-        .zip(arrow::array::AsArray::as_boolean(flags))
-        .filter(|(_, stays)| *stays == Some(false))
-        .map(|(id, _)| id)
-        .collect();
+    let gone = removed(&out);
     assert!(!gone.is_empty());
     for file in [1, 2] {
         let documents = written.documents.chunks(OF_FILE).nth(file).unwrap();
         let expected: Vec<String> =
             documents.iter().map(|(id, _)| id.clone()).filter(|id| !gone.contains(id)).collect();
-        let kept = File::open(to.join(NAMES[file])).unwrap();
-        let rows = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(kept).unwrap();
-        let found: Vec<String> =
-            rows.build().unwrap().flat_map(|batch| strings(&batch.unwrap(), "id")).collect();
-        assert_eq!(found, expected, "{}", NAMES[file]);
+        assert_eq!(strings(&parquet(&to.join(NAMES[file])), "id"), expected, "{}", NAMES[file]);
     }
     assert!(!to.join("a.parquet").exists() && !to.join("_delta_log").exists());
 }

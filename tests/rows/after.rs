@@ -2,24 +2,9 @@
 
 use super::*;
 
-/// The ids of documents that go: those of clusters that do not represent them.
-fn gone(output: &Path) -> BTreeSet<String> {
-    let clusters = table(output, "clusters");
-    let flags = clusters.column_by_name("representative").unwrap();
-    let flags = flags.as_any().downcast_ref::<arrow::array::BooleanArray>().unwrap();
-    strings(&clusters, "id")
-        .into_iter()
-        .zip(flags)
-        .filter(|(_, stays)| *stays == Some(false))
-        .map(|(id, _)| id)
-        .collect()
-}
-
 /// Applies the output to a folder: the counts.
 fn apply(source: &Source, to: &str, more: &[&str]) -> serde_json::Value {
-    let mut command = resemblance();
-    command.arg("apply").arg(source.path("out")).args(["--json", "--to"]).arg(source.path(to)).args(more);
-    serde_json::from_slice(&command.assert().success().get_output().stdout).unwrap()
+    printed(resemblance().arg("apply").arg(source.path("out")).arg("--to").arg(source.path(to)).args(more))
 }
 
 const SETS: [&str; 2] = ["source.where=stars > 1", "source.limit=70"];
@@ -33,7 +18,7 @@ fn apply_keeps_rows_that_were_left_out() {
         files.iter().for_each(|(name, rows)| write(&source.path(&format!("in/{name}.{ending}")), rows));
         let outcome = run(&source.job(ending, "out", &SETS)).unwrap();
         let counts = outcome.manifest.counts;
-        let gone = gone(&source.path("out"));
+        let gone = removed(&source.path("out"));
         assert!(counts.documents == 70 && !gone.is_empty(), "{counts:?}");
         let stays: Vec<Row> = all.iter().filter(|row| !gone.contains(&row.id)).cloned().collect();
         for (name, rows) in files {
@@ -50,21 +35,13 @@ fn apply_keeps_rows_that_were_left_out() {
             let file = format!("{name}.{ending}");
             let (kept, expected) = (source.path("to").join(&file), source.path("expected").join(&file));
             match ending {
-                "parquet" => assert_eq!(read(&kept), read(&expected)),
+                "parquet" => assert_eq!(parquet(&kept), parquet(&expected)),
                 _ => assert_eq!(std::fs::read(kept).unwrap(), std::fs::read(expected).unwrap(), "{file}"),
             }
         }
         // Rows that were not compared are in no cluster.
         apply(&source, "annotated", &["--annotate"]);
     }
-}
-
-fn read(path: &Path) -> RecordBatch {
-    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
-    let schema = Arc::clone(builder.schema());
-    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
-    arrow::compute::concat_batches(&schema, &batches).unwrap()
 }
 
 #[test]
@@ -82,7 +59,7 @@ fn apply_keeps_stories_and_files_that_were_left_out() {
         );
         std::fs::write(source.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(source.path("job.toml")).assert().success();
-        let gone = gone(&source.path("out"));
+        let gone = removed(&source.path("out"));
         let counts = manifest(&source.path("out")).counts;
         assert!(counts.documents + counts.rejects == 60 && !gone.is_empty(), "{counts:?}");
         let said = apply(&source, "to", &[]);
@@ -92,7 +69,7 @@ fn apply_keeps_stories_and_files_that_were_left_out() {
         let files = files.filter(|path| !path.strip_prefix(&to).unwrap().starts_with("_resemblance"));
         let kept: BTreeSet<String> = match format.name {
             "text" => files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect(),
-            _ => files.flat_map(|path| strings(&read(&path), "id")).collect(),
+            _ => files.flat_map(|path| strings(&parquet(&path), "id")).collect(),
         };
         let name = |id: &String| if format.name == "text" { format!("{id}.txt") } else { id.clone() };
         let expected: BTreeSet<String> =

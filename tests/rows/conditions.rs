@@ -110,12 +110,12 @@ fn conditions_that_cannot_be_used_are_refused() {
     ] {
         let error = run(&source.job("parquet", "out", &[&format!("source.where={condition}")])).unwrap_err();
         assert_eq!(error.kind(), resemblance::error::Kind::Job, "{condition}");
-        let said = said(&error);
+        let said = error.one_line();
         assert!(expected.iter().all(|part| said.contains(part)), "{condition}: {said}");
     }
     let refused = |sets: &[&str]| {
         let error = resolved("parquet", &source.path("in"), &source.path("out"), sets).unwrap_err();
-        said(&error)
+        error.one_line()
     };
     for (sets, expected) in [
         (
@@ -138,7 +138,7 @@ fn conditions_that_cannot_be_used_are_refused() {
         &["source.where=lang = 'en'", "source.id=path"],
     );
     let error = run(&texts.unwrap()).unwrap_err();
-    assert!(said(&error).contains("text files have no column `lang`"), "{}", said(&error));
+    assert!(error.one_line().contains("text files have no column `lang`"), "{}", error.one_line());
 }
 
 /// A second source has a condition of its own.

@@ -130,7 +130,7 @@ fn fields_that_do_not_exist_or_hold_no_text_are_refused() {
     ] {
         let sets = [&["source.id=meta.id", "source.text=doc.body"][..], &[set]].concat();
         let error = run(&source.job("parquet", "out", &sets)).unwrap_err();
-        let said = said(&error);
+        let said = error.one_line();
         assert!(expected.iter().all(|part| said.contains(part)), "{set}: {said}");
     }
 }

@@ -82,7 +82,7 @@ fn files_are_left_out_before_they_are_read() {
     std::fs::create_dir(source.path("in/year=19")).unwrap();
     std::fs::write(source.path("in/year=19/a.parquet"), "this is no Parquet").unwrap();
     let error = run(&source.job("parquet", "out", &["source.where=stars > 1"])).unwrap_err();
-    assert!(said(&error).contains("year=19"), "{}", said(&error));
+    assert!(error.one_line().contains("year=19"), "{}", error.one_line());
     // As a text, 19 is not less than 2025.
     let sets =
         ["source.where=year >= 2025 AND stars > 1", "output.pair_passages=true", "candidates.method=all"];
@@ -98,7 +98,7 @@ fn files_are_left_out_before_they_are_read() {
     // A file that is not in such a folder has no year.
     write(&source.path("in/b.parquet"), &all[..5]);
     let error = run(&source.job("parquet", "other", &["source.where=year = 2025"])).unwrap_err();
-    assert!(said(&error).contains("no column `year`"), "{}", said(&error));
+    assert!(error.one_line().contains("no column `year`"), "{}", error.one_line());
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Functions {
 
 /// The value that is kept of a minimum.
 pub fn kept(minimum: u32, settings: &Settings) -> u32 {
-    match settings.is_short {
+    match settings.is_short() {
         true => (u64::from(minimum) * 2_654_435_761 % (1 << 32) / (1 << 16)) as u32,
         false => minimum,
     }
@@ -164,7 +164,7 @@ pub fn buckets(signature: &[u32], settings: &Settings) -> Vec<u64> {
             let band = if settings.table_size.is_some() { 0 } else { number << 32 };
             band + u64::from(crc32(text.join("_").as_bytes()))
         } else {
-            let width = if settings.is_short { 2 } else { 4 };
+            let width = if settings.is_short() { 2 } else { 4 };
             let bytes: Vec<u8> =
                 band.iter().flat_map(|value| value.to_le_bytes()[..width].to_vec()).collect();
             xxh3_64_with_seed(&bytes, number)

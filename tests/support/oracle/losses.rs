@@ -1,0 +1,102 @@
+//! Which documents `clusters.contained` spares, and what is lost with those that go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::{Document, Documents, Edges, Name, similarity};
+use super::settings::{From, Settings};
+
+/// A row of the table spared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spared {
+    pub representative: String,
+    pub jaccard: Option<f64>,
+    pub containment: Option<f64>,
+    pub reason: String,
+    pub lost: Option<u64>,
+}
+
+/// What is kept and lost. Documents are named by id and by whether they are reference documents.
+#[derive(Debug, Default)]
+pub struct Losses {
+    pub spared: BTreeMap<(String, bool), Spared>,
+    /// The documents of the table spared_copies, with those that stay instead.
+    pub copies: BTreeMap<(String, bool), (String, bool)>,
+    /// The ids of the source's documents that go, sorted.
+    pub removed: Vec<String>,
+    pub lossy: u64,
+    pub gone: u64,
+}
+
+fn shared(a: &Document, b: &Document) -> usize {
+    a.set.intersection(&b.set).count()
+}
+
+/// The losses of clusters whose first document represents each.
+pub fn losses(
+    documents: &Documents,
+    edges: &Edges,
+    clusters: &[Vec<Name>],
+    run: usize,
+    settings: &Settings,
+) -> Losses {
+    let mut losses = Losses::default();
+    let is_known = |name: &Name| name.0 || documents[name].run < run;
+    let called = |name: &Name| (name.1.clone(), is_known(name));
+    for cluster in clusters {
+        let kept = &documents[&cluster[0]];
+        let mut stay: BTreeSet<u64> = kept.set.clone();
+        let mut lost: BTreeSet<u64> = BTreeSet::new();
+        let mut others_stay: Vec<&Name> = Vec::new();
+        for other in &cluster[1..] {
+            let document = &documents[other];
+            let shared = shared(document, kept);
+            let (share, rest) = (shared as f64 / document.set.len() as f64, document.set.len() - shared);
+            let is_pair = similarity(edges, &cluster[0], other).is_some();
+            let reason = match settings.contained {
+                Some(_) if !is_pair => Some("chain"),
+                Some(least) if share < least => Some("not_contained"),
+                _ => None,
+            };
+            // Of a second source nothing is removed, so nothing is spared.
+            if is_known(other) && settings.from == From::TwoSources {
+                others_stay.push(other);
+                stay.extend(&document.set);
+                continue;
+            }
+            let Some(reason) = reason else {
+                if !is_known(other) {
+                    losses.removed.push(other.1.clone());
+                    losses.lossy += u64::from(50 * rest > document.set.len());
+                    lost.extend(&document.set);
+                }
+                continue;
+            };
+            // The first of several copies is spared.
+            let is_copy =
+                |of: &&&Name| similarity(edges, of, other).is_some() && documents[**of].set == document.set;
+            if let Some(of) = others_stay.iter().find(is_copy) {
+                losses.copies.insert(called(other), called(of));
+                if !is_known(other) {
+                    losses.removed.push(other.1.clone());
+                }
+                continue;
+            }
+            others_stay.push(other);
+            stay.extend(&document.set);
+            // The texts of an earlier output are not read to say more of its chains.
+            let is_said = is_pair || !is_known(other);
+            let jaccard = shared as f64 / (rest + kept.set.len()) as f64;
+            let spared = Spared {
+                representative: cluster[0].1.clone(),
+                jaccard: is_said.then_some(jaccard),
+                containment: is_said.then_some(share),
+                reason: reason.to_owned(),
+                lost: is_said.then_some(rest as u64),
+            };
+            losses.spared.insert(called(other), spared);
+        }
+        losses.gone += lost.difference(&stay).count() as u64;
+    }
+    losses.removed.sort();
+    losses
+}

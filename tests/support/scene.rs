@@ -1,0 +1,69 @@
+//! A folder with sources and the outputs of jobs over them.
+
+use std::path::PathBuf;
+
+use arrow::array::RecordBatch;
+use resemblance::error::Result;
+use resemblance::job::Job;
+use resemblance::pipeline::Outcome;
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use super::{Document, job, manifest, printed, resemblance, run, table, write_parquet};
+
+/// Sources and outputs by their names in a folder; all jobs have the same settings first.
+pub struct Scene {
+    folder: TempDir,
+    pub sets: Vec<String>,
+}
+
+impl Scene {
+    pub fn new(sets: &[&str]) -> Self {
+        Self { folder: tempdir().unwrap(), sets: sets.iter().map(|set| set.to_string()).collect() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes documents as a Parquet file, and the folders that its name has.
+    pub fn write(&self, name: &str, documents: &[Document]) {
+        std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        write_parquet(&self.path(name), documents, 30);
+    }
+
+    pub fn job(&self, source: &str, output: &str, sets: &[&str]) -> Job {
+        let sets: Vec<&str> = self.sets.iter().map(String::as_str).chain(sets.iter().copied()).collect();
+        job(&self.path(source), &self.path(output), &sets)
+    }
+
+    pub fn run(&self, source: &str, output: &str, sets: &[&str]) -> Outcome {
+        run(&self.job(source, output, sets)).unwrap_or_else(|error| panic!("{output} {sets:?}: {error}"))
+    }
+
+    /// The setting of these outputs as known ones.
+    pub fn against(&self, outputs: &[&str]) -> String {
+        format!("against.output={:?}", outputs.iter().map(|name| self.path(name)).collect::<Vec<_>>())
+    }
+
+    /// Merges outputs into another one.
+    pub fn merge(&self, outputs: &[&str], to: &str) -> Result<Outcome> {
+        let last = serde_json::from_value(manifest(&self.path(outputs.last().unwrap())).job).unwrap();
+        let urls = outputs.iter().map(|name| self.path(name).display().to_string()).collect();
+        run(&Job::of_merge(urls, &last, &self.path(to).display().to_string()))
+    }
+
+    /// The pairs, the clusters and the documents of an output, but not where these were read from.
+    pub fn results(&self, output: &str) -> [RecordBatch; 3] {
+        let mut tables = ["pairs", "clusters", "documents"].map(|name| table(&self.path(output), name));
+        for column in ["source", "position", "origin_number"] {
+            tables[2].remove_column(tables[2].schema().index_of(column).unwrap());
+        }
+        tables
+    }
+
+    /// Applies an output to a folder; returns what is printed.
+    pub fn apply(&self, output: &str, to: &str, more: &[&str]) -> Value {
+        printed(resemblance().arg("apply").arg(self.path(output)).arg("--to").arg(self.path(to)).args(more))
+    }
+}
