@@ -231,8 +231,8 @@ fn too_many_pairs_are_foretold() {
     let copies = Scene::new((0..60).map(|i| (format!("c{i}"), "one two three four five".into())).collect());
     let all = "output.max_expand=0";
     let cases: [(&Scene, &[&str], &str, &str); 6] = [
-        (&scene, &["lsh.hot_bucket=20", all], "all_candidates", "set output.max_expand to about 1000"),
-        (&scene, &["candidates.method=prefix", all], "candidates", "set output.max_expand to about 1000"),
+        (&scene, &["lsh.hot_bucket=20", all], "hot_positions", "set output.max_expand to about 1000"),
+        (&scene, &["candidates.method=prefix", all], "frequencies", "set output.max_expand to about 1000"),
         (&scene, &["candidates.method=all"], "scores", "set candidates.method to \"lsh\" or \"prefix\""),
         (&scene, &["lsh.hot_bucket=1000"], "positions", "lower output.max_expand, which is 1000"),
         (&scene, &["candidates.method=prefix", "output.max_expand=140"], "members", "at least"),

@@ -10,7 +10,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt64Type};
 use async_trait::async_trait;
 use datafusion::physical_plan::{ExecutionPlan, collect};
-use datafusion::prelude::{SessionConfig, SessionContext, col};
+use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{self, Job};
@@ -252,48 +252,4 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
 fn with_runtime<T>(ask: impl AsyncFnOnce(SessionContext) -> T) -> T {
     let engine = job::Engine { threads: 2, ..job::Engine::local(1 << 30) };
     block_on(async { ask(session::session(&engine).unwrap()).await })
-}
-
-// ---- where there are too many to name -------------------------------------------------------------------------------
-
-/// With too many positions for the readers, all texts are read and joined with the positions: the same sketches.
-#[tokio::test]
-async fn sketches_of_a_join_are_those_of_a_selection() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
-    write_parquet(&input, &corpus(25, 90, 30), 20);
-    let job = job(&input, &folder.path().join("out"), &[]);
-    let context = session_of(3);
-    let listed = source::list(&context, &job.source).await.unwrap();
-    let all = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
-    let documents = resemblance::frames::documents::documents(all.frame).unwrap();
-    let known = documents.clone().cache().await.unwrap();
-    let needed = known
-        .clone()
-        .filter((col("doc") % datafusion::prelude::lit(3_u64)).eq(datafusion::prelude::lit(0_u64)));
-    let needed = needed.unwrap().select(vec![col("doc").alias("needed")]).unwrap().cache().await.unwrap();
-    let no_origin = datafusion::prelude::lit(datafusion::scalar::ScalarValue::UInt64(None));
-    let known = known.with_column("origin", no_origin).unwrap();
-    let positions = resemblance::frames::sketches::positions(known, needed).unwrap();
-    let joined = resemblance::frames::sketches::at(documents, positions.clone()).unwrap();
-    let positions = positions.collect().await.unwrap();
-    let mut wanted = Selection::default();
-    for batch in &positions {
-        let sources = cast(batch.column(0), &DataType::Utf8).unwrap();
-        let positions = batch.column(1).as_primitive::<UInt64Type>();
-        for (source, position) in sources.as_string::<i32>().iter().zip(positions.values()) {
-            wanted.insert(source.unwrap(), *position);
-        }
-    }
-    let read = source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
-    let selected = resemblance::frames::documents::documents(read.frame).unwrap();
-    let mut found = Vec::new();
-    for documents in [joined, selected] {
-        let sketches = resemblance::frames::sketches::sketches(documents, &job, None).unwrap();
-        let sorted = sketches.sort(vec![col("doc").sort(true, false)]).unwrap().collect().await.unwrap();
-        let schema = sorted[0].schema();
-        found.push(arrow::compute::concat_batches(&schema, &sorted).unwrap());
-    }
-    assert_eq!(found[0], found[1]);
-    assert!(found[0].num_rows() > 10, "{}", found[0].num_rows());
 }

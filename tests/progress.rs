@@ -53,7 +53,7 @@ fn every_stage_has_a_line_and_quiet_commands_have_none() {
     assert_eq!(stages(&run), names);
     assert!(run.contains(&format!("number={0} stages={0} ", names.len())), "{run}");
     let (out, to) = (path("out-parquet"), path("to"));
-    assert_eq!(stages(&said(&["apply", &out, "--to", &to], None)), ["removed", "rewrite"]);
+    assert_eq!(stages(&said(&["apply", &out, "--to", &to], None)), ["removed", "decisions", "rewrite"]);
     assert_eq!(stages(&said(&["verify", &to], None)), ["verify"]);
     let (corpus, truth) = (path("corpus"), path("truth.parquet"));
     let generate = ["generate", &corpus, "--documents", "50", "--truth", &truth];

@@ -490,7 +490,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 12, 14] {
+    for format in [1, 13, 15] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
@@ -498,7 +498,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in reading {
             resemblance().args(arguments).assert().code(3).stderr(
                 predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 13"))
+                    .and(predicate::str::contains("format 14"))
                     .and(predicate::str::contains("--overwrite")),
             );
         }
@@ -506,7 +506,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                14 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 14"))),
+                15 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 15"))),
                 _ => drop(asked.success()),
             }
         }

@@ -72,7 +72,6 @@ mod platform;
 mod prefix;
 mod progress;
 mod public_types;
-mod read_again;
 mod readers;
 mod reference_passages;
 mod report;

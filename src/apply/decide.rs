@@ -22,7 +22,7 @@ use crate::output::manifest::File;
 use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::write::{Rows, Target};
 use crate::output::{Layout, read};
-use crate::pipeline::runner::{Place, Runner, Work};
+use crate::pipeline::runner::{Planned, Runner, Work};
 use crate::rewrite::{Counts, DECISION_ORDER, REJECT, REMOVE, decision_schema};
 use crate::schema::Table;
 
@@ -221,20 +221,11 @@ async fn write(
         name => format!("_work/{name}"),
     };
     let target = Target { table: name.to_owned(), folder, rows: Rows::All, schema, carried: 0 };
-    let work = Work {
-        name,
-        targets: vec![target],
-        bytes: 0,
-        batch_rows: None,
-        parts: 0,
-        sorted_by,
-        place: Place::Engine,
-    };
     let by_file = |partitions| {
         let by_file = Partitioning::Hash(vec![col("source")], partitions);
         Ok(vec![rows.clone().repartition(by_file)?])
     };
-    runner.run(work, by_file).await?;
+    runner.run(Work { name, targets: vec![target], sorted_by, rows: Planned::made(0, by_file) }).await?;
     Ok(runner.files(name))
 }
 

@@ -18,7 +18,7 @@ pub enum PassageAction {
     #[default]
     #[value(skip)]
     Leave,
-    /// Add the column repeated_spans with their places in bytes, as in [[0,41],[120,161]].
+    /// Add the column repeated_spans with their places in bytes, as in `[[0,41],[120,161]]`.
     Mark,
     /// Cut them out of the texts.
     Cut,

@@ -21,9 +21,6 @@ const MORE_PARTITIONS: usize = 4;
 /// tables need several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
-/// A selection of rows may take one part in this many of the memory that holds it.
-pub(crate) const SHARE_OF_SELECTION: u64 = 16;
-
 /// Runs physical plans.
 pub trait Engine: Send + Sync {
     /// The session that plans what this engine runs.
@@ -64,11 +61,6 @@ pub trait Engine: Send + Sync {
     /// The most partitions of a plan.
     fn most_partitions(&self) -> usize {
         MOST_PARTITIONS
-    }
-
-    /// The most bytes of a selection of rows in a plan.
-    fn selection_bytes(&self) -> u64 {
-        self.task_bytes() as u64 / SHARE_OF_SELECTION
     }
 
     /// Partitions of a plan that shuffles `bytes`: one for each task that can run at once, or more if the rows of a partition

@@ -33,7 +33,6 @@ pub(crate) use control::Both;
 pub use control::{Progress, Reached, RunControl, Silent, Unit};
 pub(crate) use held_sides::holding_less;
 pub use interface::Engine;
-pub(crate) use interface::SHARE_OF_SELECTION;
 pub use local::Local;
 
 /// The engine of a job: this process, or a cluster once it answers.

@@ -145,7 +145,7 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
 }
 
 /// New documents (doc, set_hash_0, set_hash_1, ..) and reference documents, one of each group of copies -> the scores
-/// of those with the same shingles, which need no comparison: the columns of [`crate::operator::score::schema`].
+/// of those with the same shingles, which need no comparison: the columns of [`crate::operator::scorer::schema`].
 /// Reference documents also have `shingle_count`, and `bands` is the number of bands that two identical signatures
 /// share.
 pub(crate) fn scores_of_sides(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {

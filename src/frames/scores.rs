@@ -76,7 +76,7 @@ pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
     Ok(a.union(b)?.distinct()?)
 }
 
-/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates that
+/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::scorer::schema`] for the candidates that
 /// reach the threshold, in a plan of `partitions`.
 pub(crate) fn scores(
     documents: DataFrame,
@@ -147,7 +147,7 @@ pub(crate) fn held_bytes_without_shingles(minhash: &Minhash) -> u64 {
 }
 
 /// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of
-/// [`crate::operator::score::schema`] for every pair of a block that reaches the threshold: the exact answer, without
+/// [`crate::operator::scorer::schema`] for every pair of a block that reaches the threshold: the exact answer, without
 /// candidates. If a column `reference: Boolean` marks reference documents, two of these are never a pair.
 pub(crate) fn scores_of_all(
     documents: DataFrame,

@@ -3,7 +3,7 @@
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
-use datafusion::prelude::{DataFrame, cast, col, lit};
+use datafusion::prelude::{DataFrame, col, lit};
 
 use super::frequent::without;
 use super::shingles_of_text;
@@ -20,18 +20,6 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     let documents = documents.select(vec![col("source"), col("position"), col("doc"), col("origin")])?;
     let found = needed.join(documents, JoinType::Inner, &["needed"], &["doc"], None)?;
     Ok(found.select(vec![col("source"), col("position"), col("origin")])?)
-}
-
-/// The rows of [`super::documents`] at `positions` (source, position), where each position is that of one document.
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub fn at(documents: DataFrame, positions: DataFrame) -> Result<DataFrame> {
-    let kind = documents.schema().as_arrow().field_with_name("source")?.data_type().clone();
-    let positions =
-        positions.select(vec![cast(col("source"), kind).alias("at_source"), col("position").alias("at")])?;
-    let (wanted, there) = (&["at_source", "at"], &["source", "position"]);
-    Ok(positions.join(documents, JoinType::RightSemi, wanted, there, None)?)
 }
 
 /// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).

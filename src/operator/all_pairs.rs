@@ -7,7 +7,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
 use std::sync::Arc;
 
-use super::score::{Scorer, Scores};
+use super::scorer::{Scorer, Scores};
 use super::sketches::{SketchRef, Sketches};
 use crate::job::ScoreBy;
 

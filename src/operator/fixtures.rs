@@ -13,7 +13,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{TryStreamExt, stream};
 
-use super::score::Scorer;
+use super::scorer::Scorer;
 use crate::job::Score;
 use crate::plan::Batches;
 

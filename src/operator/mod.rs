@@ -11,7 +11,7 @@
 //! - `losses`: what is lost when the duplicates of clusters are removed.
 //! - `may_match`: the reference documents that may match new documents.
 //! - `represent`: the representative of each document of a component.
-//! - `score`: the scores of pairs, from their sketches; `sketches`, `score_home` and `score_segment` for candidates,
+//! - `score`, `scorer`: the scores of pairs, from their sketches; `sketches`, `score_home` and `score_segment` for candidates,
 //!   `all_pairs` for all pairs.
 //!
 //! All are stream transformations: one partition in, one partition out, no state between runs. [`crate::plan`] makes nodes of
@@ -35,6 +35,7 @@ pub(crate) mod represent;
 pub(crate) mod score;
 mod score_home;
 mod score_segment;
+pub(crate) mod scorer;
 mod sketches;
 pub(crate) mod token_counts;
 pub(crate) mod without_frequent;

@@ -97,7 +97,7 @@ operators! {
     /// Input: (root, place, role, set, documents, shingles). See [`super::losses`].
     Losses(CountLosses) => |_| super::losses::schema(),
     /// Inputs: sketches and probes. See [`super::score`].
-    Score(Scoring) => |_| super::score::schema(),
+    Score(Scoring) => |_| super::scorer::schema(),
     /// Input: (key: UInt64, value). See [`super::lists`].
     Lists(Lists) => |inputs| match inputs.last() {
         Some(rows) => super::lists::schema(rows.schema().as_arrow()),

@@ -14,7 +14,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::score::{Scorer, Scores};
+use super::scorer::{Scorer, Scores};
 use super::sketches::{Sketches, docs};
 use crate::plan::{Batches, PartitionStore, Reads};
 

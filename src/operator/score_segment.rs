@@ -14,8 +14,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, stream};
 
-use super::score::{Scorer, Scores};
 use super::score_home::ends;
+use super::scorer::{Scorer, Scores};
 use super::sketches::{Document, Sketches, each_document};
 use crate::plan::Batches;
 

@@ -10,6 +10,7 @@
 //!        _work/attempts/          the record of each attempt: put before its first file
 //!        _work/STAGE.KEY.json      a finished stage: its files, rows and checksums
 //!        _work/TABLE/part-*       tables that only later stages read
+//!        _work/rows/part-*        sets of rows that are too large for a plan
 //! ```
 //!
 //! A result of `apply` has the files of the source, and all of this in its folder `_resemblance/`.

@@ -20,9 +20,16 @@ pub(crate) const REMOVED: &str = "removed";
 /// The folder of the spans that `apply` cut out of documents, next to that.
 pub(crate) const REMOVED_SPANS: &str = "removed_spans";
 
+/// The folder of sets of rows that are too large for a plan.
+pub(crate) const STORED_ROWS: &str = "_work/rows";
+
 /// The ending of the files of a table.
 fn ending(folder: &str) -> &'static str {
-    if [REMOVED, REMOVED_SPANS].contains(&folder) { ".resemblance" } else { ".resemblance.parquet" }
+    if [REMOVED, REMOVED_SPANS, STORED_ROWS].contains(&folder) {
+        ".resemblance"
+    } else {
+        ".resemblance.parquet"
+    }
 }
 
 /// Hexadecimal digits of an attempt.

@@ -5,12 +5,11 @@
 //!
 //! - `overlap`, `previous_result`, `difference`: checks of the output before a run; `outcome`: how a run ends.
 //! - `input`: texts, a finished output, or outputs to merge; `reference`: the reference documents; `read_files`: their checksums.
-//! - `stage`: one file per stage, most of whose frames are made in [`crate::frames`]; `writes`: the names and tables of a stage;
-//!   `tables`: all tables; `run_tables`: those of a run.
+//! - `stage`: one file per stage, most of whose frames are made in [`crate::frames`]; `tables`: all tables; `run_tables`: those of a run.
 //! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
 //! - `keep_values`: the columns that `clusters.keep` means, and whether their values have an order.
 //! - `numbers`: small queries of the driver; `same_keys`: documents with one key.
-//! - `sketches`, `all_sketches`: where sketches come from; `read_again`: texts by their positions.
+//! - `sketches`, `all_sketches`: where sketches come from; `texts`: texts by their positions.
 //! - `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
 //! - `by_group`: columns of pairs and clusters; `searched`: the documents in which passages are searched.
 //! - `publish`: names the tables and their counts in one manifest.
@@ -30,7 +29,6 @@ pub(crate) mod overlap;
 mod parts;
 mod previous_result;
 mod publish;
-mod read_again;
 mod read_files;
 mod reference;
 pub(crate) mod run_tables;
@@ -41,10 +39,10 @@ mod sketch_join;
 mod sketches;
 pub mod stage;
 pub(crate) mod tables;
+mod texts;
 mod totals;
 mod verify;
 mod walk;
-mod writes;
 
 use std::sync::Arc;
 

@@ -48,7 +48,7 @@ impl Runner<'_> {
         config: &SessionConfig,
         frame: &DataFrame,
     ) -> Result<Option<Written>> {
-        if work.parts < 2 || !engine.is_one_process() {
+        if work.rows.parts < 2 || !engine.is_one_process() {
             return Ok(None);
         }
         let mut config = config.clone();
@@ -76,7 +76,7 @@ impl Runner<'_> {
         let stage = work.name;
         let tasks = session::tasks_at_once(config).unwrap_or(1);
         let earlier = self.earlier_parts(stage).await?;
-        let count = earlier.first().map_or(work.parts.max(tasks), |part| part.of);
+        let count = earlier.first().map_or(work.rows.parts.max(tasks), |part| part.of);
         let plan = self.plan(work, frame.clone(), &divided(config, count)).await?;
         let Some(parts) = source::parts(&plan) else { return Ok(None) };
         // Partitions that share what they read use more threads than there are parts.

@@ -2,14 +2,14 @@
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::runner::{Place, Planned, Runner, Work};
-use super::tables::{AnyTable, target};
-use super::writes::Writes;
+use super::runner::{Planned, Runner, Work};
+use super::tables::{AnyTable, Tables, WorkTable, target};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::job::Job;
 use crate::output::manifest::File;
 use crate::output::read;
+use crate::output::write::Rows;
 use crate::schema::SourceTypes;
 
 /// The tables of a run.
@@ -67,59 +67,26 @@ impl<'a> RunTables<'a> {
         self.files(table).iter().map(|file| file.bytes).sum()
     }
 
-    /// Whether this run has finished the stage.
-    pub(super) fn is_taken(&self, stage: &dyn Writes) -> bool {
-        self.runner.is_taken(&stage.name())
+    /// Whether this run has finished the stage of the table.
+    pub(super) fn is_taken(&self, table: WorkTable) -> bool {
+        self.runner.is_taken(&table.name())
     }
 
-    /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
-    pub(super) async fn is_done(&self, stage: &dyn Writes) -> Result<bool> {
-        self.runner.is_done(&stage.name()).await
+    /// Whether an earlier attempt finished the stage of the table, so that nothing has to be prepared for it.
+    pub(super) async fn is_done(&self, table: impl Into<AnyTable>) -> Result<bool> {
+        self.runner.is_done(&table.into().name()).await
     }
 
-    /// Writes the rows of `frames`, which shuffle about `bytes`, into the tables of `stage`.
-    pub(super) async fn run(&self, stage: &dyn Writes, bytes: u64, frames: Vec<DataFrame>) -> Result<()> {
-        self.run_made(stage, bytes, |_| Ok(frames.clone())).await
-    }
-
-    /// Takes over a stage that an earlier attempt finished: see [`Self::is_done`].
-    pub(super) async fn take_over(&self, stage: &dyn Writes) -> Result<()> {
-        self.run(stage, 0, Vec::new()).await
-    }
-
-    /// Runs a stage that was not on the list of the job, because only the data show that it is needed.
-    pub(super) async fn run_further(
-        &self,
-        stage: &dyn Writes,
-        bytes: u64,
-        frames: Vec<DataFrame>,
-    ) -> Result<()> {
+    /// Runs the stage of a table that was not on the list of the job, because only the data show that it is needed.
+    pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
-        self.run(stage, bytes, frames).await
+        self.write(&table.name(), vec![(table.into(), Rows::All)], rows).await
     }
 
-    /// As [`Self::run`], with frames that are made for a number of partitions. Their rows are the same for any number.
-    pub(super) async fn run_made(
-        &self,
-        stage: &dyn Writes,
-        bytes: u64,
-        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
-    ) -> Result<()> {
-        let name = stage.name();
-        self.runner.run(Work { bytes, ..self.work(stage, &name) }, frames).await
-    }
-
-    /// Writes the rows of `planned` into the tables of `stage`.
-    pub(super) async fn run_planned(&self, stage: &dyn Writes, planned: Planned) -> Result<()> {
-        let Planned { frames, bytes, batch_rows, parts, place } = planned;
-        let name = stage.name();
-        let work = Work { bytes, batch_rows, parts, place, ..self.work(stage, &name) };
-        self.runner.run(work, |_| Ok(frames.clone())).await
-    }
-
-    fn work<'w>(&self, stage: &dyn Writes, name: &'w str) -> Work<'w> {
-        let tables = stage.tables(self.job).into_iter();
+    /// Writes rows into the `tables` of the stage `name`, or takes over those that an earlier attempt wrote.
+    pub(super) async fn write(&self, name: &str, tables: Tables, rows: Planned<'_>) -> Result<()> {
+        let tables = tables.into_iter();
         let targets = tables.map(|(table, rows)| target(table, rows, self.job, &self.types)).collect();
-        Work { name, targets, bytes: 0, batch_rows: None, parts: 0, sorted_by: &[], place: Place::Engine }
+        self.runner.run(Work { name, targets, sorted_by: &[], rows }).await
     }
 }

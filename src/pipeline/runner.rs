@@ -48,6 +48,14 @@ pub(crate) struct Work<'w> {
     pub(crate) name: &'w str,
     /// The tables that it writes.
     pub(crate) targets: Vec<Target>,
+    /// The columns by which the rows of each partition are sorted; none if their order does not matter.
+    pub(crate) sorted_by: &'static [&'static str],
+    pub(crate) rows: Planned<'w>,
+}
+
+/// The rows that a stage writes into its tables, and how they are made.
+pub(crate) struct Planned<'a> {
+    pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
     /// Bytes that are shuffled between its partitions, which determine their number.
     pub(crate) bytes: u64,
     /// The rows of a batch, if the stage needs fewer or more than others.
@@ -55,24 +63,23 @@ pub(crate) struct Work<'w> {
     /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published
     /// as a whole.
     pub(crate) parts: usize,
-    /// The columns by which the rows of each partition are sorted; none if their order does not matter.
-    pub(crate) sorted_by: &'static [&'static str],
     pub(crate) place: Place,
 }
 
-/// The rows that a stage writes into its tables, and how they are made: see [`Work`].
-pub(crate) struct Planned {
-    pub(crate) frames: Vec<DataFrame>,
-    pub(crate) bytes: u64,
-    pub(crate) batch_rows: Option<usize>,
-    pub(crate) parts: usize,
-    pub(crate) place: Place,
-}
-
-impl Planned {
+impl Planned<'static> {
     /// The rows of `frames`, which shuffle about `bytes`.
     pub(crate) fn new(bytes: u64, frames: Vec<DataFrame>) -> Self {
-        Self { frames, bytes, batch_rows: None, parts: 0, place: Place::Engine }
+        Planned::made(bytes, move |_| Ok(frames.clone()))
+    }
+}
+
+impl<'a> Planned<'a> {
+    /// The rows of frames that are made for a number of partitions. They are the same for any number.
+    pub(crate) fn made(
+        bytes: u64,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
+    ) -> Self {
+        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0, place: Place::Engine }
     }
 }
 
@@ -209,19 +216,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs `frames` one after the other, each into all tables of the stage, and publishes the files; or takes over
-    /// those that an earlier attempt published. The frames are made for a number of partitions, and have the same rows
-    /// for any number.
+    /// Runs the frames of a stage one after the other, each into all of its tables, and publishes the files; or takes over those
+    /// that an earlier attempt published.
     ///
     /// # Errors
     /// When the frames cannot be planned, or as [`Engine::run`] and the store.
-    pub(crate) async fn run(
-        &self,
-        work: Work<'_>,
-        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
-    ) -> Result<()> {
+    pub(crate) async fn run(&self, work: Work<'_>) -> Result<()> {
         let here = Local::new(self.engine.session().clone());
-        let engine = match work.place {
+        let engine = match work.rows.place {
             Place::Engine => self.engine,
             Place::Here => &here,
         };
@@ -242,7 +244,7 @@ impl<'a> Runner<'a> {
         }
         let began = Instant::now();
         engine.prepare(self.control).await?;
-        let Written { files, join, mut read } = self.write(engine, &work, frames).await?;
+        let Written { files, join, mut read } = self.write(engine, &work).await?;
         read.extend(Checksums::take(self.engine.session().state_ref().read().config()));
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStage {
@@ -261,16 +263,11 @@ impl<'a> Runner<'a> {
 
     /// Runs the frames, with more partitions if a task runs out of memory. The files of a plan that failed are in no
     /// manifest, and are removed at the end of the run.
-    async fn write(
-        &self,
-        engine: &dyn Engine,
-        work: &Work<'_>,
-        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
-    ) -> Result<Written> {
-        let (config, stage) = (engine.config(), work.name);
+    async fn write(&self, engine: &dyn Engine, work: &Work<'_>) -> Result<Written> {
+        let (config, stage, frames) = (engine.config(), work.name, &work.rows.frames);
         let batch = config.batch_size().max(1);
-        let config = config.with_batch_size(work.batch_rows.map_or(batch, |rows| rows.max(1)));
-        let partitions = engine.partitions(work.bytes);
+        let config = config.with_batch_size(work.rows.batch_rows.map_or(batch, |rows| rows.max(1)));
+        let partitions = engine.partitions(work.rows.bytes);
         let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
@@ -296,7 +293,7 @@ impl<'a> Runner<'a> {
                 Err(error) => return Err(error),
             };
             let before = attempt.partitions;
-            let Some(next) = self.with_more_memory(engine, work, &attempt, written, &frames).await? else {
+            let Some(next) = self.with_more_memory(engine, work, &attempt, written).await? else {
                 return Err(error)
                     .context(|| format!("{stage} runs out of memory even with {before} partitions"));
             };
@@ -319,7 +316,6 @@ impl<'a> Runner<'a> {
         work: &Work<'_>,
         tried: &Attempt,
         frame: usize,
-        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
     ) -> Result<Option<Attempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
@@ -332,7 +328,7 @@ impl<'a> Runner<'a> {
         }
         let more = engine.more_partitions(tried.partitions).or(held_sides.then_some(tried.partitions));
         if let Some(partitions) = more
-            && let Some(frame) = frames(partitions)?.get(frame)
+            && let Some(frame) = (work.rows.frames)(partitions)?.get(frame)
         {
             let more = Attempt { config: config.clone(), partitions, is_divided: true, ..*tried };
             let plan = self.plan(work, frame.clone(), &more).await?;

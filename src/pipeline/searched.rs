@@ -7,9 +7,6 @@ use datafusion::scalar::ScalarValue;
 use super::by_group;
 use super::context::StageContext;
 use super::reference::ReferenceDocuments;
-use super::runner::Planned;
-use super::stage::Stage;
-use super::stage::spared::Spared;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::frames;
@@ -62,17 +59,7 @@ impl StageContext<'_> {
             }
             Some(ReferenceDocuments::Outputs(outputs)) => {
                 let places = outputs.places(self)?.union(self.uncompared_reference()?)?;
-                let count = outputs.count(Table::Documents);
-                let texts = self.read_at(places.clone(), outputs.sources(), count, None).await?.into_iter();
-                let text = |read: DataFrame| Ok(read.select(vec![col("doc"), col("text")])?);
-                match frames::union(texts.map(text))? {
-                    Some(texts) => self.without_cuts(texts),
-                    // This run replaces all of them.
-                    None => {
-                        let none = lit(ScalarValue::Utf8View(None)).alias("text");
-                        Ok(places.select(vec![col("doc"), none])?.filter(lit(false))?)
-                    }
-                }
+                self.reference_texts_at(places).await
             }
             None => Err(Error::bug("the job has no reference documents")),
         }
@@ -89,30 +76,27 @@ impl StageContext<'_> {
         })
     }
 
-    /// Finds the positions of the texts of the documents `needed` (needed), which may be any that passages are searched in.
-    pub(super) fn find_searched_texts(&self, needed: DataFrame, bytes: u64) -> Result<Planned> {
-        let uncompared = Some(Ok(self.table(WorkTable::UNCOMPARED)?));
-        let places = self.reference_places()?.map(Ok).into_iter().chain(uncompared);
+    /// The places (source, position, doc, origin) of all documents that passages are searched in, besides the run's own ones that
+    /// are compared.
+    pub(super) fn searched_places(&self) -> Result<DataFrame> {
         let columns = ["source", "position", "doc", "origin"].map(col).to_vec();
-        let places = places.map(|places: Result<DataFrame>| Ok(places?.select(columns.clone())?));
-        self.find_among(frames::union(places)?, needed, bytes)
+        let uncompared = self.table(WorkTable::UNCOMPARED)?.select(columns.clone())?;
+        match self.reference_places()? {
+            Some(places) => Ok(places.select(columns)?.union(uncompared)?),
+            None => Ok(uncompared),
+        }
     }
 
     /// Reads the texts of the run's own documents at the positions of `table`: (source, position, doc, text, ..).
     pub(super) async fn own_texts_at(&self, table: WorkTable) -> Result<DataFrame> {
-        let texts = self.own_at(table, None).await?.into_iter().map(Ok);
-        frames::union(texts)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+        self.texts(self.table(table)?.filter(col("origin").is_null())?, None, Ok).await
     }
 
-    /// The same of reference documents; `None` if it names none.
-    pub(super) async fn reference_texts_at(&self, table: WorkTable) -> Result<Option<DataFrame>> {
-        let texts = self.reference_at(table, None).await?.into_iter();
-        let texts = frames::union(texts.map(|texts| Ok(texts.select(vec![col("doc"), col("text")])?)))?;
-        texts.map(|texts| self.without_cuts(texts)).transpose()
-    }
-
-    /// The `texts` (doc, text) of reference documents without what results of `apply` cut out of them.
-    fn without_cuts(&self, texts: DataFrame) -> Result<DataFrame> {
+    /// The texts (doc, text) of reference documents at `places`, without what results of `apply` cut out of them.
+    pub(super) async fn reference_texts_at(&self, places: DataFrame) -> Result<DataFrame> {
+        let places = places.filter(col("origin").is_not_null())?;
+        let text = |read: DataFrame| Ok(read.select(vec![col("doc"), col("text")])?);
+        let texts = self.texts(places, None, text).await?;
         match self.reference_outputs().map(|outputs| outputs.cuts()).transpose()?.flatten() {
             None => Ok(texts),
             Some(cuts) => frames::spans::without_cuts(texts, cuts),
@@ -151,16 +135,19 @@ impl StageContext<'_> {
             let own = own.with_column("turn", turn.clone() + lit(1_u64))?;
             all.push(among(own)?.select(columns.clone())?);
         }
-        for texts in self.reference_at(WorkTable::UNCOMPARED, None).await? {
-            let group = match self.reference {
-                Some(ReferenceDocuments::Source(source)) => source.group().map(|_| carried(0)),
+        if self.reference.is_some() && self.rows(WorkTable::UNCOMPARED) > 0 {
+            let has_group = matches!(self.reference, Some(ReferenceDocuments::Source(second)) if second.group().is_some());
+            let places = self.table(WorkTable::UNCOMPARED)?.filter(col("origin").is_not_null())?;
+            let texts = self.texts(places, None, |texts| {
                 // Which of its columns an output carries in what order is not known here.
-                Some(ReferenceDocuments::Outputs(_)) | None => None,
-            };
-            let group = frames::by_group::group(group.as_deref());
-            let named = ["id", "doc", "source", "position"].map(col).to_vec();
-            let texts = texts.select([named, vec![lit(0_u64).alias("shingle_count"), group]].concat())?;
-            let known = frames::keep::without_carried(texts, &self.job.clusters.order(), &compared)?;
+                let group = Some(carried(0))
+                    .filter(|group| has_group && texts.schema().has_column_with_unqualified_name(group));
+                let named = ["id", "doc", "source", "position"].map(col).to_vec();
+                let group =
+                    vec![lit(0_u64).alias("shingle_count"), frames::by_group::group(group.as_deref())];
+                Ok(texts.select([named, group].concat())?)
+            });
+            let known = frames::keep::without_carried(texts.await?, &self.job.clusters.order(), &compared)?;
             let known = nowhere(known)?.with_column("reference", lit(true))?;
             let known = known.with_column("turn", turn.clone() - lit(1_u64))?;
             all.push(among(known)?.select(columns.clone())?);
@@ -180,8 +167,8 @@ impl StageContext<'_> {
         columns.extend(names.map(|(at, name)| ident(carried(at)).alias(Source::stored(name))));
         let mut ordered = by_group::ordered(self.job)?;
         ordered.extend(["source", "position"].map(col));
-        let texts = self.own_at(WorkTable::UNCOMPARED, None).await?.into_iter();
-        frames::union(texts.map(|texts| Ok(texts.select(columns.clone())?.select(ordered.clone())?)))
+        let texts = self.own_texts_at(WorkTable::UNCOMPARED).await?;
+        Ok(Some(texts.select(columns)?.select(ordered)?))
     }
 
     /// The documents that are compared, with the columns that order them, and the place of new ones.
@@ -190,10 +177,7 @@ impl StageContext<'_> {
         columns.extend(["source", "position"].map(col));
         let documents = among(self.table(Table::Documents)?.select(columns)?)?;
         let clusters = self.table(Table::Clusters)?;
-        let spared = match Spared.is_in(self.job) {
-            true => Some(self.table(Table::Spared)?),
-            false => None,
-        };
+        let spared = self.job.clusters.contained.map(|_| self.table(Table::Spared)).transpose()?;
         let Some(reference) = self.reference else {
             return Ok((frames::spans::in_turn(documents, clusters, spared, None)?, lit(0_u64)));
         };

@@ -5,11 +5,9 @@
 //! if those of every document are needed, if they are needed more than once, or if the user wants to keep them.
 
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, col, lit};
-use datafusion::scalar::ScalarValue;
+use datafusion::prelude::{DataFrame, col};
 
 use super::all_sketches::AllSketches;
-use super::candidate_pairs::CandidatePairs;
 use super::context::StageContext;
 use super::numbers::one_number;
 use super::runner::Planned;
@@ -19,9 +17,6 @@ use crate::frames;
 use crate::frames::prefix::Join;
 use crate::schema::Table;
 
-/// Bytes of a row (document, file, position); the file takes little.
-const BYTES_OF_POSITION: u64 = 32;
-
 /// Sketches (doc, shingles, signature, ..) that are stored, or are cut when they are read.
 pub(super) struct Sketched {
     pub(super) frame: DataFrame,
@@ -29,19 +24,12 @@ pub(super) struct Sketched {
     pub(super) count: u64,
 }
 
-/// Documents whose texts are cut again.
-pub(super) struct TextsToCut {
-    /// The table with the positions of their texts.
-    pub(super) table: WorkTable,
-    /// Their keys (needed).
-    pub(super) needed: DataFrame,
-    /// Bytes that the search for the keys shuffles.
-    pub(super) bytes: u64,
-}
+/// The columns of a sketch.
+pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signature"];
 
 impl StageContext<'_> {
     /// Stored sketches of the job's own documents, if there are any.
-    pub(super) fn sketches_of_new(&self) -> Result<Option<DataFrame>> {
+    fn sketches_of_new(&self) -> Result<Option<DataFrame>> {
         let stored = match AllSketches::of(self.job) {
             AllSketches::InDocuments => self.table(Table::Documents)?,
             AllSketches::InSketches => self.table(WorkTable::SKETCHES)?,
@@ -51,14 +39,14 @@ impl StageContext<'_> {
             },
             AllSketches::Nowhere => return Ok(None),
         };
-        Ok(Some(stored.select(sketch())?))
+        Ok(Some(stored.select(columns(&SKETCH))?))
     }
 
     /// The same with those of reference documents that may match.
-    pub(super) fn stored_sketches(&self) -> Result<Option<DataFrame>> {
+    fn stored_sketches(&self) -> Result<Option<DataFrame>> {
         let Some(new) = self.sketches_of_new()? else { return Ok(None) };
         Ok(Some(match self.reference {
-            Some(_) => new.union(self.table(WorkTable::REFERENCE)?.select(sketch())?)?,
+            Some(_) => new.union(self.table(WorkTable::REFERENCE)?.select(columns(&SKETCH))?)?,
             None => new,
         }))
     }
@@ -82,8 +70,7 @@ impl StageContext<'_> {
     /// Those of new documents; copies are included until their groups are known.
     pub(super) fn new_documents_to_join(&self) -> Result<DataFrame> {
         if self.reference.is_some() && self.job.candidates.method.joins_all() {
-            let stored = self.sketches_of_new()?;
-            return stored.ok_or_else(|| Error::bug("the sketches of all documents were not stored"));
+            return self.sketches_of_new()?.ok_or_else(not_stored);
         }
         match self.reference_docs()? {
             Some(known) => frames::reference::without(self.documents_to_join()?, known),
@@ -103,7 +90,7 @@ impl StageContext<'_> {
 
     /// Sketches of all documents, for jobs that need them.
     pub(super) fn of_all(&self) -> Result<DataFrame> {
-        self.stored_sketches()?.ok_or_else(|| Error::bug("the sketches of all documents were not stored"))
+        self.stored_sketches()?.ok_or_else(not_stored)
     }
 
     /// Sketches of at least the documents in the prefix join.
@@ -115,19 +102,57 @@ impl StageContext<'_> {
         }
     }
 
-    /// Sketches of at least the documents of candidates.
-    pub(super) async fn of_candidates(&self, named: TextsToCut) -> Result<Sketched> {
+    /// Sketches of at least the documents `needed` (needed) of candidates.
+    pub(super) async fn of_candidates(&self, needed: DataFrame) -> Result<Sketched> {
         if let Some(frame) = self.stored_sketches()? {
             return Ok(Sketched { frame, count: self.count() });
         }
-        let frame = self.cut(named).await?;
-        let count = self.rows(WorkTable::POSITIONS) + self.rows(WorkTable::REFERENCE);
-        Ok(Sketched { frame, count })
+        let (at, known) = (WorkTable::POSITIONS, self.reference_documents()?);
+        let frame = self.sketches(at, needed, known, &SKETCH).await?;
+        Ok(Sketched { frame, count: self.rows(at) + self.rows(WorkTable::REFERENCE) })
+    }
+
+    /// The columns `names` of the sketches of the documents `needed` (needed): those that are stored, `known` ones of reference
+    /// documents, and others from their texts at the `positions` that [`Self::find_uncut`] found.
+    pub(super) async fn sketches(
+        &self,
+        positions: WorkTable,
+        needed: DataFrame,
+        known: Option<DataFrame>,
+        names: &[&str],
+    ) -> Result<DataFrame> {
+        let mut found = vec![match self.sketches_of_new()? {
+            Some(new) => Ok(frames::sketches::among(new, needed.clone())?.select(columns(names))?),
+            None => {
+                let frequent = self.frequent()?;
+                let cut = |texts| {
+                    let sketches = frames::sketches::sketches(texts, self.job, frequent.clone())?;
+                    Ok(sketches.select(columns(names))?)
+                };
+                self.texts(self.table(positions)?, Some(&self.job.shingle), cut).await
+            }
+        }];
+        if let Some(known) = known {
+            let stored = known.filter(col("shingles").is_not_null())?;
+            found.push(Ok(frames::sketches::among(stored, needed)?.select(columns(names))?));
+        }
+        frames::union(found)?.ok_or_else(not_stored)
+    }
+
+    /// Finds the positions of the texts of the documents `needed` (needed), as far as their shingles are not stored.
+    pub(super) fn find_uncut(
+        &self,
+        needed: DataFrame,
+        bytes: u64,
+        known: Option<DataFrame>,
+    ) -> Result<Planned<'static>> {
+        let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
+        self.find(needed, bytes, known)
     }
 
     /// Signatures (doc, signature) of all documents, if they are stored.
     pub(super) fn signatures(&self) -> Result<Option<Sketched>> {
-        let signature = || vec![col("doc"), col("signature")];
+        let signature = || columns(&["doc", "signature"]);
         let frame = match self.stored_sketches()? {
             Some(stored) => stored.select(signature())?,
             None if self.job.output.keep.signatures() => {
@@ -147,20 +172,6 @@ impl StageContext<'_> {
         self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE)
     }
 
-    /// The documents of candidates whose scores are not known.
-    pub(super) fn wanted_of_candidates(&self) -> Result<TextsToCut> {
-        let CandidatePairs { pairs, rows } = CandidatePairs::to_compare(self)?;
-        let (needed, bytes) = (frames::scores::needed(pairs)?, rows * BYTES_OF_POSITION);
-        Ok(TextsToCut { table: WorkTable::POSITIONS, needed, bytes })
-    }
-
-    /// The documents of hot buckets.
-    pub(super) fn wanted_of_hot(&self) -> Result<TextsToCut> {
-        let needed = self.table(WorkTable::HOT)?.select(vec![col("a").alias("needed")])?;
-        let bytes = self.rows(WorkTable::HOT) * BYTES_OF_POSITION;
-        Ok(TextsToCut { table: WorkTable::HOT_POSITIONS, needed, bytes })
-    }
-
     /// Average bytes of a sketch.
     pub(super) async fn bytes_of_one(&self) -> Result<u64> {
         let known = self.bytes_of_sketch.get_or_try_init(|| async {
@@ -175,97 +186,19 @@ impl StageContext<'_> {
         known.await.copied()
     }
 
-    /// Finds the positions of the texts of documents whose shingles are not stored.
-    pub(super) fn find(&self, wanted: &TextsToCut) -> Result<Planned> {
-        let known =
-            self.reference_documents()?.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-        self.find_among(known, wanted.needed.clone(), wanted.bytes)
-    }
-
-    /// Finds the positions of the texts of the documents `needed` (needed).
-    pub(super) fn find_texts(&self, needed: DataFrame) -> Result<Planned> {
-        let bytes = self.rows(WorkTable::MEMBERS) * BYTES_OF_POSITION;
-        self.find_among(self.reference_documents()?, needed, bytes)
-    }
-
-    /// Finds where the texts of the documents `needed` (needed) are, which may be any that clusters have, as far as their
-    /// shingles are not there.
-    pub(super) fn find_removals(&self, needed: DataFrame, bytes: u64) -> Result<Planned> {
-        let known = self.clustered_reference()?;
-        let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-        self.find_among(known, needed, bytes)
-    }
-
-    /// The shingles (doc, shingles) of the documents `needed` (needed), once it was found where their texts are.
-    pub(super) async fn sketches_of_removals(&self, needed: DataFrame) -> Result<DataFrame> {
-        let shingles = || vec![col("doc"), col("shingles")];
-        let mut found = Vec::new();
-        match self.sketches_of_new()? {
-            Some(new) => found.push(Ok(frames::sketches::among(new, needed.clone())?.select(shingles())?)),
-            None => {
-                for texts in self.at(WorkTable::REMOVAL_POSITIONS, Some(&self.job.shingle)).await? {
-                    found
-                        .push(Ok(frames::sketches::sketches(texts, self.job, self.frequent()?)?
-                            .select(shingles())?));
-                }
-            }
-        }
-        if let Some(known) = self.clustered_reference()? {
-            let known = known.filter(col("shingles").is_not_null())?;
-            found.push(Ok(frames::sketches::among(known, needed)?.select(shingles())?));
-        }
-        frames::union(found)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
-    }
-
     /// The reference documents that clusters may have, with the columns of the work table of reference documents.
-    fn clustered_reference(&self) -> Result<Option<DataFrame>> {
+    pub(super) fn clustered_reference(&self) -> Result<Option<DataFrame>> {
         match self.reference_outputs() {
             Some(outputs) => outputs.documents(self).map(Some),
             None => self.reference_documents(),
         }
     }
-
-    /// Finds the positions of the texts of the documents `needed`: of the job's own, and of reference
-    /// documents.
-    pub(super) fn find_among(
-        &self,
-        known: Option<DataFrame>,
-        needed: DataFrame,
-        bytes: u64,
-    ) -> Result<Planned> {
-        let no_origin = lit(ScalarValue::UInt64(None)).alias("origin");
-        let at = |origin| vec![col("source"), col("position"), col("doc"), origin];
-        let mut documents = self.table(Table::Documents)?.select(at(no_origin))?;
-        if let Some(known) = known {
-            documents = documents.union(known.select(at(col("origin")))?)?;
-        }
-        let rows = self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE);
-        let positions = frames::sketches::positions(documents, needed)?;
-        Ok(Planned::new(bytes + rows * BYTES_OF_POSITION, vec![positions]))
-    }
-
-    /// Reads those texts again by their positions, and takes the sketches that are stored.
-    pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
-        let texts = self.at(wanted.table, Some(&self.job.shingle)).await?;
-        let mut sketches = Vec::with_capacity(texts.len() + 1);
-        for texts in texts {
-            sketches.push(frames::sketches::sketches(texts, self.job, self.frequent()?));
-        }
-        if self.reference.is_some() {
-            let kept = self.table(WorkTable::REFERENCE)?.filter(col("shingles").is_not_null())?;
-            sketches.push(Ok(frames::sketches::among(kept, wanted.needed)?.select(sketch())?));
-        }
-        frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
-    }
-
-    /// Reads the texts of pairs by their positions: (doc, text, bytes).
-    pub(super) async fn texts(&self) -> Result<Vec<DataFrame>> {
-        let texts = self.at(WorkTable::TEXT_POSITIONS, None).await?;
-        texts.into_iter().map(frames::passages::texts).collect()
-    }
 }
 
-/// The columns of a sketch.
-fn sketch() -> Vec<Expr> {
-    ["doc", "shingle_count", "shingles", "signature"].map(col).to_vec()
+fn columns(names: &[&str]) -> Vec<Expr> {
+    names.iter().map(|name| col(*name)).collect()
+}
+
+fn not_stored() -> Error {
+    Error::bug("the sketches of all documents were not stored")
 }

@@ -20,43 +20,26 @@ use crate::schema::{self, SourceTypes, Table};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
-    content: Content,
+    round: Option<u32>,
     columns: fn(&SourceTypes) -> Vec<Field>,
-}
-
-/// Which rows a table has.
-#[derive(Debug, Clone, Copy)]
-enum Content {
-    /// All that the stage of its name writes into it.
-    All,
-    /// Those of a round.
-    Round(u32),
-    /// The texts at the positions that the table of its name has.
-    Texts,
 }
 
 impl WorkTable {
     /// The table `name`; `columns` may depend on the types of the source.
     pub(super) const fn new(name: &'static str, columns: fn(&SourceTypes) -> Vec<Field>) -> Self {
-        Self { name, content: Content::All, columns }
+        Self { name, round: None, columns }
     }
 
     /// The table of a round.
     pub(super) const fn of_round(self, round: u32) -> Self {
-        Self { content: Content::Round(round), ..self }
-    }
-
-    /// The table of the texts at the positions that this one has.
-    pub(super) const fn texts(self, columns: fn(&SourceTypes) -> Vec<Field>) -> Self {
-        Self { content: Content::Texts, columns, ..self }
+        Self { round: Some(round), ..self }
     }
 
     /// Its name, which is also the name of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
-        match self.content {
-            Content::All => self.name.into(),
-            Content::Round(round) => named(self.name, Some(round)),
-            Content::Texts => format!("{}_texts", self.name).into(),
+        match self.round {
+            Some(round) => format!("{}_{round}", self.name).into(),
+            None => self.name.into(),
         }
     }
 
@@ -67,14 +50,6 @@ impl WorkTable {
             _ => field,
         };
         Arc::new(Schema::new((self.columns)(source).into_iter().map(with_type).collect::<Vec<_>>()))
-    }
-}
-
-/// The name of a stage or table, with the number of its round.
-pub(super) fn named(name: &'static str, round: Option<u32>) -> Cow<'static, str> {
-    match round {
-        Some(round) => format!("{name}_{round}").into(),
-        None => name.into(),
     }
 }
 
@@ -121,16 +96,6 @@ pub(super) fn sketch_columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-/// The columns of the positions of texts.
-pub(super) fn position_columns(_source: &SourceTypes) -> Vec<Field> {
-    vec![
-        Field::new("source", DataType::Utf8, false),
-        Field::new("position", DataType::UInt64, false),
-        // The number of the source of a reference document; null for a document of the run's own.
-        Field::new("origin", DataType::UInt64, true),
-    ]
-}
-
 /// Two documents.
 pub(super) fn pair_columns(_source: &SourceTypes) -> Vec<Field> {
     numbers(["a", "b"])
@@ -140,6 +105,9 @@ pub(super) fn pair_columns(_source: &SourceTypes) -> Vec<Field> {
 pub(super) fn single_columns(_source: &SourceTypes) -> Vec<Field> {
     numbers(["a"])
 }
+
+/// The tables of a stage, and which of its rows go into each.
+pub(crate) type Tables = Vec<(AnyTable, Rows)>;
 
 /// A table that a stage writes.
 #[derive(Debug, Clone, Copy)]
@@ -211,5 +179,5 @@ pub(crate) fn slices(session: &SessionContext) -> Result<DataFrame> {
 
 /// The columns of scored pairs.
 pub(super) fn score_columns(_source: &SourceTypes) -> Vec<Field> {
-    columns_of(&crate::operator::score::schema())
+    columns_of(&crate::operator::scorer::schema())
 }

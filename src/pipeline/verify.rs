@@ -6,10 +6,10 @@ use super::by_group;
 use super::candidate_pairs::{self, CandidatePairs};
 use super::context::StageContext;
 use super::numbers::one_number;
+use super::runner::Planned;
 use super::sketch_join::Load;
 use super::sketches::Sketched;
 use super::tables::{self, WorkTable};
-use super::writes::Writes;
 use crate::error::Result;
 use crate::frames;
 use crate::frames::scores::{Block, SketchJoin};
@@ -24,34 +24,32 @@ const WORTH_A_PASS: f64 = 2.0;
 /// If candidates name at most one in this many documents, only the sketches of those are read.
 const FEW_OF: u64 = 2;
 
-/// Scores candidates in `stage`, by the sketches of their documents, and adds the known `scores` of others.
-pub(super) async fn verify(
-    cx: &StageContext<'_>,
-    stage: &dyn Writes,
+/// Scores candidates by the sketches of their documents, and adds the known `scores` of others.
+pub(super) async fn verify<'a>(
+    cx: &'a StageContext<'_>,
     documents: Sketched,
     candidates: CandidatePairs,
     scores: Option<DataFrame>,
-) -> Result<()> {
+) -> Result<Planned<'a>> {
     let job = cx.job;
-    let score = |documents, candidates, join| {
+    let score = move |documents, candidates, join| {
         let compared = frames::scores::scores(documents, candidates, join, &job.score, &job.lsh)?;
         Ok([Some(compared), scores.clone()].into_iter().flatten().collect())
     };
-    compare(cx, stage, documents, cx.bytes_of_one().await?, candidates, score).await
+    compare(cx, documents, cx.bytes_of_one().await?, candidates, score)
 }
 
 /// Drops the pairs of `candidates` whose signatures agree in less than the threshold.
-pub(super) async fn agree(
-    cx: &StageContext<'_>,
-    stage: &dyn Writes,
+pub(super) fn agree<'a>(
+    cx: &'a StageContext<'_>,
     signatures: Sketched,
     candidates: CandidatePairs,
-) -> Result<()> {
+) -> Result<Planned<'a>> {
     let job = cx.job;
-    let agreeing = |documents, candidates, join| {
+    let agreeing = move |documents, candidates, join| {
         Ok(vec![frames::scores::agreeing(documents, candidates, join, &job.score, &job.lsh)?])
     };
-    compare(cx, stage, signatures, bytes_of_signature(job), candidates, agreeing).await
+    compare(cx, signatures, bytes_of_signature(job), candidates, agreeing)
 }
 
 /// Whether it is cheaper to drop candidates by their signatures first, so that the shingles of fewer are needed.
@@ -61,7 +59,7 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
         return Ok(false);
     }
     let Some(signatures) = cx.signatures()? else { return Ok(false) };
-    if cx.runner.is_done(&WorkTable::AGREEING.name()).await? {
+    if cx.is_done(WorkTable::AGREEING).await? {
         // The positions of the texts of the remaining candidates may have been found already.
         return Ok(true);
     }
@@ -81,16 +79,14 @@ fn bytes_of_signature(job: &Job) -> u64 {
     frames::scores::held_bytes_without_shingles(&job.minhash)
 }
 
-/// Writes in `stage` the frames that `made` makes from documents, whose sketches take `bytes` each, and from
-/// `candidates`.
-async fn compare(
-    cx: &StageContext<'_>,
-    stage: &dyn Writes,
+/// The frames that `made` makes from documents, whose sketches take `bytes` each, and from `candidates`.
+fn compare<'a>(
+    cx: &'a StageContext<'_>,
     documents: Sketched,
     bytes: u64,
     candidates: CandidatePairs,
-    made: impl Fn(DataFrame, DataFrame, (SketchJoin, usize)) -> Result<Vec<DataFrame>>,
-) -> Result<()> {
+    made: impl Fn(DataFrame, DataFrame, (SketchJoin, usize)) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
+) -> Result<Planned<'a>> {
     let count = candidates.rows;
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
@@ -103,7 +99,8 @@ async fn compare(
         }
         false => documents.frame.clone(),
     };
-    let frames = |partitions| {
+    let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
+    let frames = move |partitions| {
         // If the data that were to be held did not fit, they are divided.
         let divided = || load.cheapest_divided(cx.engine(), partitions);
         let join = if partitions == at_first { first.join } else { divided().join };
@@ -113,10 +110,9 @@ async fn compare(
         };
         made(documents, candidates.clone(), (join, partitions))
     };
-    let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
     let Load { documents, candidates, .. } = load;
-    tracing::debug!(stage = %stage.name(), ?join, documents, candidates, megabytes, "the join of sketches and candidates");
-    cx.run_made(stage, first.shuffled, frames).await
+    tracing::debug!(?join, documents, candidates, megabytes, "the join of sketches and candidates");
+    Ok(Planned::made(first.shuffled, frames))
 }
 
 /// The pairs of (a, b, ..) that the job compares, by whether their documents are reference documents.

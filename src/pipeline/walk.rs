@@ -29,14 +29,10 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
 }
 
 /// Runs stages one after the other, each with its follow-ups.
-async fn run(cx: &StageContext<'_>, stages: Vec<&'static dyn Stage>) -> Result<()> {
+async fn run(cx: &StageContext<'_>, stages: Vec<&'static Stage>) -> Result<()> {
     let mut ahead = VecDeque::from(stages);
     while let Some(stage) = ahead.pop_front() {
-        match !stage.runs_again() && cx.is_done(stage).await? {
-            true => cx.take_over(stage).await?,
-            false => stage.run(cx).await?,
-        }
-        let further = stage.follow_ups(cx).await?;
+        let further = stage.run(cx).await?;
         cx.runner.expect(further.len());
         for stage in further.into_iter().rev() {
             ahead.push_front(stage);

@@ -260,9 +260,12 @@ impl PartitionReader {
     }
 
     async fn open(&mut self, index: u32) -> Result<OpenFile> {
-        let Some(file) = self.files.get(index as usize).cloned() else {
+        let Some(mut file) = self.files.get(index as usize).cloned() else {
             return Err(Error::bug(format!("there is no file {index} among {}", self.files.len())));
         };
+        if let Some(wanted) = &mut file.wanted {
+            wanted.load(self.context.runtime_env().as_ref()).await?;
+        }
         let reader = self.format.reader(&self.parser, &file)?;
         let store = self.context.runtime_env().object_store(ObjectStoreUrl::parse(&file.store)?)?;
         let encoding = self.parser.source.encoding;

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::{DataFrame, Expr, cast, col};
 use futures::TryStreamExt;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// A set of rows of a file, by their numbers from 0: a bit for each, in 64-bit words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,11 +22,51 @@ pub(crate) struct RowSet {
     /// The row of the first word's lowest bit: a multiple of 64.
     first: u64,
     words: Arc<Vec<u64>>,
+    /// Where the words are, if they are too many for a plan that is sent: see [`RowSet::load`].
+    stored: Option<StoredWords>,
+}
+
+/// The words of a set, in a range of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredWords {
+    store: String,
+    path: String,
+    bytes: Range<u64>,
 }
 
 const BITS: u64 = 64;
 
 impl RowSet {
+    /// The set without its words, if it has several: they are added to `bytes`, which the object at `path` will have.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn store(&mut self, store: &ObjectStoreUrl, path: &Path, bytes: &mut Vec<u8>) {
+        if self.words.len() > 1 {
+            let start = bytes.len() as u64;
+            bytes.extend(std::mem::take(&mut self.words).iter().flat_map(|word| word.to_le_bytes()));
+            let (store, path) = (store.as_str().to_owned(), path.to_string());
+            self.stored = Some(StoredWords { store, path, bytes: start..bytes.len() as u64 });
+        }
+    }
+
+    /// Whether its words must be loaded.
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// Reads its words, if they are in an object.
+    ///
+    /// # Errors
+    /// When the object cannot be read.
+    pub(super) async fn load(&mut self, runtime: &RuntimeEnv) -> Result<()> {
+        let Some(StoredWords { store, path, bytes }) = self.stored.take() else { return Ok(()) };
+        let store = runtime.object_store(ObjectStoreUrl::parse(store)?)?;
+        let read = store.get_range(&Path::parse(&path).map_err(object_store::Error::from)?, bytes).await;
+        let read = read.context(|| format!("the rows to be read, in {path}, cannot be read"))?;
+        let words = read.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        self.words = Arc::new(words.collect());
+        Ok(())
+    }
+
     /// Adds a row.
     pub(crate) fn insert(&mut self, row: u64) {
         let word = (row / BITS) as usize;
@@ -64,17 +108,7 @@ impl RowSet {
             if low >= high { 0 } else { u64::MAX >> (BITS - (high - low)) << (low - at) }
         };
         let words = words.map(|word| self.word(word) & inside(word * BITS)).collect();
-        RowSet { first, words: Arc::new(words) }
-    }
-
-    /// The same rows in sets of at most `most` words, at least one.
-    fn parts(&self, most: usize) -> impl Iterator<Item = RowSet> + '_ {
-        let parts = (0..).step_by(most.max(1)).zip(self.words.chunks(most.max(1)));
-        let parts = parts.map(|(word, words)| {
-            let first = self.first + word * BITS;
-            RowSet { first, words: Arc::new(words.to_vec()) }
-        });
-        parts.filter(|part| part.count() > 0)
+        RowSet { first, words: Arc::new(words), stored: None }
     }
 
     /// The wanted rows as runs of neighbours, in order.
@@ -131,34 +165,6 @@ pub(super) fn missing(file: &str) -> Error {
 pub struct Selection(BTreeMap<String, RowSet>);
 
 impl Selection {
-    /// The documents of one source that `frame` (source, position: UInt64, ..) names.
-    ///
-    /// # Errors
-    /// When the frame has other columns or cannot be computed.
-    pub(crate) async fn of_rows(frame: DataFrame) -> Result<Self> {
-        Ok(Places::of_rows(frame, lit(0_u64)).await?.take(0).unwrap_or_default())
-    }
-
-    /// The same rows in selections of at most `most` bytes each, or of 64 rows. At least one, which may be empty.
-    pub(crate) fn parts(self, most: u64) -> Vec<Selection> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX) / size_of::<u64>();
-        let (mut parts, mut words) = (vec![Selection::default()], 0);
-        for (source, rows) in self.0 {
-            for part in rows.parts(most.max(1)) {
-                if words + part.words.len() > most && words > 0 {
-                    parts.push(Selection::default());
-                    words = 0;
-                }
-                words += part.words.len();
-                if let Some(last) = parts.last_mut() {
-                    // Of a file, only the last part is shorter than a whole selection.
-                    last.0.insert(source.clone(), part);
-                }
-            }
-        }
-        parts
-    }
-
     /// Adds the document at `position` of the file `source`.
     pub fn insert(&mut self, source: &str, position: u64) {
         match self.0.get_mut(source) {
@@ -211,6 +217,14 @@ impl Places {
     /// Adds a place.
     pub(crate) fn insert(&mut self, origin: u64, source: &str, position: u64) {
         self.0.entry(origin).or_default().insert(source, position);
+    }
+
+    /// The same places; an empty selection of `origin` if there are none.
+    pub(crate) fn or_none_in(mut self, origin: u64) -> Self {
+        if self.0.is_empty() {
+            self.0.insert(origin, Selection::default());
+        }
+        self
     }
 
     /// Removes and returns the documents of an origin; `None` if it has none of them.
@@ -279,29 +293,26 @@ mod tests {
         }
     }
 
-    proptest! {
-        /// Parts are no larger than they may be, and have each row once.
-        #[test]
-        fn parts_have_each_row_once(
-            files in prop::collection::vec(prop::collection::btree_set(0u64..2_000, 0..60), 0..6),
-            most in 0u64..100,
-        ) {
-            let mut all = Selection::default();
-            let rows = files.iter().enumerate().flat_map(|(file, rows)| rows.iter().map(move |row| (format!("{file}"), *row)));
-            let rows: BTreeSet<(String, u64)> = rows.collect();
-            rows.iter().for_each(|(file, row)| all.insert(file, *row));
-            let parts = all.parts(most);
-            prop_assert!(!parts.is_empty());
-            let mut found = Vec::new();
-            for part in &parts {
-                let words: usize = part.0.values().map(|rows| rows.words.len()).sum();
-                prop_assert!(words as u64 <= (most / 8).max(1));
-                for (file, rows) in &part.0 {
-                    found.extend(rows.runs().flatten().map(|row| (file.clone(), row)));
-                }
-            }
-            prop_assert_eq!(found.len(), rows.len());
-            prop_assert_eq!(BTreeSet::from_iter(found), rows);
+    /// Sets of several words go into one object, and others stay as they are.
+    #[cfg(feature = "cluster")]
+    #[tokio::test]
+    async fn sets_in_an_object_are_loaded() {
+        let set = |rows: &[u64]| {
+            let mut set = RowSet::default();
+            rows.iter().for_each(|row| set.insert(*row));
+            set
+        };
+        let whole = [set(&[3, 64, 700]), set(&[5]), set(&[1, 900]).within(64..1_000), RowSet::default()];
+        let (store, path) = (ObjectStoreUrl::parse("memory://rows").unwrap(), Path::from("a b/%/rows"));
+        let (mut sets, mut bytes) = (whole.clone(), Vec::new());
+        sets.iter_mut().for_each(|set| set.store(&store, &path, &mut bytes));
+        assert_eq!(sets.each_ref().map(RowSet::is_stored), [true, false, true, false]);
+        let (runtime, objects) = (RuntimeEnv::default(), Arc::new(object_store::memory::InMemory::new()));
+        runtime.register_object_store(store.as_ref(), objects.clone());
+        objects.put(&path, bytes.into()).await.unwrap();
+        for (set, whole) in sets.iter_mut().zip(&whole) {
+            set.load(&runtime).await.unwrap();
+            assert_eq!(set, whole);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of, shared};
 use crate::kernel::set_hash::set_hash;
 
-/// The similarities of the values of two columns; one row stands for every row.
+/// The similarities of the values of two columns; one row is compared with every row.
 pub(super) fn compared<'a, C: Column<'a>>(
     function: &str,
     [a, b]: [&'a ArrayRef; 2],

@@ -24,7 +24,7 @@ use crate::kernel::signature_set::signature_set;
 const SIGNATURE: &str = "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits; or a binary, as \
      `short_signature` returns it.";
 
-/// The documentation of a set of which a signature is made.
+/// The documentation of the set that a signature is made from.
 const HASHED_SET: &str = "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.";
 const LENGTH: &str = "The signature's length, a literal from 1 to 65535.";
 const SEED: &str = "What the hash functions are drawn from, a literal of at least 0.";

@@ -251,9 +251,9 @@ fn texts_with_shared_lines(seed: u64, count: usize) -> Vec<Document> {
 /// Finds the lines that others have too.
 const PASSAGES: &str = "[passages]\nunit = \"line\"\nmin_words = 3\n";
 
-/// Messages at which a cut is killed: three about each of its two tables, one before the first file, and
+/// Messages at which a cut is killed: three about each of its three tables, one before the first file, and
 /// one after the first part of the files.
-const MESSAGES: usize = 8;
+const MESSAGES: usize = 11;
 
 /// Files of its source: when the first part is done, several are still to be written.
 const FILES_OF_SOME_PARTS: usize = 800;

@@ -52,10 +52,6 @@ pub trait Hook: Send + Sync {
         self.runner(engine).task_bytes()
     }
 
-    fn selection_bytes(&self, engine: &dyn Engine) -> u64 {
-        engine.selection_bytes()
-    }
-
     /// The engine that runs what the engine inside plans.
     fn runner<'a>(&'a self, engine: &'a dyn Engine) -> &'a dyn Engine {
         engine
@@ -102,10 +98,6 @@ impl<H: Hook> Engine for Around<H> {
 
     fn task_bytes(&self) -> usize {
         self.hook.task_bytes(self.engine.as_ref())
-    }
-
-    fn selection_bytes(&self) -> u64 {
-        self.hook.selection_bytes(self.engine.as_ref())
     }
 
     fn partitions(&self, bytes: u64) -> usize {

@@ -13,7 +13,6 @@ use crate::cli::support::http;
 use crate::cli::support::own_file::{Mark, OwnFile};
 use crate::cli::support::record::Ended;
 use crate::error::{Error, Result};
-use crate::output::counts::Counts;
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
@@ -69,59 +68,6 @@ fn push(url: &Url, text: String) -> Result<()> {
     }
 }
 
-/// The counts that become metrics: name, help text, and the count if the run made it.
-fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 19] {
-    [
-        ("documents", "Documents that were compared.", Some(counts.documents)),
-        ("shingle_sets", "Different shingle sets among the compared documents.", Some(counts.shingle_sets)),
-        ("hot_documents", "Documents in buckets larger than lsh.hot_bucket.", counts.hot_documents),
-        (
-            "dense_documents",
-            "Documents of dense groups, which are paired with leaders instead of each other.",
-            counts.dense_documents,
-        ),
-        ("candidates", "Pairs of shingle sets that were candidates.", counts.candidates),
-        ("scores", "Candidates whose similarity reached the threshold.", Some(counts.scores)),
-        ("pairs", "Pairs of similar documents.", Some(counts.pairs)),
-        (
-            "pairs_left_out",
-            "Pairs within large groups of identical documents that were not written.",
-            Some(counts.pairs_left_out),
-        ),
-        (
-            "dense_pairs_left_out",
-            "Pairs of different shingle sets within dense groups that were not written, estimated from a sample of 1,000 documents.",
-            counts.dense_pairs_left_out,
-        ),
-        ("clusters", "Clusters of similar documents.", Some(counts.clusters)),
-        ("clustered_documents", "Documents that are in a cluster.", Some(counts.clustered_documents)),
-        (
-            "chained_documents",
-            "Documents that clusters.method = \"components\" would have removed in addition.",
-            counts.chained_documents,
-        ),
-        ("removed_documents", "Documents that apply removes.", Some(counts.removed_documents)),
-        (
-            "lossy_removals",
-            "Documents whose removal loses more than 2 % of their shingles.",
-            counts.lossy_removals,
-        ),
-        (
-            "lost_shingles",
-            "Shingles of removed documents that no kept document of their cluster has.",
-            counts.lost_shingles,
-        ),
-        ("spared", "Documents that stay although another one represents their cluster.", counts.spared),
-        ("passages", "Passages that occur more than once in the compared documents.", counts.passages),
-        ("spans", "Places of passages that occur more than once.", counts.spans),
-        (
-            "frequent_shingles",
-            "Shingles that do not count, because too many documents have them.",
-            counts.frequent_shingles,
-        ),
-    ]
-}
-
 /// The beginning of every text of metrics.
 pub(crate) const MARK: &str = "# HELP resemblance_";
 
@@ -175,8 +121,9 @@ impl Page<'_> {
         self.one("input_files", "Files that were read.", &[], manifest.inputs.len() as f64)?;
         let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
         self.one("input_bytes", "Bytes of the files that were read.", &[], bytes as f64)?;
-        for (name, help, count) in counts(&manifest.counts) {
-            if let Some(count) = count {
+        for (name, help, count) in manifest.counts.all() {
+            // Rejects are counted by their reasons.
+            if let Some(count) = count.filter(|_| name != "rejects") {
                 self.one(name, help, &[], count as f64)?;
             }
         }

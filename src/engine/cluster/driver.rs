@@ -12,12 +12,15 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
@@ -28,10 +31,13 @@ use super::{Codec, settings};
 use crate::engine::control::{Reached, RunControl, Unit};
 use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Context, Error, Kind, Result};
 use crate::job;
 use crate::output::manifest::File;
-use crate::plan::file_scan;
+use crate::output::names::STORED_ROWS;
+use crate::output::write::Write;
+use crate::plan::{OperatorExec, file_scan};
+use crate::source::{NumberRows, ParseFiles};
 
 /// How often a running job, or a scheduler that does not answer yet, is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -41,9 +47,6 @@ const RUNNING_STALL_FACTOR: u32 = 20;
 
 /// The pause before a stage is submitted again doubles at most this many times.
 const MAX_DOUBLINGS: u32 = 4;
-
-/// The most bytes of a selection of rows that is sent inside a plan.
-const MAX_SENT_SELECTION: u64 = 4 << 20;
 
 /// Reasons in the error of a stage that was lost repeatedly.
 const MAX_CAUSES: usize = 3;
@@ -299,11 +302,6 @@ impl Engine for Cluster {
         self.task_bytes() as u64 / BUCKET_SHARE
     }
 
-    /// Each task of a plan gets all of it in one message.
-    fn selection_bytes(&self) -> u64 {
-        MAX_SENT_SELECTION
-    }
-
     fn run<'a>(
         &'a self,
         stage: &'a str,
@@ -313,7 +311,9 @@ impl Engine for Cluster {
     ) -> BoxFuture<'a, Result<Vec<File>>> {
         Box::pin(async move {
             // With many partitions, the rows of the final query stage would be lost with any executor that wrote some.
-            let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
+            let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(
+                with_stored_rows(&self.session, plan).await?,
+            )?));
             let mut attempts = 0;
             // The reasons of lost attempts, the latest first.
             let mut lost: Vec<String> = Vec::new();
@@ -362,6 +362,44 @@ fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.retain(|earlier| earlier != why);
     lost.insert(0, why.to_owned());
     lost.truncate(MAX_CAUSES);
+}
+
+/// `plan` with its sets of rows in an object next to the tables that it writes: each task gets all of a plan, and loads only the sets
+/// of the files that it reads.
+async fn with_stored_rows(
+    session: &SessionContext,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(write) = OperatorExec::<Write>::described(plan.as_ref()) else { return Ok(plan) };
+    let (store, inside) = (ObjectStoreUrl::parse(&write.store_url)?, write.attempt.part(STORED_ROWS, 0));
+    let root = Path::parse(&write.root).map_err(object_store::Error::from)?;
+    let path = inside.split('/').fold(root, |path, part| path.join(part));
+    let mut bytes = Vec::new();
+    let stored = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
+        let inputs = || node.children().into_iter().cloned().collect();
+        if let Some(parse) = OperatorExec::<ParseFiles>::described(node.as_ref()) {
+            let mut files = parse.files.to_vec();
+            let sets = files.iter_mut().filter_map(|file| file.wanted.as_mut());
+            sets.for_each(|rows| rows.store(&store, &path, &mut bytes));
+            let parse = ParseFiles { files: files.into(), parser: parse.parser.clone() };
+            return Ok(Transformed::yes(OperatorExec::plan(parse, inputs())?));
+        }
+        if let Some(number) = OperatorExec::<NumberRows>::described(node.as_ref()) {
+            let mut chunks = number.chunks.to_vec();
+            let sets = chunks.iter_mut().filter_map(|chunk| chunk.wanted.as_mut());
+            sets.for_each(|wanted| wanted.rows.store(&store, &path, &mut bytes));
+            let number = NumberRows { chunks: chunks.into(), batch_rows: number.batch_rows };
+            return Ok(Transformed::yes(OperatorExec::plan(number, inputs())?));
+        }
+        Ok(Transformed::no(node))
+    };
+    let plan = Arc::clone(&plan).transform_up(stored)?.data;
+    if !bytes.is_empty() {
+        let why = || format!("cannot write {path}");
+        let store = session.runtime_env().object_store(&store)?;
+        store.put(&path, bytes.into()).await.context(why)?;
+    }
+    Ok(plan)
 }
 
 /// `plan` without the output partitionings of file scans. They keep the optimizer of this process from cutting scans, and would

@@ -4,7 +4,7 @@ use datafusion::functions_nested::expr_fn::array_distinct;
 use datafusion::logical_expr::{Expr, bitwise_xor};
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::interface::{AnyTable, Planned, Result, Table, TableStage, frames};
+use super::interface::{AnyTable, Plan, Planned, Result, Stage, Table, frames};
 use crate::job::Lsh;
 
 /// The bit that is the sign where an unsigned number is read as a signed one.
@@ -39,15 +39,13 @@ pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
 const ROWS_OF_BATCH: usize = 16_384;
 
 /// Sorts the buckets of all documents.
-pub(super) static BUCKETS: TableStage = TableStage {
-    table: AnyTable::Public(Table::Buckets),
-    what: "sort the buckets of all documents",
-    is_in: |job| job.output.buckets,
-    plan: |cx| {
-        Box::pin(async move {
-            let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
-            // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
-            Ok(Planned { batch_rows: Some(ROWS_OF_BATCH), ..Planned::new(0, vec![sorted]) })
-        })
-    },
-};
+pub(super) static BUCKETS: Stage = Stage::new(
+    AnyTable::Public(Table::Buckets),
+    |_| "sort the buckets of all documents".into(),
+    |job| job.output.buckets,
+    Plan::Now(|cx| {
+        let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
+        // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
+        Ok(Planned { batch_rows: Some(ROWS_OF_BATCH), ..Planned::new(0, vec![sorted]) })
+    }),
+);

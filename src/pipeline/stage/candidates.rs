@@ -1,17 +1,9 @@
 //! candidates: documents that may be similar, as the candidate method finds them.
 
-use std::borrow::Cow;
-
-use super::agreeing::Agreeing;
-use super::interface::{
-    BoxFuture, Job, Result, Stage, StageContext, Tables, WorkTable, Writes, not_null, null,
-};
+use super::agreeing;
+use super::interface::{AnyTable, Plan, Stage, WorkTable, not_null, null};
 use super::search;
 use crate::pipeline::tables::{pair_columns, single_columns};
-use crate::pipeline::verify::signatures_first;
-
-/// Finds documents that may be similar.
-pub(crate) struct Candidates;
 
 impl WorkTable {
     /// Every two documents that may be similar.
@@ -20,41 +12,18 @@ impl WorkTable {
     pub(crate) const HOT: Self = Self::new("hot", single_columns);
 }
 
-impl Writes for Candidates {
-    fn name(&self) -> Cow<'static, str> {
-        "candidates".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
-        (search::of_job(job).describe_candidates)(job)
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        // A document of a hot or dense bucket comes without a second one, and so does a leader.
-        vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")]
-    }
-}
-
-impl Stage for Candidates {
-    fn is_in(&self, job: &Job) -> bool {
-        job.compares() && job.candidates.method.has_candidates()
-    }
-
-    fn runs_again(&self) -> bool {
-        true
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        (search::of_job(cx.job).candidates)(cx, self)
-    }
-
-    fn follow_ups<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
-        Box::pin(async move {
-            let further = (search::of_job(cx.job).follow_ups)(cx);
-            if further.is_empty() && signatures_first(cx).await? {
-                return Ok(vec![&Agreeing as &dyn Stage]);
-            }
-            Ok(further)
-        })
-    }
-}
+/// Finds documents that may be similar.
+pub(super) static CANDIDATES: Stage = Stage::new(
+    AnyTable::Work(WorkTable::CANDIDATES),
+    |job| (search::of_job(job).describe_candidates)(job),
+    |job| job.compares() && job.candidates.method.has_candidates(),
+    Plan::Later(|cx| Box::pin(search::of_job(cx.job).candidates.plan(cx))),
+)
+// A document of a hot or dense bucket comes without a second one, and so does a leader.
+.with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
+.then(|cx| {
+    Box::pin(async move {
+        let further = (search::of_job(cx.job).follow_ups)(cx).await?;
+        if further.is_empty() { agreeing::follow_ups(cx).await } else { Ok(further) }
+    })
+});

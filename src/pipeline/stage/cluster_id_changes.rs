@@ -1,18 +1,16 @@
 //! cluster_id_changes: the clusters of earlier runs whose id changed.
 
 use super::clusters::changes;
-use super::interface::{AnyTable, Error, Planned, Table, TableStage};
+use super::interface::{AnyTable, Error, Plan, Planned, Stage, Table};
 
 /// Writes which clusters of earlier runs have another id now.
-pub(super) static CLUSTER_ID_CHANGES: TableStage = TableStage {
-    table: AnyTable::Public(Table::ClusterIdChanges),
-    what: "write which clusters of earlier runs have another id now",
-    is_in: |job| job.continues_clusters(),
-    plan: |cx| {
-        Box::pin(async move {
-            let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
-            let frame = changes(cx.table(Table::Clusters)?, founders)?;
-            Ok(Planned::new(0, vec![frame]))
-        })
-    },
-};
+pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::new(
+    AnyTable::Public(Table::ClusterIdChanges),
+    |_| "write which clusters of earlier runs have another id now".into(),
+    |job| job.continues_clusters(),
+    Plan::Now(|cx| {
+        let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
+        let frame = changes(cx.table(Table::Clusters)?, founders)?;
+        Ok(Planned::new(0, vec![frame]))
+    }),
+);

@@ -9,7 +9,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::clusters::{cluster_ids, clusters};
 use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Planned, Result, Table, TableStage, WorkTable,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Plan, Planned, Result, Stage, Table, WorkTable,
 };
 use super::ranks;
 use super::represented::{copies_are_pairs, edges, found, scores_of_components};
@@ -80,11 +80,11 @@ fn similarity(measure: Measure) -> Expr {
 }
 
 /// Writes the clusters of each threshold.
-pub(super) static CLUSTER_LEVELS: TableStage = TableStage {
-    table: AnyTable::Public(Table::ClusterLevels),
-    what: "write the clusters of more similar pairs, for each of clusters.thresholds",
-    is_in: |job| !job.clusters.thresholds.is_empty(),
-    plan: |cx| {
+pub(super) static CLUSTER_LEVELS: Stage = Stage::new(
+    AnyTable::Public(Table::ClusterLevels),
+    |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
+    |job| !job.clusters.thresholds.is_empty(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
             let Clusters { method, thresholds, .. } = &job.clusters;
@@ -96,5 +96,5 @@ pub(super) static CLUSTER_LEVELS: TableStage = TableStage {
             let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
             Ok(Planned::new(bytes, frames))
         })
-    },
-};
+    }),
+);

@@ -1,7 +1,5 @@
 //! clusters: documents that are connected by pairs, or represented by the same one.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -10,8 +8,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    BYTES_OF_MEMBER, BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
-    frames,
+    AnyTable, BYTES_OF_MEMBER, Plan, Planned, Result, Stage, StageContext, Table, WorkTable, frames,
 };
 use super::ranks::clustered;
 use super::represented::copies_are_pairs;
@@ -165,44 +162,29 @@ pub(super) fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
 }
 
 /// Writes the clusters.
-pub(crate) struct Clusters;
-
-impl Writes for Clusters {
-    fn name(&self) -> Cow<'static, str> {
-        "clusters".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
-        match job.against {
-            Some(_) => "write the clusters that new documents are in".into(),
-            None => "write the clusters".into(),
+pub(super) static CLUSTERS: Stage = Stage::new(
+    AnyTable::Public(Table::Clusters),
+    |job| match job.against {
+        Some(_) => "write the clusters that new documents are in".into(),
+        None => "write the clusters".into(),
+    },
+    |_| true,
+    Plan::Now(|cx| {
+        let job = cx.job;
+        let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+        let method = job.clusters.method;
+        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
+        if !method.keeps_chains() {
+            frame = frame.drop_columns(&["weakest_link"])?;
         }
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(Table::Clusters)
-    }
-}
-
-impl Stage for Clusters {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let job = cx.job;
-            let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
-            let method = job.clusters.method;
-            let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
-            if !method.keeps_chains() {
-                frame = frame.drop_columns(&["weakest_link"])?;
-            }
-            if job.has_groups() {
-                let documents = match cx.reference {
-                    None => cx.table(WorkTable::MEMBERS)?,
-                    Some(reference) => clustered(cx, reference)?,
-                };
-                frame = frames::by_group::of_clusters(frame, documents)?;
-            }
-            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
-            cx.run(self, bytes, vec![frame]).await
-        })
-    }
-}
+        if job.has_groups() {
+            let documents = match cx.reference {
+                None => cx.table(WorkTable::MEMBERS)?,
+                Some(reference) => clustered(cx, reference)?,
+            };
+            frame = frames::by_group::of_clusters(frame, documents)?;
+        }
+        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
+        Ok(Planned::new(bytes, vec![frame]))
+    }),
+);

@@ -3,7 +3,7 @@
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{AnyTable, Place, Planned, Result, StageContext, TableStage, WorkTable};
+use super::interface::{AnyTable, Place, Plan, Planned, Result, Stage, StageContext, WorkTable};
 use super::stars;
 use super::union_find::union_find;
 use crate::pipeline::tables::numbers;
@@ -22,11 +22,11 @@ async fn edges(cx: &StageContext<'_>) -> Result<DataFrame> {
 }
 
 /// Finds which documents are connected by scores.
-pub(super) static COMPONENTS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::COMPONENTS),
-    what: "find which documents are connected by scores",
-    is_in: |_| true,
-    plan: |cx| {
+pub(super) static COMPONENTS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::COMPONENTS),
+    |_| "find which documents are connected by scores".into(),
+    |_| true,
+    Plan::Later(|cx| {
         Box::pin(async move {
             let edges = edges(cx).await?;
             match union_find(cx, edges.clone()).await? {
@@ -43,5 +43,5 @@ pub(super) static COMPONENTS: TableStage = TableStage {
                 }
             }
         })
-    },
-};
+    }),
+);

@@ -1,16 +1,14 @@
 //! copies: documents with identical shingles that are in the same pairs, and documents with one key.
 
 use arrow::datatypes::{DataType, Field};
-use std::borrow::Cow;
 
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Tables, WorkTable, Writes, frames, not_null,
-    null,
+    AnyTable, Plan, Planned, Result, SourceTypes, Stage, WorkTable, frames, not_null, null,
 };
-use super::pair_limit;
+use super::{pair_limit, search};
 use crate::frames::copies::copies;
 use crate::pipeline::by_group;
 use crate::pipeline::same_keys;
@@ -18,9 +16,6 @@ use crate::pipeline::tables::numbers;
 
 /// Bytes of a row (document, the two halves of its set's hash).
 const BYTES_OF_KEY: u64 = 24;
-
-/// Finds documents with the same shingles, and refuses two with one key, which cannot be distinguished from here on.
-pub(crate) struct Copies;
 
 impl WorkTable {
     /// Documents that have a copy.
@@ -37,20 +32,6 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 
 fn same_key_columns(_source: &SourceTypes) -> Vec<Field> {
     vec![Field::new("doc", DataType::UInt64, false), Field::new("places", DataType::Utf8, false)]
-}
-
-impl Writes for Copies {
-    fn name(&self) -> Cow<'static, str> {
-        "copies".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "group documents with identical shingles, and check that keys are unique".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        vec![null(WorkTable::COPIES, "places"), not_null(WorkTable::SAME_KEYS, "places")]
-    }
 }
 
 /// The rows of both tables in one frame, which are found by one plan.
@@ -70,28 +51,35 @@ fn with_same_keys(copies: DataFrame, same_keys: Option<DataFrame>) -> Result<Dat
     Ok(copies.union(same_keys)?)
 }
 
-impl Stage for Copies {
-    fn runs_again(&self) -> bool {
-        true
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let keys = cx.table(WorkTable::KEYS)?;
-            let columns = ["doc", "set_hash_0", "set_hash_1"];
-            let mut keys = match cx.reference_documents()? {
-                None => keys.select(columns.map(col).to_vec())?,
-                known => frames::mark::both(keys, known, &columns)?,
-            };
-            if let Some(groups) = by_group::keys(cx)? {
-                keys = frames::with_columns(keys, groups)?;
-            }
-            let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
-            let rows = with_same_keys(copies, same_keys::find(cx)?)?;
-            let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
-            cx.run(self, bytes, vec![rows]).await?;
-            same_keys::refuse(cx).await?;
-            pair_limit::check_copies(cx).await
-        })
-    }
-}
+/// Finds documents with the same shingles, and refuses two with one key, which cannot be distinguished from here on.
+pub(super) static COPIES: Stage = Stage::new(
+    AnyTable::Work(WorkTable::COPIES),
+    |_| "group documents with identical shingles, and check that keys are unique".into(),
+    |_| true,
+    Plan::Now(|cx| {
+        let keys = cx.table(WorkTable::KEYS)?;
+        let columns = ["doc", "set_hash_0", "set_hash_1"];
+        let mut keys = match cx.reference_documents()? {
+            None => keys.select(columns.map(col).to_vec())?,
+            known => frames::mark::both(keys, known, &columns)?,
+        };
+        if let Some(groups) = by_group::keys(cx)? {
+            keys = frames::with_columns(keys, groups)?;
+        }
+        let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
+        let rows = with_same_keys(copies, same_keys::find(cx)?)?;
+        let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
+        Ok(Planned::new(bytes, vec![rows]))
+    }),
+)
+.with_tables(|_| vec![null(WorkTable::COPIES, "places"), not_null(WorkTable::SAME_KEYS, "places")])
+.then(|cx| {
+    Box::pin(async move {
+        same_keys::refuse(cx).await?;
+        pair_limit::check_copies(cx).await?;
+        if cx.job.compares() {
+            (search::of_job(cx.job).check)(cx).await?;
+        }
+        Ok(Vec::new())
+    })
+});

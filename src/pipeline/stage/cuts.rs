@@ -1,19 +1,12 @@
 //! cuts: the shingles of each document as text, for a dictionary.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 
-use super::dictionary;
+use super::dictionary::DICTIONARY;
 use super::duplicates::first_of_each_id;
-use super::interface::{
-    BoxFuture, Job, Planned, Result, SourceTypes, Stage, StageContext, Tables, WorkTable, Writes, all, frames,
-};
+use super::interface::{AnyTable, Plan, Planned, SourceTypes, Stage, WorkTable, frames};
 use crate::pipeline::tables::{id_column, list_column};
-use crate::schema::{self};
-
-/// Cuts all texts.
-pub(crate) struct Cuts;
+use crate::schema;
 
 impl WorkTable {
     /// The shingles of each document as text.
@@ -35,35 +28,20 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Cuts {
-    fn name(&self) -> Cow<'static, str> {
-        "cuts".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
+/// Cuts all texts.
+pub(super) static CUTS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::CUTS),
+    |job| {
         format!(
             "read {} from {} and cut the shingles",
             job.source.text.join(" + "),
             job.source.urls.join(", ")
         )
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::CUTS)
-    }
-}
-
-impl Stage for Cuts {
-    fn is_in(&self, job: &Job) -> bool {
-        dictionary::Dictionary.is_in(job)
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let documents = first_of_each_id(cx, cx.documents.clone())?;
-            let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
-            let parts = cx.parts_of_source();
-            cx.run_planned(self, Planned { parts, ..Planned::new(0, vec![cuts]) }).await
-        })
-    }
-}
+    },
+    |job| (DICTIONARY.is_in)(job),
+    Plan::Now(|cx| {
+        let documents = first_of_each_id(cx, cx.documents.clone())?;
+        let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
+        Ok(Planned { parts: cx.parts_of_source(), ..Planned::new(0, vec![cuts]) })
+    }),
+);

@@ -1,23 +1,17 @@
 //! prefixes, leaders, followers, dense_candidates: rounds in which the documents of dense groups are compared with
 //! leaders instead of each other. [`super::leaders`] describes the rounds, and the guarantees for their rows.
 
-use std::borrow::Cow;
-
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{Job, Result, StageContext, Tables, WorkTable, Writes, frames, not_null, null};
+use super::interface::{Planned, Result, StageContext, WorkTable, frames, not_null, null};
 use super::pair_limit::{self, Population};
 use crate::frames::leaders;
-use crate::frames::prefix::Join;
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes;
 use crate::pipeline::candidate_pairs::CandidatePairs;
 use crate::pipeline::numbers::rows_of;
-use crate::pipeline::tables::{columns_of, named, pair_columns, score_columns, single_columns};
+use crate::pipeline::tables::{columns_of, pair_columns, score_columns, single_columns};
 use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
-
-/// Names the leaders of a round, and the documents that they are compared with.
-struct Leaders(u32);
 
 impl WorkTable {
     /// The rarest shingles of documents in dense buckets.
@@ -44,7 +38,7 @@ const WORTH_IT: u64 = 256;
 const SAMPLE: u64 = 1_000;
 
 /// Finds pairs for the documents of dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
-pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
+pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
     let job = cx.job;
     // The documents of dense buckets, and the other candidates.
     let (documents, found) = if job.candidates.method.joins_all() {
@@ -55,9 +49,10 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
     let Some(limit) = job.output.most_expanded().filter(|_| cx.rows(documents) > 0) else {
         return Ok(());
     };
+    let join = cx.join().await?;
     let dense = frames::prefix::only(cx.of_joined()?.frame, cx.table(documents)?)?;
     let frame = frames::prefix::prefixes(dense, cx.table(WorkTable::FREQUENCIES)?, join)?;
-    cx.run_further(&WorkTable::PREFIXES, 0, vec![frame]).await?;
+    cx.run_further(WorkTable::PREFIXES, Planned::new(0, vec![frame])).await?;
     let of_pass = |pairs| {
         let (prefixes, states) = (cx.table(WorkTable::PREFIXES)?, states(cx)?);
         leaders::pairs(prefixes, states, join.threshold(), limit, pairs, cx.reference_docs()?)
@@ -65,22 +60,19 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
     let bytes = cx.rows(WorkTable::PREFIXES) * BYTES_OF_PREFIX;
     for round in 1..=ROUNDS {
         let frame = of_pass(DensePairs::OfLeaders { round })?;
-        cx.run_further(&Leaders(round), bytes, vec![frame]).await?;
         let table = WorkTable::PROPOSED.of_round(round);
+        let tables = vec![not_null(table, "b"), null(WorkTable::LEADERS.of_round(round), "b")];
+        cx.runner.expect(1);
+        let leaders = WorkTable::LEADERS.of_round(round).name();
+        cx.write(&leaders, tables, Planned::new(bytes, vec![frame])).await?;
         let proposed = cx.rows(table);
         if proposed == 0 {
             break;
         }
-        cx.runner.expect(1);
-        verify(
-            cx,
-            &WorkTable::FOLLOWERS.of_round(round),
-            cx.of_joined()?,
-            CandidatePairs::of(cx, table)?,
-            None,
-        )
-        .await?;
-        if cx.rows(WorkTable::FOLLOWERS.of_round(round)).saturating_mul(WORTH_IT) < proposed {
+        let (documents, pairs) = (cx.of_joined()?, CandidatePairs::of(cx, table)?);
+        let followers = WorkTable::FOLLOWERS.of_round(round);
+        cx.run_further(followers, verify(cx, documents, pairs, None).await?).await?;
+        if cx.rows(followers).saturating_mul(WORTH_IT) < proposed {
             break;
         }
     }
@@ -89,7 +81,7 @@ pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
         let followers = cx.table(WorkTable::FOLLOWERS.of_round(round))?;
         frame = frame.union(followers.select(vec![col("a"), col("b")])?)?;
     }
-    cx.run_further(&WorkTable::DENSE_CANDIDATES, bytes, vec![frame.distinct()?]).await?;
+    cx.run_further(WorkTable::DENSE_CANDIDATES, Planned::new(bytes, vec![frame.distinct()?])).await?;
     let settled = settled(cx).await?;
     if let Some((settled, count)) = settled.filter(|&(_, count)| count > 1) {
         let keys = settled.select(vec![col("settled").alias("needed")])?;
@@ -137,17 +129,4 @@ async fn settled(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
     let settled = leaders::settled(states)?;
     let count = rows_of(settled.clone()).await?;
     Ok(Some((settled, count)))
-}
-
-impl Writes for Leaders {
-    fn name(&self) -> Cow<'static, str> {
-        named("leaders", Some(self.0))
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        vec![
-            not_null(WorkTable::PROPOSED.of_round(self.0), "b"),
-            null(WorkTable::LEADERS.of_round(self.0), "b"),
-        ]
-    }
 }

@@ -5,7 +5,7 @@ use datafusion::prelude::DataFrame;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    AnyTable, Error, Job, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable, frames,
+    AnyTable, Error, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
 };
 use crate::frames::frequent::{SAMPLE, sampled, with_group};
 use crate::job::{Limit, LimitSize, Reference};
@@ -48,24 +48,22 @@ fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
 }
 
 /// Counts the documents of each group, to draw a sample of them.
-pub(super) static GROUP_SIZES: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::GROUP_SIZES),
-    what: "count the documents of each group",
-    is_in: |job| counts_shingles(job) && limit(job).is_none(),
-    plan: |cx| {
-        Box::pin(async move {
-            let sizes = frames::frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
-            Ok(Planned::new(0, vec![sizes]))
-        })
-    },
-};
+pub(super) static GROUP_SIZES: Stage = Stage::new(
+    AnyTable::Work(WorkTable::GROUP_SIZES),
+    |_| "count the documents of each group".into(),
+    |job| counts_shingles(job) && limit(job).is_none(),
+    Plan::Now(|cx| {
+        let sizes = frames::frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
+        Ok(Planned::new(0, vec![sizes]))
+    }),
+);
 
 /// Counts shingles in a sample of the documents.
-pub(super) static FREQUENT: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::FREQUENT),
-    what: "find the shingles that too many documents of a sample have",
-    is_in: |job| counts_shingles(job),
-    plan: |cx| {
+pub(super) static FREQUENT: Stage = Stage::new(
+    AnyTable::Work(WorkTable::FREQUENT),
+    |_| "find the shingles that too many documents of a sample have".into(),
+    counts_shingles,
+    Plan::Later(|cx| {
         Box::pin(async move {
             let job = cx.job;
             let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
@@ -76,8 +74,8 @@ pub(super) static FREQUENT: TableStage = TableStage {
             let frequent = frames::frequent::frequent(sample, &job.shingle, share)?;
             Ok(Planned::new(cx.bytes_of_files(), vec![frequent]))
         })
-    },
-};
+    }),
+);
 
 impl StageContext<'_> {
     /// The carried column with the groups of documents, if they have any.

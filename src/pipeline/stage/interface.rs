@@ -11,38 +11,40 @@ pub(super) use crate::job::Job;
 use crate::output::write::Rows;
 pub(super) use crate::pipeline::context::StageContext;
 pub(super) use crate::pipeline::runner::{Place, Planned};
-pub(super) use crate::pipeline::tables::{AnyTable, WorkTable};
-pub(super) use crate::pipeline::writes::{Tables, Writes};
+pub(super) use crate::pipeline::tables::{AnyTable, Tables, WorkTable};
 pub(super) use crate::schema::{SourceTypes, Table};
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
-///
-/// Its functions return a boxed future and are not `async_trait`s: among the bounds which that adds, the compiler proves
-/// again for every stage that a plan can be sent, and needs two seconds for it.
-pub(crate) trait Stage: Writes {
-    /// Whether the list of `job` has it.
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
+pub(crate) struct Stage {
+    /// Its table, whose name it has.
+    table: AnyTable,
+    /// Its description, in one line.
+    description: fn(&Job) -> String,
+    /// Whether the list of a job has it.
+    pub(super) is_in: fn(&Job) -> bool,
+    plan: Plan,
+    /// Its tables, and the rows of each; `None` if all rows go into `table`.
+    tables: Option<fn(&Job) -> Tables>,
+    /// Checks the tables, also those of an earlier attempt, and returns the stages that their rows make necessary.
+    then: Option<Then>,
+}
 
-    /// Whether a run that resumes calls [`Self::run`] although an earlier attempt wrote the tables: for what it checks or runs
-    /// besides.
-    fn runs_again(&self) -> bool {
-        false
-    }
+/// Plans the rows of a stage.
+pub(super) enum Plan {
+    Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
+    /// Its future is boxed: else the compiler proves again for every stage that a plan can be sent.
+    Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
+}
 
-    /// Writes its tables. A run that resumes takes over those of an earlier attempt instead.
-    ///
-    /// # Errors
-    /// By kind: the data do not fit the job, storage fails, or the run was stopped.
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>>;
+pub(super) type Then = for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Vec<&'static Stage>>>;
 
-    /// The stages that its rows make necessary: they run next.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    fn follow_ups<'a>(&'a self, _cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<Vec<&'static dyn Stage>>> {
-        Box::pin(async move { Ok(Vec::new()) })
+impl Plan {
+    /// The rows of the stage.
+    pub(super) async fn plan<'a>(&self, cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+        match self {
+            Self::Now(plan) => plan(cx),
+            Self::Later(plan) => plan(cx).await,
+        }
     }
 }
 
@@ -50,68 +52,93 @@ pub(crate) trait Stage: Writes {
 pub(super) struct CandidateSearch {
     /// The description of the stage `candidates`, which methods without candidates lack.
     pub(super) describe_candidates: fn(&Job) -> String,
-    /// Writes the tables of the stage `candidates`.
-    pub(super) candidates: for<'a, 'b> fn(&'a StageContext<'b>, &'a dyn Writes) -> BoxFuture<'a, Result<()>>,
+    /// Ends a run that would find too many pairs, before anything is searched.
+    pub(super) check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
+    /// Plans the tables of the stage `candidates`.
+    pub(super) candidates: Plan,
     /// The stages between `candidates` and the removal of candidates by their signatures.
-    pub(super) follow_ups: fn(&StageContext<'_>) -> Vec<&'static dyn Stage>,
+    pub(super) follow_ups: Then,
     /// The stage `scores` of a method without candidates.
     pub(super) scores: Option<ScoresWithoutCandidates>,
     /// Adds the column `may_match` to reference documents: whether they may match new ones.
     pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
 }
 
-/// The stage `scores` of a method without candidates: its description, and how it writes its tables.
+/// The stage `scores` of a method without candidates: its description, and its plan.
 pub(super) struct ScoresWithoutCandidates {
     pub(super) describe: fn(&Job) -> String,
-    pub(super) run: for<'a, 'b> fn(&'a StageContext<'b>, &'a dyn Writes) -> BoxFuture<'a, Result<()>>,
+    pub(super) plan: Plan,
 }
 
 impl CandidateSearch {
     /// A method without candidates that writes scores as `scores` does. All reference documents `may_match`, or none.
     pub(super) const fn without_candidates(
+        check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
         scores: ScoresWithoutCandidates,
         may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
     ) -> Self {
         Self {
             describe_candidates: |_| String::new(),
-            candidates: |_, _| Box::pin(async { Ok(()) }),
-            follow_ups: |_| Vec::new(),
+            check,
+            candidates: Plan::Now(|_| Ok(Planned::new(0, Vec::new()))),
+            follow_ups: |_| Box::pin(async { Ok(Vec::new()) }),
             scores: Some(scores),
             may_match,
         }
     }
 }
 
-/// A stage that writes all of its rows into one table, whose name it has.
-pub(crate) struct TableStage {
-    pub(super) table: AnyTable,
-    /// The description of the stage, in one line.
-    pub(super) what: &'static str,
-    pub(super) is_in: fn(&Job) -> bool,
-    pub(super) plan: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned>>,
-}
+impl Stage {
+    /// A stage that writes all of its rows into one table.
+    pub(super) const fn new(
+        table: AnyTable,
+        description: fn(&Job) -> String,
+        is_in: fn(&Job) -> bool,
+        plan: Plan,
+    ) -> Self {
+        Self { table, description, is_in, plan, tables: None, then: None }
+    }
 
-impl Writes for TableStage {
-    fn name(&self) -> Cow<'static, str> {
+    /// The stage with several tables.
+    pub(super) const fn with_tables(self, tables: fn(&Job) -> Tables) -> Self {
+        Self { tables: Some(tables), ..self }
+    }
+
+    /// The stage with a step after its tables are written: see [`Stage::then`].
+    pub(super) const fn then(self, then: Then) -> Self {
+        Self { then: Some(then), ..self }
+    }
+
+    /// Its name, in logs, records and the names of its files.
+    pub(crate) fn name(&self) -> Cow<'static, str> {
         self.table.name()
     }
 
-    fn describe(&self, _job: &Job) -> String {
-        self.what.into()
+    /// Its description for `job`, in one line.
+    pub(crate) fn describe(&self, job: &Job) -> String {
+        (self.description)(job)
     }
 
-    fn tables(&self, _job: &Job) -> Tables {
-        all(self.table)
-    }
-}
-
-impl Stage for TableStage {
-    fn is_in(&self, job: &Job) -> bool {
-        (self.is_in)(job)
+    /// The tables that it writes, and which of its rows go into each.
+    pub(crate) fn tables(&self, job: &Job) -> Tables {
+        self.tables.map_or_else(|| all(self.table), |tables| tables(job))
     }
 
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move { cx.run_planned(self, (self.plan)(cx).await?).await })
+    /// Writes its tables, or takes over those of an earlier attempt. Returns the stages that run next.
+    ///
+    /// # Errors
+    /// By kind: the data do not fit the job, storage fails, or the run was stopped.
+    pub(in crate::pipeline) async fn run(&self, cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
+        let planned = if cx.is_done(self.table).await? {
+            Planned::new(0, Vec::new())
+        } else {
+            self.plan.plan(cx).await?
+        };
+        cx.write(&self.name(), self.tables(cx.job), planned).await?;
+        match self.then {
+            Some(then) => then(cx).await,
+            None => Ok(Vec::new()),
+        }
     }
 }
 
@@ -125,7 +152,7 @@ pub(super) const BYTES_OF_EDGE: u64 = 32;
 pub(super) const BYTES_OF_MEMBER: u64 = 64;
 
 /// All rows go into one table.
-pub(super) fn all(table: impl Into<AnyTable>) -> Tables {
+fn all(table: impl Into<AnyTable>) -> Tables {
     vec![(table.into(), Rows::All)]
 }
 

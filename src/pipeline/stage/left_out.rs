@@ -5,7 +5,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{col, lit};
 
 use super::interface::{
-    AnyTable, Error, Job, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable, frames,
+    AnyTable, Error, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
 };
 use crate::job::Source;
 use crate::output::counts::Counts;
@@ -30,11 +30,11 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 }
 
 /// Counts the rows and files that are left out.
-pub(super) static LEFT_OUT_ROWS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::LEFT_OUT),
-    what: "count the rows that source.where and source.limit leave out",
-    is_in: |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
-    plan: |cx| {
+pub(super) static LEFT_OUT_ROWS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::LEFT_OUT),
+    |_| "count the rows that source.where and source.limit leave out".into(),
+    |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let mut sources = Vec::new();
             if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
@@ -54,8 +54,8 @@ pub(super) static LEFT_OUT_ROWS: TableStage = TableStage {
             let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
             Ok(Planned::new(0, vec![counted]))
         })
-    },
-};
+    }),
+);
 
 /// The source that the job reads, if it leaves rows out.
 fn own_source(job: &Job) -> Option<&Source> {

@@ -6,7 +6,7 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::interface::{AnyTable, Job, Planned, Result, SourceTypes, StageContext, TableStage, WorkTable};
+use super::interface::{AnyTable, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable};
 use super::removals::{is_spared, loses_alone, roles};
 use crate::operator::losses::CountLosses;
 use crate::operator::{self, Operator};
@@ -72,11 +72,11 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 }
 
 /// Counts what removals lose.
-pub(super) static LOSSES: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::LOSSES),
-    what: "count the shingles that removals lose",
-    is_in: |_| true,
-    plan: |cx| {
+pub(super) static LOSSES: Stage = Stage::new(
+    AnyTable::Work(WorkTable::LOSSES),
+    |_| "count the shingles that removals lose".into(),
+    |_| true,
+    Plan::Later(|cx| {
         Box::pin(async move {
             let removals = cx.table(WorkTable::REMOVALS)?;
             let basis = Basis::of(cx.job);
@@ -84,15 +84,16 @@ pub(super) static LOSSES: TableStage = TableStage {
             let mut bytes = 0;
             if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
                 let roles = roles(removals, cx.job)?;
-                let sketches =
-                    cx.sketches_of_removals(roles.clone().select(vec![col("doc").alias("needed")])?).await?;
+                let needed = roles.clone().select(vec![col("doc").alias("needed")])?;
+                let (at, known) = (WorkTable::REMOVAL_POSITIONS, cx.clustered_reference()?);
+                let sketches = cx.sketches(at, needed, known, &["doc", "shingles"]).await?;
                 frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
                 bytes = 2 * cx.rows(WorkTable::REMOVALS) * cx.bytes_of_one().await?;
             }
             Ok(Planned::new(bytes, frames))
         })
-    },
-};
+    }),
+);
 
 /// A removal that loses more than one in this many shingles is lossy: more than 2 %.
 const LOSSY: u64 = 50;

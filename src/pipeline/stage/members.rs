@@ -6,7 +6,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, Planned, Result, SourceTypes, Table, TableStage, WorkTable,
+    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, Plan, Planned, Result, SourceTypes, Stage, Table, WorkTable,
     frames,
 };
 use crate::frames::copies::{Rules, in_pairs};
@@ -62,20 +62,18 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
 }
 
 /// Finds the documents of pairs, copies included.
-pub(super) static MEMBERS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::MEMBERS),
-    what: "expand scores to the copies of each document",
-    is_in: |_| true,
-    plan: |cx| {
-        Box::pin(async move {
-            let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
-            let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
-            let documents = frames::mark::both(own(cx)?, cx.reference_documents()?, &NAMES)?;
-            let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
-            let bytes = count * BYTES_OF_MEMBER
-                + cx.bytes(WorkTable::COPIES)
-                + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
-            Ok(Planned::new(bytes, vec![members(documents, copies, scores)?]))
-        })
-    },
-};
+pub(super) static MEMBERS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::MEMBERS),
+    |_| "expand scores to the copies of each document".into(),
+    |_| true,
+    Plan::Now(|cx| {
+        let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
+        let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
+        let documents = frames::mark::both(own(cx)?, cx.reference_documents()?, &NAMES)?;
+        let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
+        let bytes = count * BYTES_OF_MEMBER
+            + cx.bytes(WorkTable::COPIES)
+            + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
+        Ok(Planned::new(bytes, vec![members(documents, copies, scores)?]))
+    }),
+);

@@ -29,7 +29,6 @@ pub(crate) mod members;
 mod pair_limit;
 pub(crate) mod pairs;
 mod passages;
-mod positions;
 pub mod ranks;
 mod reference;
 mod reference_duplicates;
@@ -54,30 +53,30 @@ pub(crate) use self::interface::Stage;
 use crate::job::Job;
 
 /// The stages that find and score pairs, in their order, and the one that sorts the buckets by which they are found.
-static SEARCH: &[&dyn Stage] = &[
+static SEARCH: &[&Stage] = &[
     &left_out::LEFT_OUT_ROWS,
     &duplicates::DUPLICATES,
     &frequent::GROUP_SIZES,
     &frequent::FREQUENT,
-    &cuts::Cuts,
-    &dictionary::Dictionary,
-    &sketches::Sketches,
+    &cuts::CUTS,
+    &dictionary::DICTIONARY,
+    &sketches::SKETCHES,
     &frequencies::OF_NEW,
     &reference_duplicates::REFERENCE_DUPLICATES,
-    &reference::Reference,
+    &reference::REFERENCE,
     &uncompared::UNCOMPARED,
-    &units::Units,
+    &units::UNITS,
     &reference_passages::REFERENCE_UNITS,
     &word_runs::FINGERPRINTS,
     &reference_passages::REFERENCE_FINGERPRINTS,
     &word_runs::FINGERPRINT_HITS,
-    &word_runs::HIT_POSITIONS,
+    &texts::HIT_POSITIONS,
     &word_runs::WINDOWS,
-    &copies::Copies,
+    &copies::COPIES,
     &frequencies::OF_ALL,
-    &candidates::Candidates,
-    &positions::POSITIONS,
-    &scores::Scores,
+    &candidates::CANDIDATES,
+    &texts::POSITIONS,
+    &scores::SCORES,
     &members::MEMBERS,
     &texts::TEXT_POSITIONS,
     &texts::TEXTS,
@@ -85,51 +84,51 @@ static SEARCH: &[&dyn Stage] = &[
 ];
 
 /// The stages that write pairs.
-static PAIRS: &[&dyn Stage] = &[&pairs::Pairs, &group_pairs::GROUP_PAIRS];
+static PAIRS: &[&Stage] = &[&pairs::PAIRS, &group_pairs::GROUP_PAIRS];
 
 /// The stages that make clusters from scores, and those that choose the passages that stay: they prefer documents that no other one
 /// represents. None of them reads a table of the stages that write pairs.
-static CLUSTERS: &[&dyn Stage] = &[
+static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
     &ranks::RANKS,
-    &represented::Represented,
+    &represented::REPRESENTED,
     &removals::REMOVALS,
-    &removals::REMOVAL_POSITIONS,
+    &texts::REMOVAL_POSITIONS,
     &losses::LOSSES,
-    &clusters::Clusters,
+    &clusters::CLUSTERS,
     &cluster_levels::CLUSTER_LEVELS,
-    &spared::Spared,
+    &spared::SPARED,
     &cluster_id_changes::CLUSTER_ID_CHANGES,
     &word_runs::REPEATED_WINDOWS,
     &spans::SPANS,
-    &passages::PASSAGE_POSITIONS,
+    &texts::PASSAGE_POSITIONS,
     &passages::PASSAGES,
-    &frequent_shingles::FREQUENT_POSITIONS,
+    &texts::FREQUENT_POSITIONS,
     &frequent_shingles::FREQUENT_SHINGLES,
 ];
 
 /// The stages that read all tables.
-static ENDS: &[&dyn Stage] = &[&totals::COUNT_TOTALS];
+static ENDS: &[&Stage] = &[&totals::COUNT_TOTALS];
 
 /// The stages of a job.
 pub(crate) struct Stages {
-    pub(super) search: Vec<&'static dyn Stage>,
-    pub(super) pairs: Vec<&'static dyn Stage>,
-    pub(super) clusters: Vec<&'static dyn Stage>,
-    pub(super) ends: Vec<&'static dyn Stage>,
+    pub(super) search: Vec<&'static Stage>,
+    pub(super) pairs: Vec<&'static Stage>,
+    pub(super) clusters: Vec<&'static Stage>,
+    pub(super) ends: Vec<&'static Stage>,
 }
 
 impl Stages {
     /// The stages of `job`.
     pub(crate) fn of(job: &Job) -> Self {
-        let of = |stages: &[&'static dyn Stage]| {
-            stages.iter().copied().filter(|stage| stage.is_in(job)).collect::<Vec<_>>()
+        let of = |stages: &[&'static Stage]| {
+            stages.iter().copied().filter(|stage| (stage.is_in)(job)).collect::<Vec<_>>()
         };
         Self { search: of(SEARCH), pairs: of(PAIRS), clusters: of(CLUSTERS), ends: of(ENDS) }
     }
 
     /// All of them, in their order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &'static dyn Stage> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Stage> {
         [&self.search, &self.pairs, &self.clusters, &self.ends].into_iter().flatten().copied()
     }
 }
@@ -147,7 +146,7 @@ pub struct Described {
 
 /// The stages of `job`, in their order.
 pub fn describe(job: &Job) -> Vec<Described> {
-    let described = |stage: &dyn Stage| Described {
+    let described = |stage: &Stage| Described {
         name: stage.name().into_owned(),
         text: stage.describe(job),
         tables: stage.tables(job).iter().map(|(table, _)| table.name().into_owned()).collect(),

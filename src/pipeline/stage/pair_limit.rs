@@ -117,6 +117,12 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, of: Option<Population>, a
     }
 }
 
+/// Ends a run that would find too many pairs among all documents.
+pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
+    let at_most = with_new(cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE));
+    check_pairs(cx, None, at_most).await
+}
+
 /// Ends a run whose scores would make too many pairs.
 pub(super) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     match with_copies(cx, of_scores(cx).await?).await? {

@@ -1,42 +1,22 @@
-//! passage_positions, passages: the passages that repeat inside documents, with a sample of each.
+//! passages: the passages that repeat inside documents, with a sample of each.
 
 use datafusion::prelude::col;
 
-use super::interface::{Planned, TableStage};
-use super::spans::SPANS;
+use super::interface::{Plan, Planned, Stage};
 use crate::frames;
 use crate::pipeline::by_group;
-use crate::pipeline::tables::{AnyTable, WorkTable, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable};
 use crate::schema::Table;
 
-impl WorkTable {
-    /// The positions of the texts that have a sample of a passage.
-    pub(crate) const PASSAGE_POSITIONS: Self = Self::new("passage_positions", position_columns);
-}
-
 /// Bytes of a row of spans in memory.
-const BYTES_OF_SPAN: u64 = 128;
-
-/// Finds the texts that have the samples.
-pub(super) static PASSAGE_POSITIONS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::PASSAGE_POSITIONS),
-    what: "find the texts with a sample of each passage",
-    is_in: |job| (SPANS.is_in)(job),
-    plan: |cx| {
-        Box::pin(async move {
-            let samples = frames::spans::samples(cx.table(Table::Spans)?)?;
-            let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
-            Ok(Planned::new(bytes, vec![frames::spans::positions(samples)?]))
-        })
-    },
-};
+pub(super) const BYTES_OF_SPAN: u64 = 128;
 
 /// Counts passages, and reads a sample of each.
-pub(super) static PASSAGES: TableStage = TableStage {
-    table: AnyTable::Public(Table::Passages),
-    what: "count the passages, and read the samples",
-    is_in: |job| (SPANS.is_in)(job),
-    plan: |cx| {
+pub(super) static PASSAGES: Stage = Stage::new(
+    AnyTable::Public(Table::Passages),
+    |_| "count the passages, and read the samples".into(),
+    |job| job.passages.is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let groups = match cx.job.has_groups() {
                 true => Some(by_group::own(cx)?.select(vec![col("id"), col("group")])?),
@@ -53,5 +33,5 @@ pub(super) static PASSAGES: TableStage = TableStage {
             let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN + cx.bytes_of_files();
             Ok(Planned::new(bytes, vec![passages]))
         })
-    },
-};
+    }),
+);

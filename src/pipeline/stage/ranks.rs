@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Planned, Result, SourceTypes, StageContext, Table, TableStage, WorkTable,
+    AnyTable, BYTES_OF_MEMBER, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable,
     frames,
 };
 use crate::frames::keep::BEFORE;
@@ -175,26 +175,22 @@ fn table_columns(source: &SourceTypes) -> Vec<Field> {
 }
 
 /// Orders the documents of each component.
-pub(super) static RANKS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::RANKS),
-    what: "order each cluster",
-    is_in: |_| true,
-    plan: |cx| {
-        Box::pin(async move {
-            let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
-            let frame = match (cx.reference, cx.input.merged()) {
-                (Some(reference), _) => {
-                    let new = cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?;
-                    with_reference(components, clustered(cx, reference)?, new, &order)?
-                }
-                (None, Some(chain)) => {
-                    of_merged(kept_first(members(cx, &order)?, chain)?, components, &order)?
-                }
-                (None, None) => ranks(members(cx, &order)?, components, &order)?,
-            };
-            let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
-            let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
-            Ok(Planned::new(bytes, vec![frame]))
-        })
-    },
-};
+pub(super) static RANKS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::RANKS),
+    |_| "order each cluster".into(),
+    |_| true,
+    Plan::Now(|cx| {
+        let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
+        let frame = match (cx.reference, cx.input.merged()) {
+            (Some(reference), _) => {
+                let new = cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?;
+                with_reference(components, clustered(cx, reference)?, new, &order)?
+            }
+            (None, Some(chain)) => of_merged(kept_first(members(cx, &order)?, chain)?, components, &order)?,
+            (None, None) => ranks(members(cx, &order)?, components, &order)?,
+        };
+        let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
+        let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
+        Ok(Planned::new(bytes, vec![frame]))
+    }),
+);

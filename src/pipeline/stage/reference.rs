@@ -1,25 +1,19 @@
 //! reference: the reference documents, of other outputs or of a second source, that may match new ones.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
-use datafusion::prelude::{col, lit};
+use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    BoxFuture, Error, Job, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes, all,
-    frames, not_null, null,
+    AnyTable, Error, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+    not_null, null,
 };
-use super::reference_duplicates::REFERENCE_DUPLICATES;
 use super::search;
 use crate::job;
+use crate::output::write::Rows;
 use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::source::SecondSource;
 use crate::pipeline::tables::{id_column, list_column, numbers, signature_column, signature_type};
-
-/// Finds the reference documents that may match new ones.
-pub(crate) struct Reference;
 
 impl WorkTable {
     /// The reference documents that may match new ones.
@@ -52,65 +46,55 @@ fn keys(source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Reference {
-    fn name(&self) -> Cow<'static, str> {
-        "reference".into()
+fn describe(job: &Job) -> String {
+    let compares = job.candidates.method.compares();
+    if let Some(source) = job.second_source() {
+        let keep = if compares { ", and keep the documents that new ones may be similar to" } else { "" };
+        return format!("read {} from {}{keep}", source.text.join(" + "), source.urls.join(", "));
     }
-
-    fn describe(&self, job: &Job) -> String {
-        let compares = job.candidates.method.compares();
-        if let Some(source) = job.second_source() {
-            let keep = if compares { ", and keep the documents that new ones may be similar to" } else { "" };
-            return format!("read {} from {}{keep}", source.text.join(" + "), source.urls.join(", "));
-        }
-        if !compares {
-            return "compare no reference documents".into();
-        }
-        let outputs = match job.reference() {
-            Some(job::Reference::Outputs { urls, .. }) => urls.join(", "),
-            Some(job::Reference::Source(_)) | None => String::new(),
-        };
-        format!("find the documents of {outputs} that new ones may be similar to")
+    if !compares {
+        return "compare no reference documents".into();
     }
-
-    fn tables(&self, job: &Job) -> Tables {
-        match job.second_source() {
-            Some(_) => vec![
-                not_null(WorkTable::REFERENCE, "may_match"),
-                not_null(Table::ReferenceRejects, "reason"),
-                null(WorkTable::REFERENCE_KEYS, "reason"),
-            ],
-            None => all(WorkTable::REFERENCE),
-        }
-    }
+    let outputs = match job.reference() {
+        Some(job::Reference::Outputs { urls, .. }) => urls.join(", "),
+        Some(job::Reference::Source(_)) | None => String::new(),
+    };
+    format!("find the documents of {outputs} that new ones may be similar to")
 }
 
-impl Stage for Reference {
-    fn is_in(&self, job: &Job) -> bool {
-        job.against.is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+/// Finds the reference documents that may match new ones.
+pub(super) static REFERENCE: Stage = Stage::new(
+    AnyTable::Work(WorkTable::REFERENCE),
+    describe,
+    |job| job.against.is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
-            match cx.reference {
-                Some(ReferenceDocuments::Outputs(outputs)) => of_outputs(self, cx, outputs).await,
-                Some(ReferenceDocuments::Source(source)) => of_source(self, cx, source).await,
-                None => Err(Error::bug("the job has no reference documents")),
-            }
+            let frame = match cx.reference {
+                Some(ReferenceDocuments::Outputs(outputs)) => {
+                    (search::of_job(cx.job).may_match)(cx, outputs.documents(cx)?)
+                        .await?
+                        .filter(col("may_match"))?
+                }
+                Some(ReferenceDocuments::Source(source)) => of_source(cx, source).await?,
+                None => return Err(Error::bug("the job has no reference documents")),
+            };
+            Ok(Planned::new(0, vec![frame]))
         })
-    }
-}
-
-async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<()> {
-    let documents = (search::of_job(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
-    let frame = documents.filter(col("may_match"))?;
-    cx.run(stage, 0, vec![frame]).await
-}
+    }),
+)
+.with_tables(|job| match job.second_source() {
+    Some(_) => vec![
+        not_null(WorkTable::REFERENCE, "may_match"),
+        not_null(Table::ReferenceRejects, "reason"),
+        null(WorkTable::REFERENCE_KEYS, "reason"),
+    ],
+    None => vec![(WorkTable::REFERENCE.into(), Rows::All)],
+});
 
 /// The one pass over the texts of the second source.
-async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSource) -> Result<()> {
+async fn of_source(cx: &StageContext<'_>, source: &SecondSource) -> Result<DataFrame> {
     let mut documents = source.documents();
-    if cx.is_taken(&REFERENCE_DUPLICATES) {
+    if cx.is_taken(WorkTable::REFERENCE_DUPLICATES) {
         documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
     }
     let shingles = frames::shingles::that_count(
@@ -124,6 +108,5 @@ async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSour
         shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
     };
     let documents = (search::of_job(cx.job).may_match)(cx, signatures).await?;
-    let frame = frames::reference::of_second_source(documents, source.group())?;
-    cx.run(stage, 0, vec![frame]).await
+    frames::reference::of_second_source(documents, source.group())
 }

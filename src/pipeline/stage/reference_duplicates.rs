@@ -1,7 +1,7 @@
 //! reference_duplicates: documents of a second source whose id an earlier one has.
 
 use super::duplicates;
-use super::interface::{AnyTable, Error, Planned, TableStage, WorkTable};
+use super::interface::{AnyTable, Error, Plan, Planned, Stage, WorkTable};
 use crate::frames::duplicates::duplicates;
 use crate::job::DuplicateIds;
 use crate::pipeline::reference::ReferenceDocuments;
@@ -12,16 +12,14 @@ impl WorkTable {
 }
 
 /// Finds documents of a second source whose id an earlier one has.
-pub(super) static REFERENCE_DUPLICATES: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::REFERENCE_DUPLICATES),
-    what: "find documents of the second source that have the id of an earlier one",
-    is_in: |job| job.second_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject),
-    plan: |cx| {
-        Box::pin(async move {
-            let Some(ReferenceDocuments::Source(source)) = cx.reference else {
-                return Err(Error::bug("the job has no second source"));
-            };
-            Ok(Planned::new(0, vec![duplicates(source.documents(), &cx.job.shingle)?]))
-        })
-    },
-};
+pub(super) static REFERENCE_DUPLICATES: Stage = Stage::new(
+    AnyTable::Work(WorkTable::REFERENCE_DUPLICATES),
+    |_| "find documents of the second source that have the id of an earlier one".into(),
+    |job| job.second_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject),
+    Plan::Now(|cx| {
+        let Some(ReferenceDocuments::Source(source)) = cx.reference else {
+            return Err(Error::bug("the job has no second source"));
+        };
+        Ok(Planned::new(0, vec![duplicates(source.documents(), &cx.job.shingle)?]))
+    }),
+);

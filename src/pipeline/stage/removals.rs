@@ -1,4 +1,4 @@
-//! removals, removal_positions: the shingle sets that removals take from the dataset, and where their texts are.
+//! removals: the shingle sets that removals take from the dataset.
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::JoinType;
@@ -7,13 +7,10 @@ use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, Job, Planned, Result, SourceTypes, TableStage, WorkTable,
-};
+use super::interface::{AnyTable, BYTES_OF_EDGE, Job, Plan, Planned, Result, SourceTypes, Stage, WorkTable};
 use super::represented::scores_of_components;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE, STAYS};
-use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::tables::{numbers, position_columns};
+use crate::pipeline::tables::numbers;
 
 /// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a,
 /// shingles_b, ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose
@@ -148,8 +145,6 @@ const BYTES_OF_SET: u64 = 160;
 impl WorkTable {
     /// Shingle sets whose representative has another one.
     pub(crate) const REMOVALS: Self = Self::new("removals", columns);
-    /// Where the texts of those are that have to be looked at.
-    pub(crate) const REMOVAL_POSITIONS: Self = Self::new("removal_positions", position_columns);
 }
 
 fn columns(_source: &SourceTypes) -> Vec<Field> {
@@ -161,11 +156,11 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 }
 
 /// Finds the shingle sets that removals take from the dataset.
-pub(super) static REMOVALS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::REMOVALS),
-    what: "find what removals may lose",
-    is_in: |_| true,
-    plan: |cx| {
+pub(super) static REMOVALS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::REMOVALS),
+    |_| "find what removals may lose".into(),
+    |_| true,
+    Plan::Later(|cx| {
         Box::pin(async move {
             let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
             let (scores, count) = scores_of_components(cx).await?;
@@ -176,19 +171,5 @@ pub(super) static REMOVALS: TableStage = TableStage {
             let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
             Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
         })
-    },
-};
-
-/// Finds the texts of removals whose shingles are needed.
-pub(super) static REMOVAL_POSITIONS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::REMOVAL_POSITIONS),
-    what: "find the texts of those",
-    is_in: |job| job.compares() && AllSketches::of(job) == AllSketches::Nowhere,
-    plan: |cx| {
-        Box::pin(async move {
-            let needed =
-                roles(cx.table(WorkTable::REMOVALS)?, cx.job)?.select(vec![col("doc").alias("needed")])?;
-            cx.find_removals(needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY)
-        })
-    },
-};
+    }),
+);

@@ -1,7 +1,5 @@
 //! represented: the document that represents each group of copies of a component, and how well the two are connected.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -9,8 +7,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    BYTES_OF_EDGE, BYTES_OF_KEY, BoxFuture, Job, Result, SourceTypes, Stage, StageContext, Table, Tables,
-    WorkTable, Writes, all,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext,
+    Table, WorkTable,
 };
 use super::ranks;
 use crate::clusters::Division;
@@ -125,9 +123,6 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
     Ok((scores, count))
 }
 
-/// Finds the representative of each document, and how well the two are connected.
-pub(crate) struct Represented;
-
 impl WorkTable {
     /// The representatives of the shingle sets of components.
     pub(crate) const REPRESENTED: Self = Self::new("represented", columns);
@@ -139,32 +134,22 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Represented {
-    fn name(&self) -> Cow<'static, str> {
-        "represented".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
-        match job.clusters.method {
-            ClusterMethod::Components => "find how well documents are connected with the first one".into(),
-            ClusterMethod::Representative => {
-                "let each document join the first representative that it is paired with".into()
-            }
+/// Finds the representative of each document, and how well the two are connected.
+pub(super) static REPRESENTED: Stage = Stage::new(
+    AnyTable::Work(WorkTable::REPRESENTED),
+    |job| match job.clusters.method {
+        ClusterMethod::Components => "find how well documents are connected with the first one".into(),
+        ClusterMethod::Representative => {
+            "let each document join the first representative that it is paired with".into()
         }
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::REPRESENTED)
-    }
-}
-
-impl Stage for Represented {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+    },
+    |_| true,
+    Plan::Later(|cx| {
         Box::pin(async move {
             let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
             let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
             let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
-            cx.run(self, bytes, vec![frame]).await
+            Ok(Planned::new(bytes, vec![frame]))
         })
-    }
-}
+    }),
+);

@@ -1,10 +1,6 @@
 //! scores: the exact similarity of candidates, and those that reach the threshold.
 
-use std::borrow::Cow;
-
-use super::interface::{
-    BoxFuture, Job, Result, Stage, StageContext, Table, Tables, WorkTable, Writes, all, frames,
-};
+use super::interface::{AnyTable, Job, Plan, Planned, Result, Stage, StageContext, Table, WorkTable, frames};
 use super::{pair_limit, search};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
@@ -13,16 +9,13 @@ use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::tables::score_columns;
 use crate::pipeline::verify::verify;
 
-/// Scores the candidates; every two documents, if the job's method has no candidates.
-pub(crate) struct Scores;
-
 impl WorkTable {
     /// Pairs that reach the threshold, except for those of copies.
     pub(crate) const SCORES: Self = Self::new("scores", score_columns);
 }
 
 /// Takes the scores of the merged outputs, of documents that no later run replaced.
-async fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<()> {
+fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<Planned<'static>> {
     let frame = match earlier.replaced() {
         false => frames::merged::scores(earlier.pairs()?, cx.table(WorkTable::COPIES)?)?,
         true => {
@@ -32,52 +25,44 @@ async fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<()> {
             frames::merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)?
         }
     };
-    cx.run(&Scores, 0, vec![frame]).await
+    Ok(Planned::new(0, vec![frame]))
 }
 
-impl Writes for Scores {
-    fn name(&self) -> Cow<'static, str> {
-        "scores".into()
+/// Scores the candidates, or every two documents if the method of the job has no candidates.
+async fn scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+    if let Some(earlier) = cx.input.merged() {
+        return of_merged(cx, earlier);
     }
-
-    fn describe(&self, job: &Job) -> String {
-        if job.candidates.method.compares() && !job.compares() {
-            return "take the pairs that were found".into();
-        }
-        if let Some(scores) = &search::of_job(job).scores {
-            return (scores.describe)(job);
-        }
-        let cut = match AllSketches::of(job) {
-            AllSketches::Nowhere => "cut the shingles of candidates again, and ",
-            _ => "",
-        };
-        format!("{cut}keep candidates of {} or more", job.score.bound())
+    if let Some(scores) = &search::of_job(cx.job).scores {
+        return scores.plan.plan(cx).await;
     }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::SCORES)
-    }
+    let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);
+    let needed = frames::scores::needed(candidates.pairs.clone())?;
+    verify(cx, cx.of_candidates(needed).await?, candidates, same).await
 }
 
-impl Stage for Scores {
-    fn runs_again(&self) -> bool {
-        true
+fn describe(job: &Job) -> String {
+    if job.candidates.method.compares() && !job.compares() {
+        return "take the pairs that were found".into();
     }
+    if let Some(scores) = &search::of_job(job).scores {
+        return (scores.describe)(job);
+    }
+    let cut = match AllSketches::of(job) {
+        AllSketches::Nowhere => "cut the shingles of candidates again, and ",
+        _ => "",
+    };
+    format!("{cut}keep candidates of {} or more", job.score.bound())
+}
 
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            if let Some(earlier) = cx.input.merged() {
-                return of_merged(cx, earlier).await;
-            }
-            match &search::of_job(cx.job).scores {
-                Some(scores) => (scores.run)(cx, self).await?,
-                None => {
-                    let documents = cx.of_candidates(cx.wanted_of_candidates()?).await?;
-                    let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);
-                    verify(cx, self, documents, candidates, same).await?;
+/// Scores the candidates.
+pub(super) static SCORES: Stage =
+    Stage::new(AnyTable::Work(WorkTable::SCORES), describe, |_| true, Plan::Later(|cx| Box::pin(scores(cx))))
+        .then(|cx| {
+            Box::pin(async move {
+                if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
+                    pair_limit::check_scores(cx).await?;
                 }
-            }
-            pair_limit::check_scores(cx).await
-        })
-    }
-}
+                Ok(Vec::new())
+            })
+        });

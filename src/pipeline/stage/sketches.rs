@@ -1,22 +1,16 @@
 //! sketches: the one pass over the texts of all documents, documents -> shingles -> signatures -> bands.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{DataFrame, lit};
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    BoxFuture, Job, Planned, Result, SourceTypes, Stage, StageContext, Table, Tables, WorkTable, Writes,
-    frames, not_null, null,
+    AnyTable, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+    not_null, null,
 };
 use crate::job::{Input, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::tables::{list_column, numbers, sketch_columns};
-
-/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output
-/// already have all of these.
-pub(crate) struct Sketches;
+use crate::pipeline::tables::{Tables, list_column, numbers, sketch_columns};
 
 impl WorkTable {
     /// The buckets of each document, and the hash of its shingle set.
@@ -31,73 +25,67 @@ fn keys(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Sketches {
-    fn name(&self) -> Cow<'static, str> {
-        "sketches".into()
+fn describe(job: &Job) -> String {
+    let permutations = job.minhash.permutations;
+    if let Input::Reuse(Reuse { output, keeps_shingles }) = &job.input {
+        let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
+        return format!("take the {kept} of {output}, {permutations} permutations");
     }
-
-    fn describe(&self, job: &Job) -> String {
-        let permutations = job.minhash.permutations;
-        if let Input::Reuse(Reuse { output, keeps_shingles }) = &job.input {
-            let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
-            return format!("take the {kept} of {output}, {permutations} permutations");
-        }
-        if let Input::Merge(outputs) = &job.input {
-            return format!("take the documents of {}", outputs.join(", "));
-        }
-        let (source, shingle) = (&job.source, &job.shingle);
-        match shingle.hash {
-            ShingleHash::Dictionary => {
-                format!("take the numbers of the shingles, {permutations} permutations")
-            }
-            _ => format!(
-                "read {} from {}, cut {}-{} shingles, {permutations} permutations",
-                source.text.join(" + "),
-                source.urls.join(", "),
-                shingle.size,
-                format!("{:?}", shingle.unit).to_lowercase()
-            ),
-        }
+    if let Input::Merge(outputs) = &job.input {
+        return format!("take the documents of {}", outputs.join(", "));
     }
-
-    fn tables(&self, job: &Job) -> Tables {
-        let mut tables = vec![
-            null(Table::Documents, "reason"),
-            not_null(Table::Rejects, "reason"),
-            null(WorkTable::KEYS, "reason"),
-        ];
-        if AllSketches::of(job) == AllSketches::InSketches {
-            tables.push(null(WorkTable::SKETCHES, "reason"));
+    let (source, shingle) = (&job.source, &job.shingle);
+    match shingle.hash {
+        ShingleHash::Dictionary => {
+            format!("take the numbers of the shingles, {permutations} permutations")
         }
-        tables
+        _ => format!(
+            "read {} from {}, cut {}-{} shingles, {permutations} permutations",
+            source.text.join(" + "),
+            source.urls.join(", "),
+            shingle.size,
+            format!("{:?}", shingle.unit).to_lowercase()
+        ),
     }
 }
 
-impl Stage for Sketches {
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let (job, documents) = (cx.job, cx.documents.clone());
-            if !job.reads_texts() {
-                return cx.run(self, 0, vec![documents]).await;
-            }
-            let (shingles, dictionary) = match job.shingle.hash {
-                ShingleHash::Dictionary => {
-                    let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
-                    let numbered = frames::dictionary::numbered(cuts, numbers)?;
-                    (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
-                }
-                _ => {
-                    let documents = first_of_each_id(cx, documents)?;
-                    (frames::shingles::that_count(documents, &job.shingle, cx.frequent()?)?, None)
-                }
-            };
-            let bands = with_buckets(shingles, job, dictionary)?;
-            let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
-            let parts = cx.parts_of_source();
-            cx.run_planned(self, Planned { parts, ..Planned::new(bytes, vec![bands]) }).await
-        })
+fn tables(job: &Job) -> Tables {
+    let mut tables = vec![
+        null(Table::Documents, "reason"),
+        not_null(Table::Rejects, "reason"),
+        null(WorkTable::KEYS, "reason"),
+    ];
+    if AllSketches::of(job) == AllSketches::InSketches {
+        tables.push(null(WorkTable::SKETCHES, "reason"));
     }
+    tables
 }
+
+fn plan<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+    let (job, documents) = (cx.job, cx.documents.clone());
+    if !job.reads_texts() {
+        return Ok(Planned::new(0, vec![documents]));
+    }
+    let (shingles, dictionary) = match job.shingle.hash {
+        ShingleHash::Dictionary => {
+            let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
+            let numbered = frames::dictionary::numbered(cuts, numbers)?;
+            (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
+        }
+        _ => {
+            let documents = first_of_each_id(cx, documents)?;
+            (frames::shingles::that_count(documents, &job.shingle, cx.frequent()?)?, None)
+        }
+    };
+    let bands = with_buckets(shingles, job, dictionary)?;
+    let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
+    Ok(Planned { parts: cx.parts_of_source(), ..Planned::new(bytes, vec![bands]) })
+}
+
+/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output
+/// already have all of these.
+pub(super) static SKETCHES: Stage =
+    Stage::new(AnyTable::Work(WorkTable::SKETCHES), describe, |_| true, Plan::Now(plan)).with_tables(tables);
 
 /// The same rows with signatures and buckets; `dictionary` is the number of entries of the dictionary, if there is one.
 fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {

@@ -1,6 +1,6 @@
 //! spans: the passages that repeat, and the occurrence of each that stays.
 
-use super::interface::{Planned, TableStage};
+use super::interface::{Plan, Planned, Stage};
 use super::units::BYTES_OF_UNIT;
 use super::word_runs;
 use crate::frames;
@@ -9,11 +9,11 @@ use crate::pipeline::tables::{AnyTable, WorkTable};
 use crate::schema::Table;
 
 /// Finds the passages that repeat, and keeps one of each.
-pub(super) static SPANS: TableStage = TableStage {
-    table: AnyTable::Public(Table::Spans),
-    what: "find the passages that repeat",
-    is_in: |job| job.passages.is_some(),
-    plan: |cx| {
+pub(super) static SPANS: Stage = Stage::new(
+    AnyTable::Public(Table::Spans),
+    |_| "find the passages that repeat".into(),
+    |job| job.passages.is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let spans = match cx.job.passages.and_then(Passages::words) {
                 Some((length, gap)) => word_runs::spans(cx, length, gap).await?,
@@ -26,5 +26,5 @@ pub(super) static SPANS: TableStage = TableStage {
             let rows: u64 = tables.into_iter().map(|table| cx.rows(table)).sum();
             Ok(Planned::new(rows * BYTES_OF_UNIT, vec![spans]))
         })
-    },
-};
+    }),
+);

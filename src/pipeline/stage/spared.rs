@@ -1,7 +1,5 @@
 //! spared: the documents that stay although another one represents their cluster.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -10,8 +8,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    BYTES_OF_EDGE, BYTES_OF_MEMBER, BoxFuture, Error, Job, Result, Stage, StageContext, Table, Tables,
-    WorkTable, Writes, not_null, null,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_MEMBER, Error, Plan, Planned, Result, Stage, StageContext, Table,
+    WorkTable, not_null, null,
 };
 use super::removals::{containment, is_spared};
 use super::represented::{copies_are_pairs, scores_of_components};
@@ -126,59 +124,43 @@ fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Resu
     Ok(beside.join(others, JoinType::Right, &["set_a"], &["set"], None)?)
 }
 
+async fn plan<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+    let job = cx.job;
+    let documents = cx.table(WorkTable::RANKS)?;
+    let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
+    let contained = job.clusters.contained.unwrap_or_default();
+    let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
+    let same = match cx.reference.is_some() || job.candidates.compare == Compare::Across {
+        true => {
+            let (scores, count) = scores_of_components(cx).await?;
+            bytes += count * BYTES_OF_EDGE;
+            let same = |name: &str| col("shared").eq(col(name));
+            let scores = scores.filter(same("shingles_a").and(same("shingles_b")))?;
+            Some(scores.select(vec![col("a"), col("b")])?)
+        }
+        // Documents with the same shingles are in one group.
+        false => None,
+    };
+    // Nothing of a second source is removed.
+    let always_stays = if job.second_source().is_some() { col("reference") } else { lit(false) };
+    let (method, pairs, stays) = (job.clusters.method, copies_are_pairs(job), always_stays.clone());
+    let mut frame = spared(documents, sets, losses, method, pairs, contained, (same, stays))?;
+    if cx.reference.is_some() {
+        // Of the other clusters, no row is written.
+        let clusters = cx.table(Table::Clusters)?;
+        let clusters =
+            clusters.select(vec![col("id").alias("of"), col("reference").alias("of_reference")])?;
+        let keys = (&["of", "of_reference"], &["id", "reference"]);
+        frame = clusters.join(frame, JoinType::RightSemi, keys.0, keys.1, None)?;
+    }
+    Ok(Planned::new(bytes, vec![frame.filter(!always_stays)?]))
+}
+
 /// Writes which documents stay although another one represents their cluster.
-pub(crate) struct Spared;
-
-impl Writes for Spared {
-    fn name(&self) -> Cow<'static, str> {
-        "spared".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "write which documents stay besides the representatives, and which are copies of those".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        vec![null(Table::Spared, "kept_id"), not_null(Table::SparedCopies, "kept_id")]
-    }
-}
-
-impl Stage for Spared {
-    fn is_in(&self, job: &Job) -> bool {
-        job.clusters.contained.is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let job = cx.job;
-            let documents = cx.table(WorkTable::RANKS)?;
-            let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
-            let contained = job.clusters.contained.unwrap_or_default();
-            let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
-            let same = match cx.reference.is_some() || job.candidates.compare == Compare::Across {
-                true => {
-                    let (scores, count) = scores_of_components(cx).await?;
-                    bytes += count * BYTES_OF_EDGE;
-                    let same = |name: &str| col("shared").eq(col(name));
-                    let scores = scores.filter(same("shingles_a").and(same("shingles_b")))?;
-                    Some(scores.select(vec![col("a"), col("b")])?)
-                }
-                // Documents with the same shingles are in one group.
-                false => None,
-            };
-            // Nothing of a second source is removed.
-            let always_stays = if job.second_source().is_some() { col("reference") } else { lit(false) };
-            let (method, pairs, stays) = (job.clusters.method, copies_are_pairs(job), always_stays.clone());
-            let mut frame = spared(documents, sets, losses, method, pairs, contained, (same, stays))?;
-            if cx.reference.is_some() {
-                // Of the other clusters, no row is written.
-                let clusters = cx.table(Table::Clusters)?;
-                let clusters =
-                    clusters.select(vec![col("id").alias("of"), col("reference").alias("of_reference")])?;
-                let keys = (&["of", "of_reference"], &["id", "reference"]);
-                frame = clusters.join(frame, JoinType::RightSemi, keys.0, keys.1, None)?;
-            }
-            cx.run(self, bytes, vec![frame.filter(!always_stays)?]).await
-        })
-    }
-}
+pub(super) static SPARED: Stage = Stage::new(
+    AnyTable::Public(Table::Spared),
+    |_| "write which documents stay besides the representatives, and which are copies of those".into(),
+    |job| job.clusters.contained.is_some(),
+    Plan::Later(|cx| Box::pin(plan(cx))),
+)
+.with_tables(|_| vec![null(Table::Spared, "kept_id"), not_null(Table::SparedCopies, "kept_id")]);

@@ -22,7 +22,7 @@ use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::functions_aggregate::expr_fn::{min, sum};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::interface::{Result, StageContext, WorkTable};
+use super::interface::{Planned, Result, StageContext, WorkTable};
 use crate::frames::joined_by_sorting;
 use crate::pipeline::tables::numbers;
 
@@ -159,10 +159,10 @@ pub(super) async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Resul
                     true => cx.table(before)?,
                     false => edges(connected.clone())?,
                 };
-                cx.run_further(&large, 0, vec![large_star(of)?]).await?;
+                cx.run_further(large, Planned::new(0, vec![large_star(of)?])).await?;
             }
             let of = cx.table(large)?;
-            cx.run_further(&small, 0, vec![small_star(of)?]).await?;
+            cx.run_further(small, Planned::new(0, vec![small_star(of)?])).await?;
         }
         let done = has_before && is_same(cx, before, small).await?;
         cx.runner.remove(&large.name()).await;
@@ -183,10 +183,10 @@ fn round_of(stage: &str) -> Option<u32> {
 
 /// Takes over a half of a round of an earlier run. Returns whether it exists.
 async fn take_over(cx: &StageContext<'_>, half: WorkTable) -> Result<bool> {
-    if !cx.is_done(&half).await? {
+    if !cx.is_done(half).await? {
         return Ok(false);
     }
-    cx.run_further(&half, 0, Vec::new()).await?;
+    cx.run_further(half, Planned::new(0, Vec::new())).await?;
     Ok(true)
 }
 

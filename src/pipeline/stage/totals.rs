@@ -9,7 +9,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, Error, Place, Planned, Result, SourceTypes, StageContext, Table, TableStage, WorkTable, frames,
+    AnyTable, Error, Place, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
 };
 use super::losses;
 use crate::frames::copies::Rules;
@@ -128,18 +128,16 @@ fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
 }
 
 /// Counts what the manifest says of the tables.
-pub(super) static COUNT_TOTALS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::TOTALS),
-    what: "check the tables against their contracts, and count",
-    is_in: |_| true,
-    plan: |cx| {
-        Box::pin(async move {
-            let rows: u64 = Table::of(cx.job).iter().map(|&table| cx.rows(table)).sum();
-            let place = if rows <= ROWS_OF_DRIVER { Place::Here } else { Place::Engine };
-            Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_SET, vec![totals(cx)?]) })
-        })
-    },
-};
+pub(super) static COUNT_TOTALS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::TOTALS),
+    |_| "check the tables against their contracts, and count".into(),
+    |_| true,
+    Plan::Now(|cx| {
+        let rows: u64 = Table::of(cx.job).iter().map(|&table| cx.rows(table)).sum();
+        let place = if rows <= ROWS_OF_DRIVER { Place::Here } else { Place::Engine };
+        Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_SET, vec![totals(cx)?]) })
+    }),
+);
 
 /// Bytes of a row (the two halves of a set's hash, the number of its documents).
 const BYTES_OF_SET: u64 = 24;

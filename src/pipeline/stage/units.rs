@@ -1,20 +1,10 @@
 //! units: the lines, sentences or paragraphs of all documents.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::Field;
-use futures::future::BoxFuture;
 
-use super::interface::{Planned, Stage, Tables, Writes, all};
-use crate::error::{Error, Result};
-use crate::frames;
-use crate::job::{Job, TextUnit};
-use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, numbers};
-use crate::schema::SourceTypes;
-
-/// Cuts all texts into lines, sentences or paragraphs.
-pub(crate) struct Units;
+use super::interface::{AnyTable, Error, Job, Plan, Planned, SourceTypes, Stage, WorkTable, frames};
+use crate::job::TextUnit;
+use crate::pipeline::tables::numbers;
 
 impl WorkTable {
     /// The lines, sentences or paragraphs of all documents: their hashes and places.
@@ -34,32 +24,19 @@ pub(super) fn unit(job: &Job) -> Option<(TextUnit, usize)> {
     job.passages?.units()
 }
 
-impl Writes for Units {
-    fn name(&self) -> Cow<'static, str> {
-        "units".into()
-    }
-
-    fn describe(&self, job: &Job) -> String {
+/// Cuts all texts into lines, sentences or paragraphs.
+pub(super) static UNITS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::UNITS),
+    |job| {
         let units = unit(job).map(|(unit, _)| format!("{}s", unit.name())).unwrap_or_default();
         format!("read the texts again and cut them into {units}")
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::UNITS)
-    }
-}
-
-impl Stage for Units {
-    fn is_in(&self, job: &Job) -> bool {
-        unit(job).is_some()
-    }
-
-    fn run<'a>(&'a self, cx: &'a StageContext<'_>) -> BoxFuture<'a, Result<()>> {
+    },
+    |job| unit(job).is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
             let units = frames::spans::units(cx.searched_texts().await?, by, &cx.job.shingle)?;
-            let parts = cx.parts_of_source();
-            cx.run_planned(self, Planned { parts, ..Planned::new(0, vec![units]) }).await
+            Ok(Planned { parts: cx.parts_of_source(), ..Planned::new(0, vec![units]) })
         })
-    }
-}
+    }),
+);

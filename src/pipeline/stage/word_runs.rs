@@ -1,17 +1,17 @@
-//! run_fingerprints, run_fingerprint_hits, hit_positions, windows, repeated_windows: the windows of words that occur more than
+//! run_fingerprints, run_fingerprint_hits, windows, repeated_windows: the windows of words that occur more than
 //! once.
 
 use arrow::datatypes::Field;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::interface::{Planned, TableStage};
+use super::interface::{Plan, Planned, Stage};
 use super::units::BYTES_OF_UNIT;
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::frames::repeats::Rows;
 use crate::job::Job;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
 use crate::schema::SourceTypes;
 
 impl WorkTable {
@@ -19,8 +19,6 @@ impl WorkTable {
     pub(crate) const FINGERPRINTS: Self = Self::new("run_fingerprints", fingerprint_columns);
     /// Those that occur more than once.
     pub(crate) const FINGERPRINT_HITS: Self = Self::new("run_fingerprint_hits", fingerprint_columns);
-    /// The positions of the texts with such fingerprints.
-    pub(crate) const HIT_POSITIONS: Self = Self::new("hit_positions", position_columns);
     /// The windows around such fingerprints: their hashes and places.
     pub(crate) const WINDOWS: Self = Self::new("windows", window_columns);
     /// The windows that occur more than once, and where each occurs first.
@@ -60,75 +58,60 @@ pub(super) async fn spans(cx: &StageContext<'_>, length: usize, gap: usize) -> R
 }
 
 /// Cuts all texts, and keeps few of the hashes of their runs of words.
-pub(super) static FINGERPRINTS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::FINGERPRINTS),
-    what: "read the texts again and choose hashes of runs of words",
-    is_in: |job| length(job).is_some(),
-    plan: |cx| {
+pub(super) static FINGERPRINTS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::FINGERPRINTS),
+    |_| "read the texts again and choose hashes of runs of words".into(),
+    |job| length(job).is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let fingerprints =
                 frames::word_runs::fingerprints(cx.searched_texts().await?, length_of(cx)?, &cx.job.shingle)?;
             Ok(Planned { parts: cx.parts_of_source(), ..Planned::new(0, vec![fingerprints]) })
         })
-    },
-};
+    }),
+);
 
 /// Finds the fingerprints that occur more than once.
-pub(super) static FINGERPRINT_HITS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::FINGERPRINT_HITS),
-    what: "find those hashes that occur more than once",
-    is_in: |job| length(job).is_some(),
-    plan: |cx| {
-        Box::pin(async move {
-            let new = cx.table(WorkTable::FINGERPRINTS)?;
-            let hits = frames::word_runs::hits(cx.searched(new, WorkTable::REFERENCE_FINGERPRINTS)?)?;
-            let rows = cx.rows(WorkTable::FINGERPRINTS) + cx.rows(WorkTable::REFERENCE_FINGERPRINTS);
-            Ok(Planned::new(2 * rows * BYTES_OF_FINGERPRINT, vec![hits]))
-        })
-    },
-};
-
-/// Finds the texts that have them.
-pub(super) static HIT_POSITIONS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::HIT_POSITIONS),
-    what: "find the texts that have them",
-    is_in: |job| length(job).is_some(),
-    plan: |cx| {
-        Box::pin(async move {
-            let needed = cx.table(WorkTable::FINGERPRINT_HITS)?.select(vec![col("doc").alias("needed")])?;
-            let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT;
-            cx.find_searched_texts(needed.distinct()?, bytes)
-        })
-    },
-};
+pub(super) static FINGERPRINT_HITS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::FINGERPRINT_HITS),
+    |_| "find those hashes that occur more than once".into(),
+    |job| length(job).is_some(),
+    Plan::Now(|cx| {
+        let new = cx.table(WorkTable::FINGERPRINTS)?;
+        let hits = frames::word_runs::hits(cx.searched(new, WorkTable::REFERENCE_FINGERPRINTS)?)?;
+        let rows = cx.rows(WorkTable::FINGERPRINTS) + cx.rows(WorkTable::REFERENCE_FINGERPRINTS);
+        Ok(Planned::new(2 * rows * BYTES_OF_FINGERPRINT, vec![hits]))
+    }),
+);
 
 /// Hashes the windows around them.
-pub(super) static WINDOWS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::WINDOWS),
-    what: "read these texts again and hash the windows of words around the hashes",
-    is_in: |job| length(job).is_some(),
-    plan: |cx| {
+pub(super) static WINDOWS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::WINDOWS),
+    |_| "read these texts again and hash the windows of words around the hashes".into(),
+    |job| length(job).is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
             let windows = |texts, of_reference| {
                 frames::word_runs::windows(texts, hits.clone(), length_of(cx)?, &cx.job.shingle, of_reference)
             };
             let mut windows_of_all = windows(cx.own_texts_at(WorkTable::HIT_POSITIONS).await?, false)?;
-            if let Some(texts) = cx.reference_texts_at(WorkTable::HIT_POSITIONS).await? {
+            if cx.reference.is_some() {
+                let texts = cx.reference_texts_at(cx.table(WorkTable::HIT_POSITIONS)?).await?;
                 windows_of_all = windows_of_all.union(windows(texts, true)?)?;
             }
             let bytes = cx.rows(WorkTable::FINGERPRINT_HITS) * BYTES_OF_FINGERPRINT + cx.bytes_of_files();
             Ok(Planned::new(bytes, vec![windows_of_all]))
         })
-    },
-};
+    }),
+);
 
 /// Finds the windows that occur more than once.
-pub(super) static REPEATED_WINDOWS: TableStage = TableStage {
-    table: AnyTable::Work(WorkTable::REPEATED_WINDOWS),
-    what: "find the windows that occur more than once",
-    is_in: |job| length(job).is_some(),
-    plan: |cx| {
+pub(super) static REPEATED_WINDOWS: Stage = Stage::new(
+    AnyTable::Work(WorkTable::REPEATED_WINDOWS),
+    |_| "find the windows that occur more than once".into(),
+    |job| length(job).is_some(),
+    Plan::Later(|cx| {
         Box::pin(async move {
             let order = cx.job.clusters.order();
             let windows = cx.table(WorkTable::WINDOWS)?;
@@ -144,5 +127,5 @@ pub(super) static REPEATED_WINDOWS: TableStage = TableStage {
                 frames::word_runs::ranked(rows, cx.in_turn_of(WorkTable::FINGERPRINT_HITS).await?, &order)?;
             Ok(Planned::new(cx.rows(WorkTable::WINDOWS) * BYTES_OF_UNIT, vec![ranked]))
         })
-    },
-};
+    }),
+);

@@ -5,6 +5,7 @@ pub(super) mod delta_tables;
 pub(super) mod moved;
 mod pattern;
 pub(crate) mod reach;
+mod table_folders;
 mod walk;
 
 use std::collections::{BTreeMap, HashSet};
@@ -145,7 +146,7 @@ async fn under(
     listed.sort_by(|a, b| a.name.cmp(&b.name));
 
     let tables = match format.reading {
-        Reading::ParquetScan => delta_tables::folders(listed.iter().map(|entry| entry.name.as_str())),
+        Reading::ParquetScan => table_folders::folders(listed.iter().map(|entry| entry.name.as_str())),
         Reading::Parser(_) => Vec::new(),
     };
     // Where each file is a text, a description is one too.
@@ -180,7 +181,7 @@ async fn under(
             What::File(meta) => {
                 let file = SourceFile::new(path, name, store_url.clone(), meta);
                 check_name(&file, format)?;
-                delta_tables::refuse_file(&file, &tables)?;
+                table_folders::refuse_file(&file, &tables)?;
                 found.files.push(file);
             }
             What::DanglingLink | What::Special => {}

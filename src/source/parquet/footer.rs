@@ -33,7 +33,7 @@ use parquet::file::metadata::{
 };
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
-use super::number_rows::{Chunk, chunk_of};
+use super::numbering::{Chunk, chunk_of};
 use crate::being_read::BeingRead;
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};

@@ -7,6 +7,8 @@ mod file;
 mod footer;
 mod nested;
 mod number_rows;
+mod numbering;
+mod pinned;
 mod scan;
 mod types;
 
@@ -34,14 +36,14 @@ use crate::source::split::{Split, batch_rows};
 pub(crate) use self::file::ParquetFile;
 pub(crate) use self::footer::decoded as decoded_arrow_schema;
 pub(crate) use self::nested::named_fields;
-#[cfg(test)]
-pub(crate) use self::number_rows::CHUNK_COLUMN;
-#[cfg(feature = "cluster")]
-pub(crate) use self::number_rows::Chunk;
 pub(crate) use self::number_rows::NumberRows;
 pub(super) use self::number_rows::rows_read;
+#[cfg(test)]
+pub(crate) use self::numbering::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::scan::pinned_scan;
+pub(crate) use self::numbering::Chunk;
+#[cfg(feature = "cluster")]
+pub(crate) use self::pinned::pinned_scan;
 pub(crate) use self::types::is_string;
 
 /// Footers that are read at the same time.

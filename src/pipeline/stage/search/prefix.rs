@@ -6,7 +6,7 @@ use crate::job::Compare;
 use crate::pipeline::by_group;
 use crate::pipeline::stage::dense_candidates;
 use crate::pipeline::stage::interface::{
-    CandidateSearch, Job, Result, StageContext, Table, WorkTable, Writes, frames,
+    CandidateSearch, Job, Plan, Planned, Result, StageContext, Table, WorkTable, frames,
 };
 use crate::pipeline::stage::pair_limit::{self, Population};
 use crate::pipeline::verify::BYTES_OF_PREFIX;
@@ -19,8 +19,14 @@ pub(super) static PREFIX: CandidateSearch = CandidateSearch {
         }
         format!("pair documents that share one of their rarest shingles{}", dense(job))
     },
-    candidates: |cx, stage| Box::pin(by_prefixes(stage, cx, None)),
-    follow_ups: |_| Vec::new(),
+    check: |cx| Box::pin(check_pairs(cx, None)),
+    candidates: Plan::Later(|cx| Box::pin(by_prefixes(cx, None))),
+    follow_ups: |cx| {
+        Box::pin(async move {
+            dense_candidates::settle(cx).await?;
+            Ok(Vec::new())
+        })
+    },
     scores: None,
     may_match: |cx, documents| {
         Box::pin(async move {
@@ -38,30 +44,20 @@ pub(super) fn dense(job: &Job) -> String {
     }
 }
 
-/// Pairs documents by their rarest shingles in `stage`: all documents, or those of hot buckets, whose pairs are added to the
-/// `others`. Settles the dense groups among them.
-pub(super) async fn by_prefixes(
-    stage: &dyn Writes,
-    cx: &StageContext<'_>,
-    others: Option<WorkTable>,
-) -> Result<()> {
-    let job = cx.job;
+/// The limit of a dense group; `None` if all pairs are made.
+fn dense_limit(job: &Job) -> Option<u64> {
     // The set of a leader is similar to those of its documents. But a set that contains a leader's need not contain the
     // others, and a document whose leader is in its own group may be similar to documents of other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
-    let dense = job.output.most_expanded().filter(|_| is_plain);
-    if dense.is_none() {
-        // Nothing bounds the number of pairs.
-        let (of, count, reference) = match others {
-            Some(_) => {
-                let keys = cx.table(WorkTable::HOT)?.select(vec![col("a").alias("needed")])?;
-                let count = cx.rows(WorkTable::HOT);
-                (Some(Population { keys, count }), count, 0)
-            }
-            None => (None, cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE)),
-        };
-        pair_limit::check_pairs(cx, of, pair_limit::with_new(count, reference)).await?;
-    }
+    job.output.most_expanded().filter(|_| is_plain)
+}
+
+/// Pairs documents by their rarest shingles: all documents, or those of hot buckets, whose pairs are added to the `others`.
+pub(super) async fn by_prefixes<'a>(
+    cx: &'a StageContext<'_>,
+    others: Option<WorkTable>,
+) -> Result<Planned<'a>> {
+    let dense = dense_limit(cx.job);
     let (documents, join) = (cx.documents_to_join()?, cx.join().await?);
     let (frequencies, reference) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
     let frame = frames::prefix::candidates(documents, frequencies, join, dense, reference)?;
@@ -70,6 +66,21 @@ pub(super) async fn by_prefixes(
         frame = frame.union(cx.table(others)?)?.distinct()?;
     }
     let documents = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
-    cx.run(stage, (join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]).await?;
-    dense_candidates::settle(cx, join).await
+    Ok(Planned::new((join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]))
+}
+
+/// Ends a run whose prefix join of `hot` documents, or of all, would find too many pairs.
+pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -> Result<()> {
+    if dense_limit(cx.job).is_some() {
+        return Ok(());
+    }
+    // Nothing bounds the number of pairs.
+    match hot {
+        None => pair_limit::check_every_two(cx).await,
+        Some(hot) => {
+            let (keys, count) = (cx.table(hot)?.select(vec![col("a").alias("needed")])?, cx.rows(hot));
+            let at_most = pair_limit::every_two_of(count);
+            pair_limit::check_pairs(cx, Some(Population { keys, count }), at_most).await
+        }
+    }
 }
