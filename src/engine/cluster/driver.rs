@@ -9,12 +9,14 @@ use arrow::array::RecordBatch;
 use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt;
@@ -402,10 +404,18 @@ async fn with_stored_rows(
     Ok(plan)
 }
 
-/// `plan` without the output partitionings of file scans. They keep the optimizer of this process from cutting scans, and would
-/// have more partitions than a task has.
+/// `plan` in a form that can be sent.
+///
+/// File scans lose their output partitionings. They keep the optimizer of this process from cutting scans, and would have more
+/// partitions than a task has. A node without rows becomes a scan of no rows: an `EmptyExec` has no metrics, and the scheduler
+/// never ends a query stage whose tasks have different numbers of them.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
+        if node.is::<EmptyExec>() {
+            let partitions = vec![Vec::new(); node.output_partitioning().partition_count()];
+            let scan = MemorySourceConfig::try_new_exec(&partitions, node.schema(), None)?;
+            return Ok(Transformed::yes(scan as Arc<dyn ExecutionPlan>));
+        }
         let Some(scan) = file_scan(&node).filter(|scan| scan.output_partitioning.is_some()) else {
             return Ok(Transformed::no(node));
         };
