@@ -22,6 +22,7 @@ fn assert_same(cluster: &Cluster, job: &Path, name: &str, sets: &[&str]) {
 fn every_format_method_and_option_gives_the_rows_of_one_process() {
     let cluster = Cluster::start();
     the_quickstart_is_the_same_and_so_is_its_record(&cluster);
+    a_union_with_a_source_without_wanted_rows_ends(&cluster);
     every_format_is_read_on_the_executors_as_in_one_process(&cluster);
     every_method_and_option_gives_the_rows_of_one_process(&cluster);
     large_tables_are_counted_on_the_executors(&cluster);
@@ -56,6 +57,16 @@ fn the_quickstart_is_the_same_and_so_is_its_record(cluster: &Cluster) {
     let job = repository("jobs/quickstart.toml");
     let record = cluster.run(&job, &output.display().to_string(), &[&source]).succeed(QUIET);
     assert_eq!(record["already_finished"], true);
+}
+
+/// The second source has no rejected documents that are searched: its part of the union has no rows.
+fn a_union_with_a_source_without_wanted_rows_ends(cluster: &Cluster) {
+    let data = repository("jobs/decontaminate");
+    let source = format!("source.url={}", data.join("training.jsonl").display());
+    let against = format!("against.source.url={}", data.join("questions.jsonl").display());
+    let job = repository("jobs/decontaminate.toml");
+    assert_same(cluster, &job, "decontaminate", &[&source, &against]);
+    assert!(table(&cluster.folder().join("decontaminate"), "spans").num_rows() > 0);
 }
 
 fn every_format_is_read_on_the_executors_as_in_one_process(cluster: &Cluster) {
