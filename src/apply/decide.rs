@@ -96,19 +96,21 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
     Ok(decided)
 }
 
-/// What an application would do.
+/// The counts of an application that is not done.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyForecast {
     /// Documents.
     pub counts: Counts,
-    /// What would be cut or marked.
+    /// Passages that would be cut or marked.
     pub passages: PassageCounts,
     /// The documents that would get columns; `None` if none are added.
     pub sizes: Option<SizeCounts>,
 }
 
-/// What would be done. Reads the tables of the output, and of the source the files that `source.where` leaves out by their paths (of
-/// Parquet the footers) and the texts of documents that may become too short. Writes nothing.
+/// Counts the changes that an application would make, and writes nothing.
+///
+/// Reads the tables of the output, and the texts of documents that may become too short. Files that `source.where` leaves out by
+/// their paths are read to be counted, Parquet files only to their footers.
 ///
 /// # Errors
 /// When a table or the source cannot be read.

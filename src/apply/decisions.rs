@@ -188,8 +188,8 @@ fn spared_copies(stored: &Stored) -> Result<DataFrame> {
     ])?)
 }
 
-/// Of the documents that others represent, in the columns of [`removed_schema`], those that are paired with their
-/// representative and have at least the share `contained` of their shingles there.
+/// Keeps the rows of documents that are paired with their representative and have at least the share `contained` of their shingles
+/// in it. The rows are in the columns of [`removed_schema`].
 pub(super) fn contained_only(represented: DataFrame, contained: f64) -> Result<DataFrame> {
     let goes = col("jaccard").is_not_null().and(col("containment").gt_eq(lit(contained)));
     Ok(represented.filter(goes)?)
@@ -210,8 +210,9 @@ pub(super) fn rejected(stored: &Stored, share: bool) -> Result<DataFrame> {
     Ok(compared.join(rejects.distinct()?, JoinType::RightAnti, &left, &places, None)?)
 }
 
-/// The removed documents (id, source, position, heir) among those that become too `short` (id, source, position). `heir` is the document
-/// that represents the rest of the cluster then; null if the document represents no other one, or no document of the cluster stays.
+/// The documents (id, source, position, heir) of the frame `short` (id, source, position) that are removed because they become too
+/// short. `heir` is the document that then represents the rest of the cluster. It is null if the document represents no other
+/// document, or if no document of the cluster stays.
 pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame) -> Result<DataFrame> {
     let gone = removed(stored, None, contained, None)?.filter(col("kept_source").is_not_null())?;
     let gone = gone.select(vec![col("id").alias("gone_id"), col("kept_id")])?;

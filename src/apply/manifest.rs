@@ -28,7 +28,7 @@ pub struct Manifest {
     pub origins: Vec<Origin>,
     /// The type of ids.
     pub id: IdType,
-    /// What was done.
+    /// The settings of the application.
     #[serde(flatten)]
     pub settings: ApplySettings,
     /// Documents.

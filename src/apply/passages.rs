@@ -113,8 +113,8 @@ fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
     Ok(spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?)
 }
 
-/// The documents (id, source, position) that hold fewer than `min_words` words after the cut, also those that another one represents.
-/// Documents that hold an occurrence that stays are not among them, because no other document has its passage.
+/// The documents (id, source, position) with fewer than `min_words` words after the cut, whether or not another document represents
+/// them. A document with an occurrence that stays is never among them, because no other document has its passage.
 ///
 /// # Errors
 /// When a table cannot be read, or the source is gone.

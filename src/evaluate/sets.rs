@@ -24,7 +24,7 @@ const BYTES_OF_DOCUMENT: u64 = 160;
 /// The columns that tell two shingle sets apart.
 const KEY: [&str; 3] = ["set_hash_0", "set_hash_1", "group_key"];
 
-/// The same columns of sets, where those of documents are there too.
+/// The key columns of sets in a frame that also has the key columns of documents.
 const KEY_OF_SET: [&str; 3] = ["hash_0", "hash_1", "group"];
 
 fn renamed() -> Vec<Expr> {

@@ -1,4 +1,4 @@
-//! From the costs of runs over two samples to those of a run over the source.
+//! Extrapolates the costs of runs over two samples to a run over the source.
 //!
 //! - **Rows** of a stage or table grow as the documents if both samples show that. Otherwise [`in_source`] estimates them.
 //! - **Bytes** are on a line through both runs, over the rows. Rows of tables that are small in both take typical bytes.
@@ -109,7 +109,7 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
     [value, low.min(value), high.max(value)].map(|rows| rows.min(most))
 }
 
-/// What both runs say about the source.
+/// The growth of stages and tables, from both runs.
 struct Growth<'a> {
     runs: &'a Runs<'a>,
     share: Share,
@@ -243,13 +243,13 @@ impl<'a> Growth<'a> {
         self.whole[end] / self.share.documents[1].max(1.0)
     }
 
-    /// The number of pairs or candidates, by those of both runs.
+    /// The number of pairs or candidates in the source, from the numbers of both runs.
     fn pair_count(&self, count: impl Fn(&Measured) -> u64) -> Amount {
         let rows = [&self.runs.small, &self.runs.large].map(|run| count(run) as f64);
         Amount::ranged(in_source(rows, self.share, self.whole[0] * (self.whole[0] - 1.0) / 2.0))
     }
 
-    /// The rows of a stage or table, by those of both runs.
+    /// The rows of a stage or table in the source, from the rows of both runs.
     fn rows(&self, name: &str, rows: [u64; 2], end: usize) -> f64 {
         let (rows, all) = (rows.map(|rows| rows as f64), self.whole[end]);
         let (part, deviation) = self.share.linear(rows, 1.0);
@@ -289,13 +289,13 @@ impl<'a> Growth<'a> {
         least + more * (all / many.max(1.0)).max(1.0).powf(CACHES) * SECONDS[end]
     }
 
-    /// The rows of a stage beyond those that grow as the documents.
+    /// The rows of a stage beyond growth in proportion to the documents.
     fn more_rows(&self, small: &StageTime, large: &StageTime, end: usize) -> f64 {
         let rows = self.rows(&large.name, [small.rows, large.rows], end);
         (rows - large.rows as f64 * self.times(end)).max(0.0)
     }
 
-    /// The texts that a stage reads again, beyond those that grow as the documents.
+    /// The texts that a stage reads again, beyond growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
         let Runs { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();

@@ -125,7 +125,7 @@ impl Minhash {
         Ok(Some((modulus, shingles)))
     }
 
-    /// As few bits as are enough for the `bands` that are cut of the values, if any are.
+    /// The fewest bits that are enough for `bands`, if the job has any.
     pub(super) fn least_bits(&self, bands: Option<&Lsh>) -> Bits {
         let needs_all = self.family == Family::Linear || bands.is_some_and(Lsh::needs_32_bits);
         if needs_all { Bits::Of32 } else { Bits::Of16 }

@@ -16,7 +16,7 @@
 //! - `candidates`: the candidate methods; `score`; `curve`: the S-curve of bands and rows.
 //! - `clusters` and `alarms`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
 //!
-//! What a run makes of a job: `input`: its kind of input; `read_file`: the files of its input; `fingerprint`: what decides its
+//! The parts of a resolved job: `input`: its kind of input; `read_file`: the files of its input; `fingerprint`: what decides its
 //! rows; `keys`: the job as keys of a job file.
 
 mod absolute;

@@ -253,7 +253,7 @@ async fn first(
     }
 }
 
-/// What tells documents apart, each with another name.
+/// The columns that identify a document, each with its name on the other side of a join.
 const PLACE: [(&str, &str); 3] = [("source", "of_source"), ("position", "of_position"), ("doc", "of_doc")];
 
 /// The possible sizes of samples of `available` documents: those of `asked`, sorted and unique. Larger ones become

@@ -32,7 +32,7 @@ const WARMING: usize = 20;
 /// signatures.
 pub(super) type NamedJob = (String, Job);
 
-/// What searches over a sample took, in seconds of each repetition, and what they found.
+/// The seconds of each repetition of the searches over a sample, and their results.
 pub(super) struct Timed {
     /// Documents in the sample.
     pub(super) documents: usize,

@@ -112,8 +112,10 @@ impl StageContext<'_> {
         Ok(Sketched { frame, count: self.rows(at) + self.rows(WorkTable::REFERENCE) })
     }
 
-    /// The columns `names` of the sketches of the documents `needed` (needed): those that are stored, `known` ones of reference
-    /// documents, and others from their texts at the `positions` that [`Self::find_uncut`] found.
+    /// The columns `names` of the sketches of the documents `needed` (needed).
+    ///
+    /// Stored sketches and the `known` sketches of reference documents are read. All others are cut from their texts, at the
+    /// `positions` that [`Self::find_uncut`] found.
     pub(super) async fn sketches(
         &self,
         positions: WorkTable,

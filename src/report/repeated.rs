@@ -1,5 +1,4 @@
-//! What repeats in an output: the passages in the most documents, and the shingles that do not count because too many documents
-//! have them.
+//! Repeated text in an output: the passages in the most documents, and the shingles that too many documents have to count.
 
 use datafusion::prelude::SessionContext;
 use serde::{Deserialize, Serialize};

@@ -377,7 +377,7 @@ pub struct Before {
 /// A number or a setting of both runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change<T> {
-    /// What it is.
+    /// The name of the number.
     pub name: String,
     /// Its value in the earlier run.
     pub before: T,

@@ -39,7 +39,7 @@ pub(super) struct Work {
     pub target: Layout,
     pub rejects: Rejects,
     pub decisions: Decisions,
-    /// The same decisions for Parquet, whose texts and added columns are written after the rows of a row group are chosen.
+    /// Two more cursors for Parquet, whose texts and added columns are written after the rows of a row group are chosen.
     pub decisions_of_texts: Decisions,
     pub decisions_of_columns: Decisions,
     /// Whether spans are cut out of texts.

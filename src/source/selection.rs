@@ -219,7 +219,7 @@ impl Places {
         self.0.entry(origin).or_default().insert(source, position);
     }
 
-    /// The same places; an empty selection of `origin` if there are none.
+    /// These places, or an empty selection of `origin` if there is no place.
     pub(crate) fn or_none_in(mut self, origin: u64) -> Self {
         if self.0.is_empty() {
             self.0.insert(origin, Selection::default());

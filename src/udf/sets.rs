@@ -13,7 +13,7 @@ use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of, shared};
 use crate::kernel::set_hash::set_hash;
 
-/// The similarities of the values of two columns; one row is compared with every row.
+/// The similarities of two columns, row by row. A column of one row is compared with every row of the other column.
 pub(super) fn compared<'a, C: Column<'a>>(
     function: &str,
     [a, b]: [&'a ArrayRef; 2],
@@ -27,6 +27,19 @@ pub(super) fn compared<'a, C: Column<'a>>(
         _ => Ok(None),
     };
     Ok(Arc::new((0..rows).map(similarity).collect::<Result<Float64Array>>()?))
+}
+
+/// The similarities of two columns of sets, by the numbers of elements in both, in `a` and in `b`. A similarity of NaN is NULL.
+fn compared_sets(
+    function: &str,
+    sets: [&ArrayRef; 2],
+    similarity: impl Fn(u64, u64, u64) -> f64,
+) -> Result<ArrayRef> {
+    compared::<Rows<UInt64Type>>(function, sets, |a, b| {
+        let (a, b) = (as_set(a), as_set(b));
+        let similarity = similarity(shared(&a, &b), a.len() as u64, b.len() as u64);
+        Ok(Some(similarity).filter(|similarity| !similarity.is_nan()))
+    })
 }
 
 /// The SQL function `jaccard`.
@@ -57,11 +70,7 @@ impl Function<2> for Jaccard {
     }
 
     fn rows(sets: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
-        compared::<Rows<UInt64Type>>(Self::NAME, sets, |a, b| {
-            let (a, b) = (as_set(a), as_set(b));
-            let jaccard = jaccard_of(shared(&a, &b), a.len() as u64, b.len() as u64);
-            Ok(Some(jaccard).filter(|jaccard| !jaccard.is_nan()))
-        })
+        compared_sets(Self::NAME, sets, jaccard_of)
     }
 }
 
@@ -99,11 +108,7 @@ impl Function<2> for Containment {
     }
 
     fn rows(sets: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
-        compared::<Rows<UInt64Type>>(Self::NAME, sets, |a, b| {
-            let (a, b) = (as_set(a), as_set(b));
-            let containment = containment_of(shared(&a, &b), a.len() as u64);
-            Ok(Some(containment).filter(|containment| !containment.is_nan()))
-        })
+        compared_sets(Self::NAME, sets, |shared, a, _| containment_of(shared, a))
     }
 }
 

@@ -315,7 +315,7 @@ fn planted_as_text(written: &planted::Written, out: &Path, truth: Option<&Path>)
 /// A job that reads `from`, with the columns of its texts and ids, and cuts texts into shingles of `size` words.
 ///
 /// # Errors
-/// As [`file`].
+/// The errors of [`file`].
 fn job_of(screen: &Screen, from: &str, columns: (Option<&str>, Option<&str>), size: usize) -> Result<Job> {
     let (mut file, _) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
     file.shingle =

@@ -1,4 +1,4 @@
-//! What an application kept, removed and wrote, and what a run left out, in lines.
+//! Lines about an application (kept, removed, written) and about rows that a run left out.
 
 use serde::Serialize;
 
@@ -81,7 +81,7 @@ pub(in crate::cli) fn written(outcome: &Outcome, to: &str) -> String {
     format!("{} in {to}{reused}\n", print::counted(files as u64, "file"))
 }
 
-/// What is printed for programs besides the counts; nothing was written where there is no `outcome`.
+/// The fields of the JSON result besides the counts.
 #[derive(Serialize)]
 pub(in crate::cli) struct WrittenRecord {
     files: Option<usize>,

@@ -121,11 +121,11 @@ impl FromData {
     }
 }
 
-/// A job file that reads what the `paths` of `command` name, with the columns of the text and the id, and what its documents are. What
-/// was found out about the data is shown on the screen.
+/// A job file over the `paths` of `command` with the columns of the text and the id, and the noun for its documents. A sentence about
+/// the data is shown on the screen.
 ///
 /// # Errors
-/// As [`look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
+/// The errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
 pub(in crate::cli) fn file(
     screen: &Screen,
     command: &str,

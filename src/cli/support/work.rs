@@ -78,7 +78,7 @@ impl Work {
         self.run_or(work, Error::interrupted)
     }
 
-    /// As [`Self::run`], with the error of work that a signal stopped.
+    /// Does `work` until it ends, or a signal stops it: then the error is `stopped`.
     pub(in crate::cli) fn run_or<T>(
         &self,
         work: impl Future<Output = Result<T>>,

@@ -1,4 +1,4 @@
-//! What the processes of a cluster show each other, and the client side of their connections.
+//! The credentials of the processes of a cluster, and the client side of their connections.
 //!
 //! With a certificate and an authority, all connections are TLS. With a token, every call carries it. A client of Ballista lets the
 //! caller set one header on all of its connections, the user agent, so that header carries the token: as a SHA-256 digest, because a

@@ -202,7 +202,7 @@ struct Partial {
 }
 
 impl NewFile {
-    /// Creates the file that is to get the name `path`. Its columns are those of `rows`, which are not written.
+    /// Creates a temporary file, which gets the name `path` when it is complete. It has the columns of `rows`, and no rows yet.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if another process writes it; [`Kind::Input`](crate::error::Kind::Input) if it cannot be
@@ -247,7 +247,7 @@ impl NewFile {
     /// Gives the file its name, and returns its bytes.
     ///
     /// # Errors
-    /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be completed or renamed.
+    /// The errors of [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if it cannot be completed or renamed.
     pub(in crate::lab) fn finish(self) -> Result<u64> {
         let Self { writer, partial: Partial { ref path, ref partial, existing } } = self;
         let cannot = || format!("cannot write {}", path.display());

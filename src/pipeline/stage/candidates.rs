@@ -15,15 +15,15 @@ impl WorkTable {
 /// Finds documents that may be similar.
 pub(super) static CANDIDATES: Stage = Stage::new(
     AnyTable::Work(WorkTable::CANDIDATES),
-    |job| (search::of_job(job).describe_candidates)(job),
+    |job| (search::by_method(job).describe_candidates)(job),
     |job| job.compares() && job.candidates.method.has_candidates(),
-    Plan::Later(|cx| Box::pin(search::of_job(cx.job).candidates.plan(cx))),
+    Plan::Later(|cx| Box::pin(search::by_method(cx.job).candidates.plan(cx))),
 )
 // A document of a hot or dense bucket comes without a second one, and so does a leader.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
 .then(|cx| {
     Box::pin(async move {
-        let further = (search::of_job(cx.job).follow_ups)(cx).await?;
+        let further = (search::by_method(cx.job).follow_ups)(cx).await?;
         if further.is_empty() { agreeing::follow_ups(cx).await } else { Ok(further) }
     })
 });

@@ -78,7 +78,7 @@ pub(super) static COPIES: Stage = Stage::new(
         same_keys::refuse(cx).await?;
         pair_limit::check_copies(cx).await?;
         if cx.job.compares() {
-            (search::of_job(cx.job).check)(cx).await?;
+            (search::by_method(cx.job).check)(cx).await?;
         }
         Ok(Vec::new())
     })

@@ -104,7 +104,7 @@ impl Stage {
         Self { tables: Some(tables), ..self }
     }
 
-    /// The stage with a step after its tables are written: see [`Stage::then`].
+    /// The stage with a step after its tables are written: see the field `then`.
     pub(super) const fn then(self, then: Then) -> Self {
         Self { then: Some(then), ..self }
     }

@@ -71,7 +71,7 @@ pub(super) static REFERENCE: Stage = Stage::new(
         Box::pin(async move {
             let frame = match cx.reference {
                 Some(ReferenceDocuments::Outputs(outputs)) => {
-                    (search::of_job(cx.job).may_match)(cx, outputs.documents(cx)?)
+                    (search::by_method(cx.job).may_match)(cx, outputs.documents(cx)?)
                         .await?
                         .filter(col("may_match"))?
                 }
@@ -107,6 +107,6 @@ async fn of_source(cx: &StageContext<'_>, source: &SecondSource) -> Result<DataF
     } else {
         shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
     };
-    let documents = (search::of_job(cx.job).may_match)(cx, signatures).await?;
+    let documents = (search::by_method(cx.job).may_match)(cx, signatures).await?;
     frames::reference::of_second_source(documents, source.group())
 }

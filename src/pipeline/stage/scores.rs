@@ -33,7 +33,7 @@ async fn scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
         return of_merged(cx, earlier);
     }
-    if let Some(scores) = &search::of_job(cx.job).scores {
+    if let Some(scores) = &search::by_method(cx.job).scores {
         return scores.plan.plan(cx).await;
     }
     let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);
@@ -45,7 +45,7 @@ fn describe(job: &Job) -> String {
     if job.candidates.method.compares() && !job.compares() {
         return "take the pairs that were found".into();
     }
-    if let Some(scores) = &search::of_job(job).scores {
+    if let Some(scores) = &search::by_method(job).scores {
         return (scores.describe)(job);
     }
     let cut = match AllSketches::of(job) {

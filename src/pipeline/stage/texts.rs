@@ -1,4 +1,4 @@
-//! The stages that find texts in the sources, and those that keep what is read of them.
+//! The stages that find texts in the sources and read them again.
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{DataFrame, col};

@@ -10,7 +10,7 @@ use super::interface::CandidateSearch;
 use crate::job::{Job, Method};
 
 /// The stages of the candidate method of `job`.
-pub(super) fn of_job(job: &Job) -> &'static CandidateSearch {
+pub(super) fn by_method(job: &Job) -> &'static CandidateSearch {
     match job.candidates.method {
         Method::Lsh => &lsh::LSH,
         Method::All => &all::ALL,
