@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use resemblance::lab::corpus::{self, Corpus, Settings};
+use resemblance::lab::corpus::{self, Corpus, CorpusSettings};
 use resemblance::output::manifest::Run;
 use resemblance::pipeline::OnExisting;
 
@@ -53,7 +53,8 @@ fn main() {
         (arguments.documents, arguments.repeat) = (200, 1);
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let corpus = Corpus::new(Settings { documents: arguments.documents, ..Settings::default() }).unwrap();
+    let corpus =
+        Corpus::new(CorpusSettings { documents: arguments.documents, ..CorpusSettings::default() }).unwrap();
     let files =
         corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
             .unwrap();

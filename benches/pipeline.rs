@@ -26,7 +26,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use resemblance::lab::corpus::{self, Corpus, Settings};
+use resemblance::lab::corpus::{self, Corpus, CorpusSettings};
 use resemblance::output::manifest::{Run, StageTime};
 use resemblance::pipeline::OnExisting;
 
@@ -114,13 +114,13 @@ fn name(kind: Kind) -> String {
 /// Writes a corpus and runs the job over it, first with all mechanisms.
 fn measure(kind: Kind, documents: u64, by: &Arguments) -> Vec<Measured> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let even = Settings { documents, words: by.words, ..Settings::default() };
+    let even = CorpusSettings { documents, words: by.words, ..CorpusSettings::default() };
     let settings = match kind {
         Kind::Even => even,
         Kind::Boilerplate => {
-            Settings { boilerplate: by.boilerplate, boilerplate_words: by.boilerplate_words, ..even }
+            CorpusSettings { boilerplate: by.boilerplate, boilerplate_words: by.boilerplate_words, ..even }
         }
-        Kind::Identical => Settings { identical: (documents as f64 * by.identical) as u64, ..even },
+        Kind::Identical => CorpusSettings { identical: (documents as f64 * by.identical) as u64, ..even },
     };
     eprintln!("{}: {documents} documents", name(kind));
     let corpus = Corpus::new(settings).unwrap();

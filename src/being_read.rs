@@ -8,16 +8,17 @@ use parking_lot::Mutex;
 /// Receives the names of the files after each change.
 pub(crate) type OnChange = dyn Fn(&[&str]) + Send + Sync;
 
-static FILES: Mutex<Files> = Mutex::new(Files { names: BTreeMap::new(), next: 0, listeners: Vec::new() });
+static FILES: Mutex<FilesBeingRead> =
+    Mutex::new(FilesBeingRead { names: BTreeMap::new(), next: 0, listeners: Vec::new() });
 
-struct Files {
+struct FilesBeingRead {
     /// By the order in which their reading began.
     names: BTreeMap<u64, Arc<str>>,
     next: u64,
     listeners: Vec<Weak<OnChange>>,
 }
 
-impl Files {
+impl FilesBeingRead {
     fn tell(&mut self) {
         let names: Vec<&str> = self.names.values().map(|name| &**name).collect();
         self.listeners.retain(|listener| listener.upgrade().map(|tell| tell(&names)).is_some());

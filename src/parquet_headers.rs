@@ -19,7 +19,7 @@ const DICTIONARY_VALUES: &[i16] = &[7, 1];
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a footer that declares more than it has.
 pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
-    let mut reader = Reader { bytes, path: Vec::new() };
+    let mut reader = ThriftReader { bytes, path: Vec::new() };
     reader
         .skip_struct(&mut |_, _| ())
         .ok_or_else(|| Error::input("it declares more values than it has bytes"))
@@ -33,7 +33,7 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
 pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
     while !chunk.is_empty() {
         let (mut uncompressed, mut compressed, mut values) = (0, 0, 0);
-        let mut reader = Reader { bytes: chunk, path: Vec::new() };
+        let mut reader = ThriftReader { bytes: chunk, path: Vec::new() };
         let read = reader.skip_struct(&mut |path, number| match path {
             [2] => uncompressed = number,
             [3] => compressed = number,
@@ -86,13 +86,13 @@ pub(crate) fn check_file(file: &[u8]) -> Result<()> {
 }
 
 /// A reader of structs that keeps no values.
-struct Reader<'a> {
+struct ThriftReader<'a> {
     bytes: &'a [u8],
     /// The numbers of the fields that are being read, from the outermost struct on. Lists do not count.
     path: Vec<i16>,
 }
 
-impl Reader<'_> {
+impl ThriftReader<'_> {
     /// Skips a struct, and calls `seen` with the path and the value of each integer in it. `None` for damaged bytes.
     fn skip_struct(&mut self, seen: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
         if self.path.len() == DEPTH {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Float64Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::audit::{Judged, Pack, Row, Settings, audit, judge};
+use resemblance::audit::{AuditSettings, AuditedPair, Judged, Pack, audit, judge};
 use resemblance::engine::session;
 use resemblance::evaluate::Estimate;
-use resemblance::job::Engine;
+use resemblance::job::EngineSettings;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -59,17 +59,23 @@ impl Scene {
 
     fn draw(&self, pairs: usize, seed: u64, threads: usize) -> Pack {
         let url = self.path("out").display().to_string();
-        let session = session::session(&Engine { threads, ..Engine::local(1 << 30) }).unwrap();
-        block_on(audit(&session, &url, &Settings { pairs, seed, places: Vec::new() })).unwrap()
+        let session =
+            session::session(&EngineSettings { threads, ..EngineSettings::local(1 << 30) }).unwrap();
+        block_on(audit(&session, &url, &AuditSettings { pairs, seed, places: Vec::new() })).unwrap()
     }
 
     /// What the labels of these pairs say.
-    fn judge<'a>(&self, rows: impl IntoIterator<Item = &'a Row>, label: impl Fn(&Row) -> bool) -> Judged {
-        let word = |row: &Row| if label(row) { "yes" } else { "no" };
+    fn judge<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a AuditedPair>,
+        label: impl Fn(&AuditedPair) -> bool,
+    ) -> Judged {
+        let word = |row: &AuditedPair| if label(row) { "yes" } else { "no" };
         let lines: String = rows.into_iter().map(|row| format!("{},{}\n", row.key, word(row))).collect();
         let file = self.path("labels.csv");
         std::fs::write(&file, format!("key,label\n{lines}")).unwrap();
-        let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
+        let session =
+            session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
         let url = self.path("out").display().to_string();
         block_on(judge(&session, &url, file.to_str().unwrap())).unwrap()
     }
@@ -132,7 +138,7 @@ impl Scene {
     }
 }
 
-fn ends(row: &Row) -> PairOfIds {
+fn ends(row: &AuditedPair) -> PairOfIds {
     (row.id_a.to_string(), row.id_b.to_string())
 }
 
@@ -192,7 +198,7 @@ fn the_seed_decides_for_any_threads() {
     }
     assert_ne!(scene.draw(60, 8, 1).rows, rows);
     // Labels of the first half are of all strata, since rows are in a random order.
-    let strata = |rows: &[Row]| rows.iter().map(|row| row.stratum.clone()).collect::<BTreeSet<_>>();
+    let strata = |rows: &[AuditedPair]| rows.iter().map(|row| row.stratum.clone()).collect::<BTreeSet<_>>();
     assert_eq!(strata(&rows[..30]), strata(&rows));
 }
 

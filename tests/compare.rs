@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::error::Kind;
-use resemblance::lab::compare::{Comparison, Method, compare};
+use resemblance::lab::compare::{ComparedMethod, Comparison, compare};
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -52,10 +52,10 @@ fn every_way_finds_what_it_should() {
             let exact = exact_pairs(&documents[..sample.documents], 3, 0.5).len() as u64;
             assert!(exact > 10, "a corpus that shows something");
             let [first, second, third] = &sample.methods[..] else { panic!("{:?}", sample.methods) };
-            assert_eq!((first.method, first.pairs), (Method::Exact, exact));
+            assert_eq!((first.method, first.pairs), (ComparedMethod::Exact, exact));
             assert_eq!((first.recall, first.precision), (Some(1.0), Some(1.0)));
-            assert_eq!(second.method, Method::Signatures);
-            assert_eq!(third.method, Method::Lsh);
+            assert_eq!(second.method, ComparedMethod::Signatures);
+            assert_eq!(third.method, ComparedMethod::Lsh);
             assert!(third.candidates.unwrap() >= third.pairs);
             if by == "shingles" {
                 assert_eq!(third.precision, Some(1.0), "what LSH finds is verified");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::engine::session;
-use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, Settings, evaluate};
-use resemblance::job::Engine;
+use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
+use resemblance::job::EngineSettings;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
@@ -35,8 +35,9 @@ impl Scene {
 
     fn evaluate(&self, sample: usize, seed: u64) -> Evaluation {
         let url = self.folder.path().join("out").display().to_string();
-        let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
-        let settings = Settings { sample, seed, memory: 1 << 30, truth: None };
+        let session =
+            session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+        let settings = EvaluationSettings { sample, seed, memory: 1 << 30, truth: None };
         block_on(evaluate(&session, &url, &settings)).unwrap()
     }
 }
@@ -405,8 +406,9 @@ fn pairs_of_too_few_shared_shingles_are_not_missed() {
                     }
                 }
             }
-            let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
-            let settings = Settings { sample: 10_000, seed: 1, memory: 1 << 30, truth: None };
+            let session =
+                session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+            let settings = EvaluationSettings { sample: 10_000, seed: 1, memory: 1 << 30, truth: None };
             let url = output.display().to_string();
             let Evaluation { recall, wrong_pairs, .. } =
                 block_on(evaluate(&session, &url, &settings)).unwrap();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use resemblance::error::{Error, Kind};
 use resemblance::job::{
-    BandRule, Bits, Choice, ClusterMethod, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, Words,
-    file, resolve,
+    BandRule, Bits, Choice, ClusterMethod, Family, Format, Job, Method, Modulus, Normalize, SourceId, Unit,
+    Words, file, resolve,
 };
 
 /// A job with only what is required.
@@ -24,7 +24,7 @@ fn the_least_job_has_the_defaults() {
     let job = load(LEAST, &[]).unwrap();
     assert_eq!(job.name, "unnamed");
     assert_eq!((job.source.urls, job.source.text), (vec!["in.csv".into()], vec!["body".into()]));
-    assert_eq!((job.source.id, job.source.id_separator.as_str()), (Id::RowNumber, ":"));
+    assert_eq!((job.source.id, job.source.id_separator.as_str()), (SourceId::RowNumber, ":"));
     assert_eq!(
         (job.source.csv.delimiter, job.source.csv.header, job.source.csv.quote),
         (b',', true, Some(b'"'))
@@ -93,12 +93,12 @@ fn values_have_16_bits_unless_they_need_32() {
 
 #[test]
 fn ids_and_texts_depend_on_the_format() {
-    let columns = |names: &[&str]| Id::Columns(names.iter().map(|&name| name.into()).collect());
+    let columns = |names: &[&str]| SourceId::Columns(names.iter().map(|&name| name.into()).collect());
     for (lines, id, text) in [
         ("format = 'reuters'", columns(&["oldid"]), vec!["body"]),
-        ("format = 'text'", Id::Path, vec!["text"]),
-        ("format = 'text'\nid = 'row_number'", Id::RowNumber, vec!["text"]),
-        ("format = 'jsonl'\ntext = ['a.b', 'c']", Id::RowNumber, vec!["a.b", "c"]),
+        ("format = 'text'", SourceId::Path, vec!["text"]),
+        ("format = 'text'\nid = 'row_number'", SourceId::RowNumber, vec!["text"]),
+        ("format = 'jsonl'\ntext = ['a.b', 'c']", SourceId::RowNumber, vec!["a.b", "c"]),
         ("format = 'parquet'\ntext = 't'\nid = 'key'", columns(&["key"]), vec!["t"]),
         ("format = 'parquet'\ntext = 't'\nid = ['x', 'y']", columns(&["x", "y"]), vec!["t"]),
         ("format = 'parquet'\ntext = 't'\nid = ['path']", columns(&["path"]), vec!["t"]),

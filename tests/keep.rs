@@ -146,7 +146,7 @@ async fn only_the_wanted_documents_are_read() {
         let job = job_over(&format, folder.path(), Path::new("unused"), &[]);
         let context = session_of(1);
         let listed = source::list(&context, &job.source).await.unwrap();
-        let all = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
+        let all = source::read(&context, &job.source, &listed, source::ReadRequest::all()).await.unwrap();
         let all = rows(&all.frame.collect().await.unwrap());
         assert_eq!(all.len(), 200);
         for (partitions, one_in) in [(1, 1), (1, 2), (3, 7), (5, 60), (2, 1_000_000)] {
@@ -154,8 +154,9 @@ async fn only_the_wanted_documents_are_read() {
             let mut wanted = Selection::default();
             expected.iter().for_each(|(source, position, ..)| wanted.insert(source, *position));
             let context = session_of(partitions);
-            let read =
-                source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
+            let read = source::read(&context, &job.source, &listed, source::ReadRequest::only(wanted))
+                .await
+                .unwrap();
             let plan = read.frame.create_physical_plan().await.unwrap();
             let found = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
             assert_eq!(rows(&found), expected, "{} {partitions} {one_in}", format.name);
@@ -181,7 +182,8 @@ async fn a_document_that_is_not_there_any_more_is_an_error() {
         let file = folder.path().join(&format.files[0].0).display().to_string();
         let mut wanted = Selection::default();
         [3, 20].iter().for_each(|position| wanted.insert(&file, *position));
-        let read = source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
+        let read =
+            source::read(&context, &job.source, &listed, source::ReadRequest::only(wanted)).await.unwrap();
         let error = Error::from(read.frame.collect().await.expect_err(format.name));
         assert_eq!(error.kind(), Kind::Input);
         assert!(error.to_string().contains("number 20"), "{error}");
@@ -189,7 +191,7 @@ async fn a_document_that_is_not_there_any_more_is_an_error() {
         let mut gone = Selection::default();
         gone.insert("elsewhere.csv", 0);
         let error =
-            source::read(&context, &job.source, &listed, source::Request::only(gone)).await.unwrap_err();
+            source::read(&context, &job.source, &listed, source::ReadRequest::only(gone)).await.unwrap_err();
         assert!(error.to_string().contains("elsewhere.csv is missing"), "{error}");
     }
 }
@@ -250,6 +252,6 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
 }
 
 fn with_runtime<T>(ask: impl AsyncFnOnce(SessionContext) -> T) -> T {
-    let engine = job::Engine { threads: 2, ..job::Engine::local(1 << 30) };
+    let engine = job::EngineSettings { threads: 2, ..job::EngineSettings::local(1 << 30) };
     block_on(async { ask(session::session(&engine).unwrap()).await })
 }

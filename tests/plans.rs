@@ -19,7 +19,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Cluster, Engine, Local, RunControl, session};
+use resemblance::engine::{ClusterEngine, Engine, Local, RunControl, session};
 use resemblance::error::Result;
 use resemblance::job::Job;
 use resemblance::output::manifest::File;
@@ -135,7 +135,7 @@ async fn cluster(job: &Job) -> Box<dyn Engine> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let scheduler = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
     tokio::spawn(async move { axum::serve(listener, routes).await });
-    Box::new(Cluster::connect(&job.engine, &scheduler, &RunControl::detached()).await.unwrap())
+    Box::new(ClusterEngine::connect(&job.engine, &scheduler, &RunControl::detached()).await.unwrap())
 }
 
 /// Plans the stages of a job in this process and for a cluster. `approved` names those whose text is approved: of a stage here, or

@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::error::{Kind, Result};
-use resemblance::schema::{Column, Contract, Depth, Table, Type, contract};
+use resemblance::schema::{AuditDepth, Column, Contract, Table, Type, contract};
 
 #[tokio::test]
 async fn the_examples_keep_the_rules() {
@@ -120,11 +120,11 @@ fn the_reasons_are_those_of_the_rule() {
 
 async fn judge(contract: &Contract, rows: DataFrame) -> Result<()> {
     let mut counts = Vec::new();
-    for batch in contract.audit(rows, Depth::Whole)?.collect().await? {
+    for batch in contract.audit(rows, AuditDepth::Whole)?.collect().await? {
         let column = |column: &ArrayRef| column.as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
         counts.extend(batch.columns().iter().map(column).map(i64::unsigned_abs));
     }
-    contract.verdict(&counts[1..], Depth::Whole)
+    contract.verdict(&counts[1..], AuditDepth::Whole)
 }
 
 /// The contract's example as a table.

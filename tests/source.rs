@@ -20,7 +20,7 @@ use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use resemblance::error::{Error, Kind, Result};
-use resemblance::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
+use resemblance::job::{Csv, DuplicateIds, Encoding, Format, OnError, References, Source, SourceId};
 use resemblance::source::{list, open};
 use tempfile::TempDir;
 
@@ -196,7 +196,7 @@ async fn object_stores_are_read_as_disks_are() {
         }
     }
     let mut text = source(Format::Text, "mem://bucket/in/y.txt");
-    text.id = Id::Path;
+    text.id = SourceId::Path;
     assert_eq!(read_with(&ctx, &text).await.unwrap().ids(), [Some("y.txt")]);
     let rows = read_with(&ctx, &source(Format::Csv, "mem://bucket/z/a.csv.zst")).await.unwrap();
     assert_eq!(rows.texts(), [Some("one"), Some("two")]);
@@ -426,7 +426,7 @@ async fn a_text_file_is_a_document() {
     let long = "long ".repeat(100_000);
     dir.write("long.txt", &long);
     let mut source = dir.source(Format::Text);
-    source.id = Id::Path;
+    source.id = SourceId::Path;
     for partitions in [1, 3] {
         let rows = read(&source, partitions).await.unwrap();
         let names = ["a.txt", "b/two.md", "empty", "latin", "long.txt"];
@@ -476,7 +476,7 @@ async fn row_numbers_name_the_file_also_where_it_is_the_only_one() {
     let dir = Folder::new();
     dir.write("a.csv", "id,text\n1,one\n2,two\n");
     let mut source = dir.source(Format::Csv);
-    source.id = Id::RowNumber;
+    source.id = SourceId::RowNumber;
     assert_eq!(read(&source, 2).await.unwrap().ids(), [Some("a.csv:0"), Some("a.csv:1")]);
     source.urls = vec![dir.path("a.csv")];
     assert_eq!(read(&source, 2).await.unwrap().ids(), [Some("a.csv:0"), Some("a.csv:1")]);
@@ -493,7 +493,7 @@ async fn files_of_one_name_in_two_folders_keep_their_ids_apart() {
     dir.write("y/part.csv", "text\ntwo\n");
     let mut source = dir.source(Format::Csv);
     source.urls = vec![dir.path("x"), dir.path("y")];
-    source.id = Id::RowNumber;
+    source.id = SourceId::RowNumber;
     let rows = read(&source, 1).await.unwrap();
     let expected = [format!("{}/part.csv:0", dir.path("x")), format!("{}/part.csv:0", dir.path("y"))];
     assert_eq!(rows.ids(), [Some(expected[0].as_str()), Some(expected[1].as_str())]);
@@ -913,7 +913,7 @@ async fn all_of_reuters_21578_is_read() {
 async fn real_reviews_with_quotes_and_newlines_are_read() {
     let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
     let mut source = source(Format::Csv, data.to_str().unwrap());
-    source.id = Id::RowNumber;
+    source.id = SourceId::RowNumber;
     source.text = vec!["review/text".into()];
     let rows = read(&source, 2).await.unwrap();
     assert_eq!(rows.0.len(), 999);
@@ -1012,8 +1012,8 @@ async fn failure(source: &Source, partitions: usize) -> String {
     said
 }
 
-fn columns(names: &[&str]) -> Id {
-    Id::Columns(names.iter().map(|name| name.to_string()).collect())
+fn columns(names: &[&str]) -> SourceId {
+    SourceId::Columns(names.iter().map(|name| name.to_string()).collect())
 }
 
 fn source(format: Format, url: &str) -> Source {

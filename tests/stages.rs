@@ -11,15 +11,15 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use proptest::prelude::*;
 use resemblance::engine::session;
 use resemblance::frames;
-use resemblance::job::{Bits, BucketHash, Engine, Score, curve};
-use resemblance::kernel::signature::Values;
+use resemblance::job::{Bits, BucketHash, EngineSettings, Score, curve};
+use resemblance::kernel::signature::SignatureValues;
 use resemblance::kernel::{lsh_bands, minhash};
 use resemblance::pipeline::stage;
 
 use crate::support::{Random, block_on, job};
 
 fn context() -> SessionContext {
-    session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap()
+    session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap()
 }
 
 fn collect(frame: DataFrame) -> Vec<RecordBatch> {
@@ -279,7 +279,7 @@ fn the_curve_is_what_happens() {
                     minhash::minhash(&set, &permutations, &mut signature);
                     let (hash, table_size) = (BucketHash::Xxh3, None);
                     let by = lsh_bands::Buckets { bands, rows, hash, table_size };
-                    let signature = Values::new(signature, bits);
+                    let signature = SignatureValues::new(signature, bits);
                     lsh_bands::lsh_bands(signature.signature(), by, &mut buckets).unwrap();
                     buckets
                 });

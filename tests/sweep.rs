@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::job::Job;
-use resemblance::lab::sweep::{Found, Grid, Sweep, sweep};
+use resemblance::lab::sweep::{Grid, Sweep, ThresholdMeasurement, sweep};
 use tempfile::tempdir;
 
 use crate::compare::stand_alone;
@@ -64,8 +64,9 @@ fn every_setting_counts_what_comparing_all_with_all_counts() {
     ];
     let by_dictionary =
         swept(&job(&source, &folder.path().join("out"), &sets), &thresholds, &sizes, &numbers);
-    let counted =
-        |found: &[Found]| found.iter().map(|f| (f.threshold, f.documents, f.pairs)).collect::<Vec<_>>();
+    let counted = |found: &[ThresholdMeasurement]| {
+        found.iter().map(|f| (f.threshold, f.documents, f.pairs)).collect::<Vec<_>>()
+    };
     for (run, exact) in by_dictionary.runs.iter().zip(&found.runs) {
         assert_eq!(counted(&run.found), counted(&exact.found));
     }

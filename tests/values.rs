@@ -15,7 +15,7 @@ use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{self, Job};
-use resemblance::source::{self, Request, list, open};
+use resemblance::source::{self, ReadRequest, list, open};
 use tempfile::TempDir;
 
 use crate::support::process::{Process, wait_for};
@@ -371,7 +371,7 @@ fn a_file_that_changes_between_the_listing_and_the_reading_is_an_error() {
             folder.write("in", after);
             let changed = fs::File::options().write(true).open(folder.path("in")).unwrap();
             changed.set_modified(time + std::time::Duration::from_millis(1)).unwrap();
-            match source::read(&ctx, &job.source, &listed, Request::all()).await {
+            match source::read(&ctx, &job.source, &listed, ReadRequest::all()).await {
                 Ok(documents) => Error::from(documents.frame.collect().await.unwrap_err()),
                 Err(error) => error,
             }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use resemblance::operator::by_bucket::{self, Row};
+use resemblance::operator::by_bucket::{self, BucketRow};
 
 use super::{group, hashes, limits};
 
@@ -12,7 +12,7 @@ const DOCUMENTS: usize = 1_000_000;
 const BANDS: usize = 15;
 
 /// One document in ten shares a bucket with another.
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<BucketRow> {
     let docs = hashes(1, DOCUMENTS);
     let buckets = hashes(2, DOCUMENTS * BANDS);
     let bucket = |at: usize| buckets[if at.is_multiple_of(10) { (at + 1) % buckets.len() } else { at }];
@@ -29,7 +29,7 @@ pub(super) fn buckets(c: &mut Criterion) {
         b.iter_batched(|| rows.clone(), |rows| black_box(by_bucket::group(rows)), BatchSize::LargeInput);
     });
     group.bench_function("plain: the sort of the standard library", |b| {
-        let sort = |mut rows: Vec<Row>| {
+        let sort = |mut rows: Vec<BucketRow>| {
             rows.sort_unstable();
             rows
         };

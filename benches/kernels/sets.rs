@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use resemblance::kernel::distinct::{Scratch, sort_distinct};
+use resemblance::kernel::distinct::{DistinctBuffers, sort_distinct};
 use resemblance::kernel::jaccard::{shared, shared_at_least};
 
 use super::{group, hashes, limits};
@@ -27,7 +27,7 @@ fn distinct(c: &mut Criterion, count: usize) {
     let lists: Vec<Vec<u64>> = (0..TURNS as u64).map(|turn| hashes(turn, count)).collect();
     let elements = Throughput::Elements((TURNS * count) as u64);
     let mut group = group(c, &format!("sort_distinct/{count} hashes"), elements);
-    let (mut values, mut scratch) = (Vec::new(), Scratch::default());
+    let (mut values, mut scratch) = (Vec::new(), DistinctBuffers::default());
     group.bench_function("kernel", |b| {
         b.iter(|| {
             for list in &lists {

@@ -9,11 +9,11 @@ use resemblance::kernel::lsh_bands::{Buckets, lsh_bands};
 use resemblance::kernel::minhash::{Permutations, minhash};
 use resemblance::kernel::minhash_similarity::minhash_similarity;
 use resemblance::kernel::one_permutation::{self, Rounds};
-use resemblance::kernel::signature::{Signature, Values, shorten};
+use resemblance::kernel::signature::{Signature, SignatureValues, shorten};
 
 use super::{group, hashes, limits};
 
-/// Values of a signature.
+/// SignatureValues of a signature.
 const VALUES: usize = 128;
 /// Signatures that are banded, and compared, in turn.
 const TURNS: usize = 1_000;
@@ -150,10 +150,11 @@ fn estimate(c: &mut Criterion) {
                 .sum::<f64>()
         });
     });
-    let short: Vec<Values> =
-        signatures.iter().map(|minima| Values::new(minima.clone(), Bits::Of16)).collect();
+    let short: Vec<SignatureValues> =
+        signatures.iter().map(|minima| SignatureValues::new(minima.clone(), Bits::Of16)).collect();
     group.bench_function("kernel, 16 bits", |b| {
-        let estimate = |[a, b]: &[Values; 2]| minhash_similarity(a.signature(), b.signature()).unwrap();
+        let estimate =
+            |[a, b]: &[SignatureValues; 2]| minhash_similarity(a.signature(), b.signature()).unwrap();
         b.iter(|| short.array_windows().map(estimate).sum::<f64>());
     });
     group.bench_function("16 bits of minima of 32", |b| {

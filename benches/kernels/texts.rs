@@ -6,9 +6,9 @@ use std::ops::Range;
 use criterion::{Criterion, Throughput};
 use resemblance::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use resemblance::kernel::text::normalize::Normalizer;
-use resemblance::kernel::text::shingles::{Scratch, shingles};
+use resemblance::kernel::text::shingles::{ShingleBuffers, shingles};
 use resemblance::kernel::text::words::each_word;
-use resemblance::lab::corpus::{Corpus, Settings};
+use resemblance::lab::corpus::{Corpus, CorpusSettings};
 
 use super::{group, limits};
 
@@ -17,7 +17,7 @@ const STEPS: [Normalize; 2] = [Normalize::Lowercase, Normalize::CollapseWhitespa
 /// A hundred documents of 200 words, in three scripts: ASCII; every eleventh word or so with a letter that is not; none
 /// of the letters ASCII. The first letter of every seventh word is a capital.
 fn scripts() -> [(&'static str, Vec<String>); 3] {
-    let settings = Settings { documents: 100, words: 200, ..Settings::default() };
+    let settings = CorpusSettings { documents: 100, words: 200, ..CorpusSettings::default() };
     let corpus = Corpus::new(settings).unwrap();
     let capital = |(at, word): (usize, &str)| match at % 7 {
         0 => word[..1].to_uppercase() + &word[1..],
@@ -149,7 +149,7 @@ fn by(unit: Unit, size: usize) -> Shingle {
 }
 
 fn shingle(b: &mut criterion::Bencher, texts: &[String], by: &Shingle) {
-    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let (mut scratch, mut out) = (ShingleBuffers::default(), Vec::new());
     b.iter(|| {
         for text in texts {
             out.clear();

@@ -1,6 +1,6 @@
 //! CSV: the marks, the size of chunks, and the records.
 
-use resemblance::job::{Csv, Format, Id};
+use resemblance::job::{Csv, Format, SourceId};
 
 use super::reading::{Reading, Row, outcome};
 
@@ -15,8 +15,8 @@ pub fn check(bytes: &[u8]) {
         ..Csv::new([b',', b'\t', b';', b'|'][usize::from(marks & 3)])
     };
     let (id, text) = match csv.header {
-        true => (Id::Columns(vec!["id".into()]), "text".to_owned()),
-        false => (Id::RowNumber, "column_1".to_owned()),
+        true => (SourceId::Columns(vec!["id".into()]), "text".to_owned()),
+        false => (SourceId::RowNumber, "column_1".to_owned()),
     };
     let reading = Reading { format: Format::Csv, name: "documents.csv", id, text: vec![text], csv };
     let whole = reading.rows(file, usize::MAX);

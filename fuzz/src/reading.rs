@@ -13,7 +13,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use resemblance::engine::session;
 use resemblance::error::{Error, Kind, Result};
-use resemblance::job::{self, Engine, Format, Id, Source};
+use resemblance::job::{self, EngineSettings, Format, Source, SourceId};
 use resemblance::source;
 use tokio::runtime::Runtime;
 use url::Url;
@@ -24,7 +24,7 @@ pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 });
 
 static SESSION: LazyLock<SessionContext> = LazyLock::new(|| {
-    let engine = Engine { threads: 2, ..Engine::local(512 << 20) };
+    let engine = EngineSettings { threads: 2, ..EngineSettings::local(512 << 20) };
     session::session(&engine).expect("a session")
 });
 
@@ -68,7 +68,7 @@ pub struct Reading<'a> {
     /// Its name.
     pub name: &'a str,
     /// What identifies a document.
-    pub id: Id,
+    pub id: SourceId,
     /// The columns of the text.
     pub text: Vec<String>,
     /// The marks of a CSV file.
@@ -81,7 +81,7 @@ impl<'a> Reading<'a> {
         Self {
             format,
             name,
-            id: Id::Columns(vec!["id".into()]),
+            id: SourceId::Columns(vec!["id".into()]),
             text: vec!["text".into()],
             csv: job::Csv::new(b','),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use resemblance::job::{Shingle, ShingleHash, Short, Unit};
-use resemblance::kernel::text::shingles::{Scratch, shingles};
+use resemblance::kernel::text::shingles::{ShingleBuffers, shingles};
 use resemblance::kernel::text::words::each_word;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,7 +41,7 @@ pub fn check(bytes: &[u8]) {
         short: Short::Reject,
     };
     let mut cut = Vec::new();
-    shingles(&long, &by, &mut Scratch::default(), &mut cut).expect("no step can be wrong");
+    shingles(&long, &by, &mut ShingleBuffers::default(), &mut cut).expect("no step can be wrong");
     let hashes: Vec<[u8; 8]> =
         definitions::words(&long, rule).iter().map(|word| xxh3_64(word.as_bytes()).to_le_bytes()).collect();
     let expected: BTreeSet<u64> = hashes.windows(size).map(|window| xxh3_64(window.as_flattened())).collect();

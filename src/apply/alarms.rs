@@ -18,7 +18,7 @@ use crate::schema::Table;
 
 /// A bound of `[alarms]`, and what an output has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct AlarmVerdict {
     /// Its key: `removed_share` or `largest_cluster`.
     pub bound: &'static str,
     /// The value of the key.
@@ -54,7 +54,7 @@ pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures.
-pub fn raise(verdicts: &[Verdict], fail: bool, url: &str) -> Result<()> {
+pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     let raised: Vec<&str> = verdicts.iter().flat_map(|verdict| &verdict.alarms).map(String::as_str).collect();
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
@@ -73,9 +73,9 @@ pub fn raise(verdicts: &[Verdict], fail: bool, url: &str) -> Result<()> {
 ///
 /// # Errors
 /// When a table cannot be read.
-pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<Verdict>> {
+pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<AlarmVerdict>> {
     let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
-    let verdict = |bound, allowed| Verdict { bound, allowed, found: 0.0, alarms: Vec::new() };
+    let verdict = |bound, allowed| AlarmVerdict { bound, allowed, found: 0.0, alarms: Vec::new() };
     let mut share = removed_share.map(|most| verdict("removed_share", most));
     let mut size = largest_cluster.map(|most| verdict("largest_cluster", most as f64));
     if share.is_none() && size.is_none() {

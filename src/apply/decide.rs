@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 use crate::frames::{self, in_columns};
 use crate::output::manifest::File;
 use crate::output::names::{REMOVED, REMOVED_SPANS};
-use crate::output::write::{Rows, Target};
+use crate::output::write::{TableRows, TableTarget};
 use crate::output::{Layout, read};
-use crate::pipeline::runner::{Planned, Runner, Work};
-use crate::rewrite::{Counts, DECISION_ORDER, REJECT, REMOVE, decision_schema};
+use crate::pipeline::runner::{Planned, Runner, StageWork};
+use crate::rewrite::{DECISION_ORDER, DocumentCounts, REJECT, REMOVE, decision_schema};
 use crate::schema::Table;
 
 /// The tables that decide about documents and spans; their paths are in the folder of records.
@@ -100,7 +100,7 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyForecast {
     /// Documents.
-    pub counts: Counts,
+    pub counts: DocumentCounts,
     /// Passages that would be cut or marked.
     pub passages: PassageCounts,
     /// The documents that would get columns; `None` if none are added.
@@ -222,12 +222,12 @@ async fn write(
         REMOVED | REMOVED_SPANS => name.to_owned(),
         name => format!("_work/{name}"),
     };
-    let target = Target { table: name.to_owned(), folder, rows: Rows::All, schema, carried: 0 };
+    let target = TableTarget { table: name.to_owned(), folder, rows: TableRows::All, schema, carried: 0 };
     let by_file = |partitions| {
         let by_file = Partitioning::Hash(vec![col("source")], partitions);
         Ok(vec![rows.clone().repartition(by_file)?])
     };
-    runner.run(Work { name, targets: vec![target], sorted_by, rows: Planned::made(0, by_file) }).await?;
+    runner.run(StageWork { name, targets: vec![target], sorted_by, rows: Planned::made(0, by_file) }).await?;
     Ok(runner.files(name))
 }
 

@@ -24,7 +24,7 @@ use super::settings::ApplySettings;
 use crate::error::Result;
 use crate::frames::{by_group, in_columns, keep};
 use crate::output::Stored;
-use crate::rewrite::Counts;
+use crate::rewrite::DocumentCounts;
 use crate::schema::{IdType, Table};
 
 /// The reasons for which documents are removed: another document represents their cluster, or too few words are left of them.
@@ -315,8 +315,8 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
 
 /// The documents of each file of the source, as the output counts them. All count as kept here: how many of them are removed is
 /// counted when the file is read. `share` says whether runs that were merged share files.
-pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<String, Counts>> {
-    let mut files: BTreeMap<String, Counts> = BTreeMap::new();
+pub(super) async fn counts(stored: &Stored, share: bool) -> Result<BTreeMap<String, DocumentCounts>> {
+    let mut files: BTreeMap<String, DocumentCounts> = BTreeMap::new();
     for (source, documents) in by_source(stored.table(Table::Documents)?).await? {
         let of_file = files.entry(source).or_default();
         (of_file.read, of_file.kept) = (documents, documents);

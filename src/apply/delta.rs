@@ -6,7 +6,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::manifest::Manifest;
+use super::manifest::ApplyManifest;
 use crate::delta::{same_type, unfit};
 use crate::error::{Error, Result};
 use crate::job;
@@ -99,7 +99,7 @@ pub(super) async fn kept_schema(
 /// When the store refuses.
 pub(super) async fn put_logs(
     target: &Layout,
-    manifest: &Manifest,
+    manifest: &ApplyManifest,
     kept: &Schema,
     [removed, removed_spans]: [&Schema; 2],
 ) -> Result<()> {

@@ -15,7 +15,7 @@ const LOSSY: f64 = 0.98;
 
 /// What is lost by removing documents. A number that the output does not have is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Losses {
+pub struct RemovalLosses {
     /// Documents that stay although another one represents their cluster.
     pub spared: u64,
     /// Removed documents that lose more than 2 % of their shingles.
@@ -66,7 +66,7 @@ pub(super) async fn refuse(stored: &Stored, contained: f64) -> Result<()> {
 }
 
 /// What is lost by removing documents.
-pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Losses> {
+pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<RemovalLosses> {
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;
     let represented_by_others =
@@ -82,5 +82,5 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Lo
         _ => counts.lossy_removals,
     };
     let lost_shingles = if of_job { counts.lost_shingles } else { None };
-    Ok(Losses { spared: others - gone, lossy_removals, lost_shingles })
+    Ok(RemovalLosses { spared: others - gone, lossy_removals, lost_shingles })
 }

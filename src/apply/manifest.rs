@@ -6,12 +6,12 @@ use super::passages::PassageCounts;
 use super::settings::ApplySettings;
 use super::sizes::SizeCounts;
 use crate::output::manifest::{File, Origin};
-use crate::rewrite::{Counts, SourceRecord};
+use crate::rewrite::{DocumentCounts, SourceRecord};
 use crate::schema::IdType;
 
 /// A finished application: `_resemblance/manifest.json`. Paths are inside the folder of the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct ApplyManifest {
     /// What the other fields mean.
     pub apply_format: u64,
     /// The version of this program.
@@ -32,7 +32,7 @@ pub struct Manifest {
     #[serde(flatten)]
     pub settings: ApplySettings,
     /// Documents.
-    pub counts: Counts,
+    pub counts: DocumentCounts,
     /// The files of the source, in their order, and what was written of each.
     pub files: Vec<SourceRecord>,
     /// The table of removed documents.

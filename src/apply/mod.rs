@@ -42,33 +42,33 @@ use datafusion::prelude::SessionContext;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{self, Tables};
+use crate::job::{self, TableFormat};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
 use crate::pipeline::runner::Runner;
-pub use crate::rewrite::{Annotation, Counts, Rejects, SourceRecord, Written};
+pub use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, WrittenFile};
 use crate::rewrite::{FileToWrite, Rewrite};
 use crate::source::{SourceFile, TextPlace, text_place};
 pub use alarms::GroupCounts;
 use decide::Decided;
 pub use decide::{ApplyForecast, forecast};
 use decisions::removed_schema;
-pub use losses::Losses;
-pub use manifest::Manifest;
+pub use losses::RemovalLosses;
+pub use manifest::ApplyManifest;
 pub use opened::Opened;
 use parts::SourceToWrite;
 pub use passages::PassageCounts;
 use passages::removed_spans_schema;
 pub use settings::{ApplySettings, PassageAction};
 pub use sizes::SizeCounts;
-use target::Found;
+use target::TargetState;
 
 /// How an application ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ApplyOutcome {
     /// What it says of itself.
-    pub manifest: Manifest,
+    pub manifest: ApplyManifest,
     /// Whether it was done before.
     pub already_finished: bool,
     /// Files of the source that an earlier attempt had done.
@@ -90,7 +90,12 @@ pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Sou
 /// [`Kind::Job`](crate::error::Kind::Job) where `to` holds something else or overlaps with what is read;
 /// [`Kind::Input`](crate::error::Kind::Input) where a file or the storage fails, or another process took the folder. Where one
 /// writes there, waits for its end. What was finished is used by the next attempt.
-pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunControl) -> Result<Outcome> {
+pub async fn apply(
+    engine: &dyn Engine,
+    opened: Opened,
+    to: &str,
+    control: &RunControl,
+) -> Result<ApplyOutcome> {
     let session = engine.session();
     let settings = &opened.settings;
     let fingerprint = settings.fingerprint(&opened.stored);
@@ -100,9 +105,9 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
     }
     let files = opened.files.iter().map(|files| files.iter().map(|(file, _)| file.clone()).collect());
     let files: Vec<Vec<SourceFile>> = files.collect();
-    if let Found::Finished(manifest) = target::find(&target, &fingerprint).await? {
+    if let TargetState::Finished(manifest) = target::find(&target, &fingerprint).await? {
         target::tidy_late(&target).await;
-        return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
+        return Ok(ApplyOutcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
     let annotations = settings.annotations();
     if !annotations.is_empty() {
@@ -112,8 +117,8 @@ pub async fn apply(engine: &dyn Engine, opened: Opened, to: &str, control: &RunC
     }
     let id = opened.stored.manifest().source.id;
     let kept_schema = match settings.tables {
-        Tables::Delta => Some(delta::kept_schema(session, &files.concat(), (&annotations, id)).await?),
-        Tables::Parquet => None,
+        TableFormat::Delta => Some(delta::kept_schema(session, &files.concat(), (&annotations, id)).await?),
+        TableFormat::Parquet => None,
     };
     let records = target.within(APPLIED);
     let claim = claim::take(&records, "apply", &control.stop).await?;
@@ -141,12 +146,12 @@ async fn write(
     claim: &Claim,
     kept_schema: Option<SchemaRef>,
     control: &RunControl,
-) -> Result<Outcome> {
+) -> Result<ApplyOutcome> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let fingerprint = settings.fingerprint(stored);
     // Another process may have finished or begun since the folder was read.
-    if let Found::Finished(manifest) = target::find(target, &fingerprint).await? {
-        return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
+    if let TargetState::Finished(manifest) = target::find(target, &fingerprint).await? {
+        return Ok(ApplyOutcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
     let records = target.within(APPLIED);
     let output = stored.layout().shown().to_owned();
@@ -185,7 +190,8 @@ async fn write(
         sources.push(SourceToWrite { source: job.source.clone(), text, files });
     }
     let done = parts::write(rewrite, sources, engine, target, (control, stages)).await?;
-    let counts = done.files.iter().map(|file| file.counts).fold(Counts::default(), Counts::plus);
+    let counts =
+        done.files.iter().map(|file| file.counts).fold(DocumentCounts::default(), DocumentCounts::plus);
     let rows: u64 = removed.iter().map(|file| file.rows).sum();
     if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
         return Err(Error::bug(format!("{counts:?} do not add up with {rows} rows of the table removed")));
@@ -194,7 +200,7 @@ async fn write(
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let manifest = Manifest {
+    let manifest = ApplyManifest {
         apply_format: settings::FORMAT_VERSION,
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: fingerprint.clone(),
@@ -217,7 +223,7 @@ async fn write(
     }
     target::publish(target, claim, &manifest).await?;
     target::tidy(target).await;
-    Ok(Outcome { manifest, already_finished: false, files_reused: done.reused })
+    Ok(ApplyOutcome { manifest, already_finished: false, files_reused: done.reused })
 }
 
 /// A file of the folder of records, with its path in the folder of the result.

@@ -7,13 +7,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::alarms::{self, GroupCounts};
 use super::decisions::{self, dropped, removed};
-use super::losses::{self, Losses};
+use super::losses::{self, RemovalLosses};
 use super::passages;
 use super::settings::{ApplySettings, PassageAction};
 use super::sizes;
-use super::{Counts, Rejects, delta, names};
+use super::{DocumentCounts, Rejects, delta, names};
 use crate::error::{Error, Result};
-use crate::job::{self, Alarms, Encoding, Job, Tables};
+use crate::job::{self, Alarms, Encoding, Job, TableFormat};
 use crate::output::Stored;
 use crate::rewrite::rows_of_file;
 use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
@@ -129,14 +129,14 @@ impl Opened {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub async fn losses(&self) -> Result<Losses> {
+    pub async fn losses(&self) -> Result<RemovalLosses> {
         losses::losses(&self.stored, self.settings.contained).await
     }
 
     /// The documents of the sources, as if all were kept.
-    pub(super) async fn documents(&self) -> Result<Counts> {
+    pub(super) async fn documents(&self) -> Result<DocumentCounts> {
         let counts = decisions::counts(&self.stored, self.shares_files()).await?;
-        let mut all = counts.values().copied().fold(Counts::default(), Counts::plus);
+        let mut all = counts.values().copied().fold(DocumentCounts::default(), DocumentCounts::plus);
         let left_out = match self.shares_files() {
             true => {
                 let mut rows = 0;
@@ -223,7 +223,7 @@ fn refuse(source: &job::Source, listed: &Listed, settings: &ApplySettings) -> Re
     if let Rewriting::Rows(format) = rewriting {
         format.checked_cutter(source)?;
     }
-    if settings.tables == Tables::Delta {
+    if settings.tables == TableFormat::Delta {
         delta::refuse(source, listed)?;
     }
     if settings.annotate && settings.rejects != Rejects::Keep {

@@ -7,7 +7,7 @@ use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::output::Layout;
-use crate::rewrite::record::{Part, finished_part};
+use crate::rewrite::record::{FinishedPart, finished_part};
 use crate::rewrite::{FileToWrite, PartToWrite, Rewrite, SourceRecord};
 use crate::source::TextPlace;
 
@@ -73,7 +73,7 @@ pub(super) async fn write(
             done[number] = finished_part(target, number, &fingerprint).await?;
         }
     }
-    let all: Option<Vec<Part>> = done.into_iter().collect();
+    let all: Option<Vec<FinishedPart>> = done.into_iter().collect();
     let Some(all) = all else {
         return Err(Error::input(format!(
             "what was written to {} was changed by another process: let only one process at a time write there",

@@ -17,7 +17,7 @@ use crate::output::Stored;
 use crate::output::manifest::ReferenceOutput;
 use crate::rewrite::Rejects;
 use crate::schema::{IdType, Table};
-use crate::source::{self, Listed, Places, Rewriting, format_of, text_place};
+use crate::source::{self, DocumentPlaces, Listed, Rewriting, format_of, text_place};
 use crate::udf::expr_fn::word_count;
 
 /// The columns of the table of spans that are cut or marked.
@@ -146,7 +146,7 @@ pub(super) async fn short(
     let places =
         cut.clone().select(vec![col("cut_source").alias("source"), col("cut_position").alias("position")])?;
     // Only an output that is not merged has spans, so it has one source.
-    let places = Places::of_rows(places, lit(0_u64)).await?;
+    let places = DocumentPlaces::of_rows(places, lit(0_u64)).await?;
     let texts = source::read_at(stored.session(), numbered(sources), places, None).await?;
     let number = |name: &str| cast(col(name), DataType::Int64);
     let columns =

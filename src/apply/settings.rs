@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::job::Tables;
+use crate::job::TableFormat;
 use crate::output::Stored;
 pub(super) use crate::output::applied::FORMAT_VERSION;
 use crate::rewrite::{Annotation, Rejects, names};
@@ -46,7 +46,7 @@ pub struct ApplySettings {
     /// The columns that the documents which stay get.
     pub columns: BTreeSet<Annotation>,
     /// What the folders of the result are besides Parquet files.
-    pub tables: Tables,
+    pub tables: TableFormat,
     /// The least share of its shingles that the representative of a removed document has, instead of what the job says.
     pub contained: Option<f64>,
     /// What is done with the occurrences of passages that do not stay.

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::error::Result;
 use crate::job;
 use crate::rewrite::{Annotation, append_names, column_exists, names, pieces};
-use crate::source::{ParquetFile, Piece, Rewriting, RowFormat, SourceFile, format_of};
+use crate::source::{FilePiece, ParquetFile, Rewriting, RowFormat, SourceFile, format_of};
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
@@ -59,11 +59,11 @@ async fn header(
 ) -> Result<Vec<u8>> {
     let mut header = Vec::new();
     pieces(session, source, format, file, |piece| match piece {
-        Piece::Header(fields, _) => {
+        FilePiece::Header(fields, _) => {
             header.extend_from_slice(fields);
             false
         }
-        Piece::Row(_) | Piece::Other(_) => true,
+        FilePiece::Row(_) | FilePiece::Other(_) => true,
     })
     .await?;
     Ok(header)

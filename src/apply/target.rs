@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::manifest::{Begun, Manifest};
+use super::manifest::{ApplyManifest, Begun};
 use crate::error::{Context, Error, Result};
 use crate::job;
-use crate::output::attempt::{self, ATTEMPTS, Record};
+use crate::output::attempt::{self, ATTEMPTS, AttemptRecord};
 use crate::output::claim::{self, Claim};
-use crate::output::entries::Entry;
+use crate::output::entries::OutputEntry;
 use crate::output::names::Attempt;
 use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::{APPLIED, BEGUN, Layout, Stored};
@@ -29,9 +29,9 @@ const CONCURRENT_LOOKS: usize = 32;
 const SETTING: &str = "--to";
 
 /// What lies in the folder.
-pub(super) enum Found {
+pub(super) enum TargetState {
     /// This application, finished.
-    Finished(Box<Manifest>),
+    Finished(Box<ApplyManifest>),
     /// Nothing, or this application, begun.
     Mine,
 }
@@ -55,16 +55,16 @@ pub(super) fn refuse_overlap(
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where it is anything else.
-pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
+pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<TargetState> {
     let (shown, records) = (target.shown().trim_end_matches('/'), target.within(APPLIED));
     let of_another = |what: &str| {
         Error::job(format!(
             "{shown} holds {what}, made of another output or with other options: choose another {SETTING}"
         ))
     };
-    match records.read::<Manifest>(MANIFEST).await {
+    match records.read::<ApplyManifest>(MANIFEST).await {
         Ok(Some(manifest)) if manifest.fingerprint == fingerprint => {
-            return Ok(Found::Finished(Box::new(manifest)));
+            return Ok(TargetState::Finished(Box::new(manifest)));
         }
         Ok(Some(_)) => return Err(of_another("a finished result of apply")),
         Ok(None) => {}
@@ -77,7 +77,7 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
         }
     }
     match records.read::<Begun>(BEGUN).await {
-        Ok(Some(begun)) if begun.fingerprint == fingerprint => return Ok(Found::Mine),
+        Ok(Some(begun)) if begun.fingerprint == fingerprint => return Ok(TargetState::Mine),
         Ok(Some(_)) => return Err(of_another("an unfinished result of apply")),
         Ok(None) => {}
         Err(error) if !is_content(&error) => return Err(error),
@@ -88,7 +88,7 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
         }
     }
     refuse_strangers(target).await?;
-    Ok(Found::Mine)
+    Ok(TargetState::Mine)
 }
 
 /// Refuses a folder in which there are files, and no result of an application, finished or begun.
@@ -110,7 +110,7 @@ async fn refuse_strangers(target: &Layout) -> Result<()> {
     let (shown, claims) = (target.shown(), format!("{APPLIED}/{CLAIMS}"));
     match target.holds_beside(|entry| entry.inside.starts_with(&claims)).await? {
         None => Ok(()),
-        Some(Entry { inside, .. }) => Err(Error::job(format!(
+        Some(OutputEntry { inside, .. }) => Err(Error::job(format!(
             "{shown} is not empty: it holds {inside}, which apply did not write; choose another {SETTING}"
         ))),
     }
@@ -131,7 +131,7 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
             target.shown()
         )));
     }
-    let record = Record {
+    let record = AttemptRecord {
         attempt: claim.attempt().to_string(),
         fingerprint: fingerprint.to_owned(),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
@@ -151,12 +151,12 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
 ///
 /// # Errors
 /// When the store refuses, or the folder was lost to another process.
-pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest) -> Result<()> {
+pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &ApplyManifest) -> Result<()> {
     let records = target.within(APPLIED);
     let files = manifest.removed.iter().chain(&manifest.removed_spans);
     let named: BTreeSet<&str> = files.map(|file| file.path.as_str()).collect();
     let attempts = attempt::ids(&records).await?;
-    let left = |entry: &Entry| {
+    let left = |entry: &OutputEntry| {
         let of_ours = Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
         of_ours && !named.contains(format!("{APPLIED}/{}", entry.inside).as_str())
     };
@@ -200,8 +200,8 @@ pub(super) async fn tidy(target: &Layout) {
                 Ok::<_, Error>((of_ours || records.wrote(&entry.inside).await?).then_some(entry))
             }
         });
-        let ours: Vec<Option<Entry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
-        let mut ours: Vec<Entry> = ours.into_iter().flatten().collect();
+        let ours: Vec<Option<OutputEntry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
+        let mut ours: Vec<OutputEntry> = ours.into_iter().flatten().collect();
         // What proves that others are ours goes after them, and last what says that there is something to tidy.
         ours.sort_by_key(|entry| (entry.inside == BEGUN, entry.inside.starts_with(ATTEMPTS)));
         records.remove_entries(ours).await

@@ -66,13 +66,13 @@ const STEPS: usize = 10;
 
 /// Pairs and the labels of a random sample of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Sample {
+struct JudgedPairs {
     pairs: u64,
     judged: u64,
     yes: u64,
 }
 
-impl Sample {
+impl JudgedPairs {
     fn add(&mut self, label: Option<Label>) {
         self.pairs += 1;
         self.judged += u64::from(matches!(label, Some(Label::Yes | Label::No)));
@@ -100,7 +100,7 @@ impl Sample {
 /// The share of yes among all pairs of strata, each weighted by its pairs; `None` without a label. The distances to the ends of
 /// the strata's Wilson intervals add up by their squares (Zou and Donner, *Construction of confidence limits about effect
 /// measures*, 2008). A stratum without a label has the share of the others, and an interval from 0 to 1.
-fn weighted(strata: &[Sample]) -> Option<Estimate> {
+fn weighted(strata: &[JudgedPairs]) -> Option<Estimate> {
     let judged = || strata.iter().filter(|stratum| stratum.judged > 0);
     let known: u64 = judged().map(|stratum| stratum.pairs).sum();
     if known == 0 {
@@ -133,7 +133,7 @@ pub(super) async fn judge(population: &Population<'_>, labels: Labels, url: &str
         (count(Some(Label::Yes)), count(Some(Label::No)), count(Some(Label::Unsure)), count(None));
     let measure = population.measure();
     let thresholds = thresholds(population.threshold());
-    let mut strata = vec![Sample::default(); population.strata.len()];
+    let mut strata = vec![JudgedPairs::default(); population.strata.len()];
     let mut reaching = vec![strata.clone(); thresholds.len()];
     let mut unknown = rows.clone();
     population
@@ -152,9 +152,9 @@ pub(super) async fn judge(population: &Population<'_>, labels: Labels, url: &str
             "{file}, row {row}: {url} has no such pair; label the pairs of its own --audit, and change neither keys nor ids"
         )));
     }
-    let found: Vec<Sample> =
+    let found: Vec<JudgedPairs> =
         strata.iter().enumerate().filter(|(at, _)| *at != CHAINED).map(|(_, sample)| *sample).collect();
-    let stratum = |(at, sample): (usize, &Sample)| JudgedStratum {
+    let stratum = |(at, sample): (usize, &JudgedPairs)| JudgedStratum {
         name: population.strata[at].clone(),
         what: population.describe(at),
         pairs: sample.pairs,
@@ -162,7 +162,7 @@ pub(super) async fn judge(population: &Population<'_>, labels: Labels, url: &str
         yes: sample.yes,
         share: sample.share(Z),
     };
-    let precision = |(threshold, strata): (f64, &Vec<Sample>)| PrecisionAt {
+    let precision = |(threshold, strata): (f64, &Vec<JudgedPairs>)| PrecisionAt {
         threshold,
         pairs: strata.iter().map(|sample| sample.pairs).sum(),
         judged: strata.iter().map(|sample| sample.judged).sum(),
@@ -193,8 +193,8 @@ fn thresholds(from: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn sample(pairs: u64, judged: u64, yes: u64) -> Sample {
-        Sample { pairs, judged, yes }
+    fn sample(pairs: u64, judged: u64, yes: u64) -> JudgedPairs {
+        JudgedPairs { pairs, judged, yes }
     }
 
     #[test]

@@ -74,9 +74,9 @@ pub(super) fn read(file: &str) -> Result<Labels> {
 }
 
 /// The places of [`COLUMNS`] among the names of a file.
-struct Places([Option<usize>; 5]);
+struct LabelColumns([Option<usize>; 5]);
 
-impl Places {
+impl LabelColumns {
     fn of<'a>(file: &str, names: impl Iterator<Item = &'a str>) -> Result<Self> {
         let names: Vec<&str> = names.map(str::trim).collect();
         let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
@@ -153,7 +153,7 @@ fn read_csv(labels: &mut Labels) -> Result<()> {
         let header = reader.byte_headers().map_err(failed)?.clone();
         let names: Vec<String> =
             header.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        let places = Places::of(&file, names.iter().map(String::as_str));
+        let places = LabelColumns::of(&file, names.iter().map(String::as_str));
         if places.is_ok() || found.is_none() {
             let is_right = places.is_ok();
             found = Some((reader, places));
@@ -163,7 +163,7 @@ fn read_csv(labels: &mut Labels) -> Result<()> {
         }
     }
     let Some((mut reader, places)) = found else { return Ok(()) };
-    let Places(places) = places?;
+    let LabelColumns(places) = places?;
     let mut record = ByteRecord::new();
     for row in 1.. {
         if !reader.read_byte_record(&mut record).map_err(failed)? {
@@ -198,7 +198,8 @@ fn read_parquet(labels: &mut Labels) -> Result<()> {
     let mut row = 0;
     for batch in batches {
         let schema = batch.schema();
-        let Places(places) = Places::of(&file, schema.fields().iter().map(|field| field.name().as_str()))?;
+        let LabelColumns(places) =
+            LabelColumns::of(&file, schema.fields().iter().map(|field| field.name().as_str()))?;
         let mut columns = [const { None }; 5];
         for (column, place) in columns.iter_mut().zip(places) {
             *column =

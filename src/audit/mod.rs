@@ -15,7 +15,7 @@ use datafusion::prelude::SessionContext;
 use crate::error::{Error, Result};
 use crate::lookup::Finished;
 pub use judged::{Judged, JudgedStratum, PrecisionAt};
-pub use pack::{Pack, Row, Settings, StratumOfPack};
+pub use pack::{AuditSettings, AuditedPair, Pack, StratumOfPack};
 pub use page::html;
 use population::{Population, draw};
 
@@ -24,7 +24,7 @@ use population::{Population, draw};
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if the output has no pairs, or more strata than pairs are wanted;
 /// [`Kind::Input`](crate::error::Kind::Input) where it, or its source, is gone or has changed.
-pub async fn audit(session: &SessionContext, url: &str, settings: &Settings) -> Result<Pack> {
+pub async fn audit(session: &SessionContext, url: &str, settings: &AuditSettings) -> Result<Pack> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let population = Population::of(session, &finished).await?;
     let draw = draw(&population, settings.pairs, settings.seed).await?;

@@ -10,19 +10,19 @@ use parquet::file::properties::WriterProperties;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::population::{Candidate, Draw, Population, Scores};
+use super::population::{Candidate, PairDraw, PairScores, Population};
 use crate::address::masked;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::Shingle;
 use crate::kernel::document_key::document_key;
-use crate::lookup::rows::{self, Csv};
-use crate::lookup::show::{Member, Texts, similarity};
+use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::lookup::{Finished, Id};
 
 /// The size, the seed and the source of a draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct AuditSettings {
     /// How many pairs; all if there are no more.
     pub pairs: usize,
     /// The seed of the draw.
@@ -41,7 +41,7 @@ pub struct Pack {
     /// The strata that have pairs.
     pub strata: Vec<StratumOfPack>,
     /// The pairs in a random order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<AuditedPair>,
     /// What the texts were cut into, by which common passages are marked.
     pub(super) shingle: Shingle,
 }
@@ -63,7 +63,7 @@ pub struct StratumOfPack {
 
 /// A pair to judge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct AuditedPair {
     /// Its number in the pack, from 1.
     pub pair: u64,
     /// Its name in a file of labels.
@@ -101,8 +101,8 @@ pub struct Row {
 pub(super) async fn pack(
     finished: &Finished,
     population: &Population<'_>,
-    Draw { drawn, sizes }: Draw,
-    settings: &Settings,
+    PairDraw { drawn, sizes }: PairDraw,
+    settings: &AuditSettings,
 ) -> Result<Pack> {
     let mut numbers = vec![0_u64; sizes.len()];
     drawn.iter().for_each(|candidate| numbers[candidate.stratum] += 1);
@@ -122,24 +122,24 @@ pub(super) async fn pack(
     for Candidate { ends, .. } in &drawn {
         documents.push([member(&ends.id_a, false)?, member(&ends.id_b, ends.reference_b)?]);
     }
-    let texts = Texts::open(finished, documents.iter().flatten().cloned()).await?;
+    let texts = MemberTexts::open(finished, documents.iter().flatten().cloned()).await?;
     let sources = sources(finished, documents.iter().flatten().filter(|of| !of.is_reference)).await?;
     let source = |of: &Member| if of.is_reference { None } else { sources.get(&of.id.to_string()).cloned() };
     let mut rows = Vec::with_capacity(drawn.len());
     for ((candidate, [a, b]), pair) in drawn.into_iter().zip(documents).zip(1..) {
         let both = [texts.of(&a)?, texts.of(&b)?];
-        let Scores { jaccard, containment_a, containment_b } = match candidate.scores {
+        let PairScores { jaccard, containment_a, containment_b } = match candidate.scores {
             Some(scores) => scores,
             None => {
                 let found = similarity([&a, &b], both, finished.job())?;
-                Scores {
+                PairScores {
                     jaccard: found.jaccard,
                     containment_a: found.containment_a,
                     containment_b: found.containment_b,
                 }
             }
         };
-        rows.push(Row {
+        rows.push(AuditedPair {
             pair,
             key: candidate.ends.key(),
             stratum: population.strata[candidate.stratum].clone(),
@@ -205,7 +205,7 @@ impl Pack {
         let batch = self.batch()?;
         let schema = batch.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        rows::csv(&names, &[batch], Csv::Spreadsheet)
+        rows::csv(&names, &[batch], CsvStyle::Spreadsheet)
     }
 
     /// The rows, with an empty column for labels.

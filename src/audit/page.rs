@@ -7,16 +7,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::pack::{Pack, Row};
+use super::pack::{AuditedPair, Pack};
 use crate::error::{Error, Result};
-use crate::page::{Side, Words, sides};
+use crate::page::{PageWords, Side, sides};
 
 const SCRIPT: &str = include_str!("audit.js");
 
 /// What the template reads.
 #[derive(Template)]
 #[template(path = "audit.html", config = "src/page/askama.toml")]
-struct Page<'a> {
+struct AuditPage<'a> {
     pack: &'a Pack,
     pairs: Vec<PairOnPage<'a>>,
     script: &'static str,
@@ -25,7 +25,7 @@ struct Page<'a> {
 
 /// A pair with its texts in parts.
 struct PairOnPage<'a> {
-    row: &'a Row,
+    row: &'a AuditedPair,
     what: &'a str,
     sides: [(Side, Option<&'a str>); 2],
 }
@@ -36,7 +36,7 @@ struct PairOnPage<'a> {
 /// Only if there is a bug.
 pub fn html(pack: &Pack) -> Result<String> {
     let pair = |row| pair_on_page(pack, row);
-    let page = Page {
+    let page = AuditPage {
         pack,
         pairs: pack.rows.iter().map(pair).collect(),
         script: SCRIPT,
@@ -45,7 +45,7 @@ pub fn html(pack: &Pack) -> Result<String> {
     page.render().map_err(|e| Error::bug("the page of an audit cannot be written").because(e))
 }
 
-fn pair_on_page<'a>(pack: &'a Pack, row: &'a Row) -> PairOnPage<'a> {
+fn pair_on_page<'a>(pack: &'a Pack, row: &'a AuditedPair) -> PairOnPage<'a> {
     let ids = [row.id_a.to_string(), row.id_b.to_string()];
     let [a, b] = sides(ids, [&row.text_a, &row.text_b], &pack.shingle);
     let stratum = pack.strata.iter().find(|stratum| stratum.name == row.stratum);
@@ -56,4 +56,4 @@ fn pair_on_page<'a>(pack: &'a Pack, row: &'a Row) -> PairOnPage<'a> {
     }
 }
 
-impl Words for Page<'_> {}
+impl PageWords for AuditPage<'_> {}

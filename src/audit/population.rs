@@ -59,13 +59,13 @@ impl Ends {
 
 /// The similarity of a pair of the table `pairs`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scores {
+pub(super) struct PairScores {
     pub(super) jaccard: f64,
     pub(super) containment_a: f64,
     pub(super) containment_b: f64,
 }
 
-impl Scores {
+impl PairScores {
     /// The similarity that the threshold of a job is for.
     pub(super) fn by(&self, measure: Measure) -> f64 {
         measure.of_shares(self.jaccard, [self.containment_a, self.containment_b])
@@ -77,7 +77,7 @@ impl Scores {
 pub(super) struct Candidate {
     pub(super) ends: Ends,
     /// `None` for chained pairs.
-    pub(super) scores: Option<Scores>,
+    pub(super) scores: Option<PairScores>,
     /// The place of its stratum in [`Population::strata`].
     pub(super) stratum: usize,
 }
@@ -180,7 +180,7 @@ impl<'a> Population<'a> {
                 both.then(|| self.groups.get(group_a.value(row)).copied()).flatten()
             };
             for (row, ends) in ends.into_iter().enumerate() {
-                let scores = Scores {
+                let scores = PairScores {
                     jaccard: jaccard.value(row),
                     containment_a: of_a.value(row),
                     containment_b: of_b.value(row),
@@ -261,7 +261,7 @@ fn ends(batch: &RecordBatch) -> Result<Vec<Ends>> {
 }
 
 /// The pairs that were drawn, in a random order, and the sizes of the strata.
-pub(super) struct Draw {
+pub(super) struct PairDraw {
     pub(super) drawn: Vec<Candidate>,
     /// The pairs of each stratum of the population.
     pub(super) sizes: Vec<u64>,
@@ -272,7 +272,7 @@ pub(super) struct Draw {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if more strata than `pairs` have pairs; when a table cannot be read.
-pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<Draw> {
+pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -> Result<PairDraw> {
     let strata = population.strata.len();
     let mut sizes = vec![0_u64; strata];
     let mut least: Vec<BTreeMap<_, Candidate>> = vec![BTreeMap::new(); strata];
@@ -297,7 +297,7 @@ pub(super) async fn draw(population: &Population<'_>, pairs: usize, seed: u64) -
     // By another hash than that of the draw, or large strata would come first. Even the first half of the labels then has pairs
     // of all strata.
     drawn.sort_by_cached_key(|candidate| (candidate.ends.random(!seed), candidate.ends.clone()));
-    Ok(Draw { drawn, sizes })
+    Ok(PairDraw { drawn, sizes })
 }
 
 /// How many of `pairs` are drawn of strata of these `sizes`: one of each that has pairs; half of the pairs are shared out evenly,

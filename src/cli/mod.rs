@@ -31,8 +31,8 @@ struct Arguments {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Format of the log lines on standard error
-    #[arg(long, global = true, value_enum, default_value_t = log::Format::Text)]
-    log_format: log::Format,
+    #[arg(long, global = true, value_enum, default_value_t = log::LogFormat::Text)]
+    log_format: log::LogFormat,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
@@ -63,7 +63,7 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> ExitCode {
     let format = arguments.log_format;
-    let is_plain = arguments.quiet || format == log::Format::Json || arguments.command.is_role();
+    let is_plain = arguments.quiet || format == log::LogFormat::Json || arguments.command.is_role();
     let screen = Screen::new(is_plain).with(format, arguments.quiet);
     screen.start_log(arguments.verbose, !arguments.command.is_brief());
     let _entered = match arguments.command.run_id() {
@@ -84,10 +84,10 @@ fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Reports the error that ends the command.
-fn fail(error: &Error, format: log::Format) -> ExitCode {
+fn fail(error: &Error, format: log::LogFormat) -> ExitCode {
     match format {
-        log::Format::Json => log::failed(error),
-        log::Format::Text => print::error(&explain(error)),
+        log::LogFormat::Json => log::failed(error),
+        log::LogFormat::Text => print::error(&explain(error)),
     }
     ExitCode::from(error.kind().exit_code())
 }
@@ -99,14 +99,14 @@ fn refuse(refused: &clap::Error) -> ExitCode {
         let said = if print::colour() { said.ansi().to_string() } else { said.to_string() };
         return match print::exact(&said) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error, log::Format::Text),
+            Err(error) => fail(&error, log::LogFormat::Text),
         };
     }
     if log::json_wanted(std::env::args_os()) {
-        Screen::new(true).with(log::Format::Json, false).start_log(0, true);
+        Screen::new(true).with(log::LogFormat::Json, false).start_log(0, true);
         let said = said.to_string();
         let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-        return fail(&Error::job(said), log::Format::Json);
+        return fail(&Error::job(said), log::LogFormat::Json);
     }
     print::message(&masked(&said.to_string()));
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))

@@ -5,15 +5,15 @@ use crate::kernel::containment::{containment_of, missing};
 /// The shingles of a cluster that its representative lacks, by whether a document that stays has them. One cluster at a time: first
 /// the representative, then the others.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct ClusterLosses {
     representative: Option<Vec<u64>>,
-    removed: Shingles,
-    spared: Shingles,
+    removed: ShingleCollection,
+    spared: ShingleCollection,
 }
 
 /// Distinct shingles, collected with repeats that are dropped from time to time.
 #[derive(Debug, Default)]
-struct Shingles {
+struct ShingleCollection {
     all: Vec<u64>,
     /// How many there may be before repeats are dropped.
     room: usize,
@@ -22,7 +22,7 @@ struct Shingles {
 /// The number of shingles from which on repeats are dropped.
 const FIRST_ROOM: usize = 1 << 12;
 
-impl Shingles {
+impl ShingleCollection {
     fn add(&mut self, shingles: &[u64]) {
         self.all.extend_from_slice(shingles);
         if self.all.len() > self.room.max(FIRST_ROOM) {
@@ -42,7 +42,7 @@ impl Shingles {
     }
 }
 
-impl Losses {
+impl ClusterLosses {
     /// Begins a cluster with the sorted shingles of its representative.
     pub(crate) fn begin(&mut self, representative: Vec<u64>) {
         self.removed.clear();
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn what_a_spared_document_has_is_not_gone() {
         let cluster = |contained| {
-            let mut losses = Losses::default();
+            let mut losses = ClusterLosses::default();
             losses.begin(vec![1, 2, 3, 4]);
             let added = [
                 losses.add(&[1, 2, 3, 9], true, contained),
@@ -124,12 +124,12 @@ mod tests {
         assert_eq!(cluster(Some(0.75)), Some((4, 0)));
         // Only the third one stays, which has no pair with the representative.
         assert_eq!(cluster(Some(0.2)), Some((4, 2)));
-        assert_eq!(Losses::default().add(&[1], true, None), None);
+        assert_eq!(ClusterLosses::default().add(&[1], true, None), None);
     }
 
     #[test]
     fn repeats_are_dropped() {
-        let mut losses = Losses::default();
+        let mut losses = ClusterLosses::default();
         losses.begin(Vec::new());
         for _ in 0..1000 {
             losses.add(&(0..100).collect::<Vec<_>>(), true, None);

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::ClusterMethod;
 pub use components::Components;
 pub use greedy::Greedy;
-pub(crate) use losses::Losses;
+pub(crate) use losses::ClusterLosses;
 pub(crate) use representatives::{Edge, EdgeOrder, Representatives, Represented};
 pub use strongest::StrongestPaths;
 

@@ -18,7 +18,7 @@ pub struct StrongestPaths {
 
 /// The connection of a node with node 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Path {
+pub struct StrongestPath {
     /// The node.
     pub node: u32,
     /// The weight of the edge between the two, if there is one.
@@ -73,7 +73,7 @@ impl StrongestPaths {
     }
 
     /// The connection of each node except node 1, in the order of their numbers, after all edges of the component.
-    pub fn paths(&mut self) -> impl Iterator<Item = Path> {
+    pub fn paths(&mut self) -> impl Iterator<Item = StrongestPath> {
         (0..self.parents.len() as u32).filter_map(|node| {
             let root = self.root(node);
             if root == node {
@@ -81,7 +81,7 @@ impl StrongestPaths {
             }
             // A parent has a lesser number, so its own parent is the root already, and now this node's parent is too.
             let (weakest, direct) = (self.weights[node as usize], self.direct[node as usize]);
-            Some(Path { node, direct: Some(direct).filter(|direct| !direct.is_nan()), weakest })
+            Some(StrongestPath { node, direct: Some(direct).filter(|direct| !direct.is_nan()), weakest })
         })
     }
 
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    fn paths(edges: &[(u32, u32, f64)]) -> Vec<Path> {
+    fn paths(edges: &[(u32, u32, f64)]) -> Vec<StrongestPath> {
         let mut strongest = StrongestPaths::default();
         edges.iter().for_each(|&(high, low, weight)| strongest.join(high, low, weight));
         strongest.paths().collect()
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_way_round_is_taken_where_it_is_stronger() {
         let edges = [(3, 2, 0.9), (2, 1, 0.8), (3, 1, 0.5), (4, 3, 0.25)];
-        let path = |node, direct, weakest| Path { node, direct, weakest };
+        let path = |node, direct, weakest| StrongestPath { node, direct, weakest };
         assert_eq!(paths(&edges), [path(2, Some(0.8), 0.8), path(3, Some(0.5), 0.8), path(4, None, 0.25)]);
         assert_eq!(paths(&[]), []);
         let mut strongest = StrongestPaths::default();
@@ -169,7 +169,7 @@ mod tests {
             let mut sorted: Vec<_> = edges.iter().map(|(&(high, low), &weight)| (high, low, weight)).collect();
             sorted.sort_by(|a, b| b.2.total_cmp(&a.2));
             let expected: Vec<_> = (2..=nodes)
-                .map(|node| Path { node, direct: edges.get(&(node, 1)).copied(), weakest: strength[node as usize] })
+                .map(|node| StrongestPath { node, direct: edges.get(&(node, 1)).copied(), weakest: strength[node as usize] })
                 .collect();
             prop_assert_eq!(paths(&sorted), expected);
         }

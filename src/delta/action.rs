@@ -92,7 +92,7 @@ pub(crate) struct MetaData {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    pub format: Format,
+    pub format: FileFormat,
     pub schema_string: String,
     pub partition_columns: Vec<String>,
     pub configuration: BTreeMap<String, Option<String>>,
@@ -109,13 +109,13 @@ impl MetaData {
 
 /// The format of the files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Format {
+pub(crate) struct FileFormat {
     pub provider: String,
     #[serde(default)]
     pub options: BTreeMap<String, String>,
 }
 
-impl Default for Format {
+impl Default for FileFormat {
     fn default() -> Self {
         Self { provider: "parquet".to_owned(), options: BTreeMap::new() }
     }

@@ -32,7 +32,7 @@ pub(super) struct NeededFiles {
 
 /// Why a log cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum UnreadableLog {
     NoLog,
     /// This commit is gone, and no checkpoint replaces it.
     MissingCommit(String),
@@ -68,14 +68,14 @@ impl LogNames {
     ///
     /// # Errors
     /// Why the log cannot be read.
-    pub(super) fn needed(&self, at: Option<u64>) -> Result<NeededFiles, Unusable> {
+    pub(super) fn needed(&self, at: Option<u64>) -> Result<NeededFiles, UnreadableLog> {
         // A checkpoint counts once all of its parts are written.
         let whole = |((_, parts), there): &(&(u64, u64), &BTreeSet<u64>)| there.len() as u64 == *parts;
         let until = ..=(at.unwrap_or(u64::MAX), u64::MAX);
         let checkpoint = self.checkpoints.range(until).filter(whole).map(|(key, _)| *key).next_back();
         let newest = self.commits.last().copied().max(checkpoint.map(|(version, _)| version));
         let Some(version) = at.or(newest).or(self.v2_checkpoints.last().copied()) else {
-            return Err(Unusable::NoLog);
+            return Err(UnreadableLog::NoLog);
         };
         let first = checkpoint.map_or(0, |(version, _)| version + 1);
         let mut commits = Vec::new();
@@ -83,8 +83,8 @@ impl LogNames {
             let name = commit_name(version);
             if !self.commits.contains(&version) {
                 return Err(match self.v2_checkpoints.is_empty() {
-                    true => Unusable::MissingCommit(name),
-                    false => Unusable::V2Checkpoint,
+                    true => UnreadableLog::MissingCommit(name),
+                    false => UnreadableLog::V2Checkpoint,
                 });
             }
             commits.push(name);
@@ -133,7 +133,7 @@ mod tests {
         format!("{version:020}.checkpoint.{part:010}.{parts:010}.parquet")
     }
 
-    fn needed(names: &[String]) -> Result<NeededFiles, Unusable> {
+    fn needed(names: &[String]) -> Result<NeededFiles, UnreadableLog> {
         let mut found = LogNames::default();
         names.iter().for_each(|name| found.add(name));
         found.needed(None)
@@ -160,7 +160,7 @@ mod tests {
         all.iter().chain(&[single(1), single(3)]).for_each(|name| found.add(name));
         assert_eq!(found.needed(Some(2)), Ok(of(2, &[single(1)], &[2])), "a version before the newest");
         assert_eq!(found.needed(Some(1)), Ok(of(1, &[single(1)], &[])));
-        assert_eq!(found.needed(Some(7)), Err(Unusable::MissingCommit(commit(5))));
+        assert_eq!(found.needed(Some(7)), Err(UnreadableLog::MissingCommit(commit(5))));
         let compacted = format!("{:020}.{:020}.compacted.json", 1, 3);
         assert_eq!(with(&[others.map(str::to_owned).to_vec(), vec![compacted]].concat()), needed(&all));
     }
@@ -169,11 +169,11 @@ mod tests {
     fn a_log_with_gaps_is_unusable() {
         let named =
             |version: u64| format!("{version:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json");
-        assert_eq!(needed(&[]), Err(Unusable::NoLog));
-        assert_eq!(needed(&[commit(0), commit(2)]), Err(Unusable::MissingCommit(commit(1))));
-        assert_eq!(needed(&[commit(3), part(2, 1, 2)]), Err(Unusable::MissingCommit(commit(0))));
-        assert_eq!(needed(&[named(2), commit(3)]), Err(Unusable::V2Checkpoint));
-        assert_eq!(needed(&[named(2)]), Err(Unusable::V2Checkpoint));
+        assert_eq!(needed(&[]), Err(UnreadableLog::NoLog));
+        assert_eq!(needed(&[commit(0), commit(2)]), Err(UnreadableLog::MissingCommit(commit(1))));
+        assert_eq!(needed(&[commit(3), part(2, 1, 2)]), Err(UnreadableLog::MissingCommit(commit(0))));
+        assert_eq!(needed(&[named(2), commit(3)]), Err(UnreadableLog::V2Checkpoint));
+        assert_eq!(needed(&[named(2)]), Err(UnreadableLog::V2Checkpoint));
         // If all commits exist, the checkpoint is not needed.
         assert!(needed(&[commit(0), commit(1), named(1)]).is_ok());
     }

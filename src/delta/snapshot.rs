@@ -10,7 +10,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use percent_encoding::percent_decode_str;
 
 use super::action::{Action, actions};
-use super::names::{FOLDER, LogNames, Unusable};
+use super::names::{FOLDER, LogNames, UnreadableLog};
 use super::state::{FileState, TableState};
 use super::{checkpoint, protocol};
 use crate::address;
@@ -88,7 +88,7 @@ pub(crate) async fn read(
 /// `actions`, unless one of them is of a kind that only v2 checkpoints have.
 fn without_v2(actions: Vec<Action>, shown: &str) -> Result<Vec<Action>> {
     match actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
-        true => Err(unusable(shown, Unusable::V2Checkpoint)),
+        true => Err(unusable(shown, UnreadableLog::V2Checkpoint)),
         false => Ok(actions),
     }
 }
@@ -134,16 +134,16 @@ fn unreadable(shown: &str, why: &str) -> Error {
     Error::input(format!("the Delta table `{shown}` cannot be read: {why}"))
 }
 
-fn unusable(shown: &str, why: Unusable) -> Error {
+fn unusable(shown: &str, why: UnreadableLog) -> Error {
     match why {
-        Unusable::NoLog => Error::input(format!(
+        UnreadableLog::NoLog => Error::input(format!(
             "`{shown}` is no Delta table, because there is no log in `{shown}/{FOLDER}`: correct [source] url, or set [source] \
              format to that of the files"
         )),
-        Unusable::MissingCommit(commit) => unreadable(
+        UnreadableLog::MissingCommit(commit) => unreadable(
             shown,
             &format!("{FOLDER}/{commit} is gone, and no checkpoint replaces it: restore it"),
         ),
-        Unusable::V2Checkpoint => unreadable(shown, protocol::V2_CHECKPOINT),
+        UnreadableLog::V2Checkpoint => unreadable(shown, protocol::V2_CHECKPOINT),
     }
 }

@@ -58,16 +58,16 @@ pub(crate) struct QueueState {
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingTasks>,
     _reader: SpawnedTask<()>,
 }
 
 /// The wakers of tasks that found no batch. A batch wakes all of them, since a task that is no longer polled would keep it
 /// from the others.
 #[derive(Debug, Default)]
-struct Waiting(Mutex<Vec<Waker>>);
+struct WaitingTasks(Mutex<Vec<Waker>>);
 
-impl Waiting {
+impl WaitingTasks {
     fn add(&self, waker: &Waker) {
         let mut wakers = self.0.lock();
         if !wakers.iter().any(|waiting| waiting.will_wake(waker)) {
@@ -76,7 +76,7 @@ impl Waiting {
     }
 }
 
-impl Wake for Waiting {
+impl Wake for WaitingTasks {
     fn wake(self: Arc<Self>) {
         let wakers = std::mem::take(&mut *self.0.lock());
         wakers.into_iter().for_each(Waker::wake);

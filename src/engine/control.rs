@@ -48,18 +48,18 @@ impl RunControl {
 
 /// How much of the input of a stage was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reached {
+pub struct InputProgress {
     /// What was read, at most `all`.
     pub done: u64,
     /// All of it, more than 0.
     pub all: u64,
     /// What is counted.
-    pub unit: Unit,
+    pub unit: InputUnit,
 }
 
 /// What is counted of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum InputUnit {
     /// Rows, as footers and manifests count them.
     Rows,
     /// Bytes of files.
@@ -80,7 +80,7 @@ pub trait Progress: Send + Sync {
     fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
 
     /// The stage `name` has read so much of its input. Not called where the size of the input is unknown.
-    fn stage_reaches(&self, _name: &str, _reached: Reached) {}
+    fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
     /// Tasks and query stages of the running stage on a cluster: those that are done, and those that have begun.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
@@ -116,7 +116,7 @@ impl<P: Progress> Progress for Both<P> {
         self.1.stage_advances(rows_in, rows_out);
     }
 
-    fn stage_reaches(&self, name: &str, reached: Reached) {
+    fn stage_reaches(&self, name: &str, reached: InputProgress) {
         self.0.stage_reaches(name, reached);
         self.1.stage_reaches(name, reached);
     }

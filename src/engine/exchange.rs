@@ -28,7 +28,8 @@ use crate::operator::bucket_pairs::PairRule;
 use crate::operator::may_repeat::MayRepeat;
 use crate::operator::score::Scoring;
 use crate::plan::{
-    Batches, Description, Gathered, OperatorExec, PartitionStore, Reads, Requirement, Shape, Task, only_input,
+    Batches, Description, Gathered, OperatorExec, PartitionReads, PartitionStore, Requirement, Shape, Task,
+    only_input,
 };
 
 /// Rows and bytes that are gathered before they are divided: otherwise many partitions would get a row or two of each
@@ -66,7 +67,7 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
         match engines.partitioning() {
             Partitioning::Hash(..) => {
                 let properties = Arc::clone(engines.properties());
-                let exchange = Exchange { properties, tasks, reads: Reads::Once };
+                let exchange = Exchange { properties, tasks, reads: PartitionReads::Once };
                 Ok(Transformed::yes(OperatorExec::plan(exchange, vec![Arc::clone(engines.input())])?))
             }
             _ => Ok(Transformed::no(node)),
@@ -115,7 +116,7 @@ fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionP
             (Arc::clone(engines.properties()), plan)
         }
     };
-    OperatorExec::plan(Exchange { properties, tasks, reads: Reads::Again }, vec![input])
+    OperatorExec::plan(Exchange { properties, tasks, reads: PartitionReads::Again }, vec![input])
 }
 
 /// Divides the rows of its input into partitions by the hash of expressions.
@@ -124,7 +125,7 @@ struct Exchange {
     /// The properties of DataFusion's node: the same rows come out in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
-    reads: Reads,
+    reads: PartitionReads,
 }
 
 /// The complete store. The work that fills it begins when the first partition is read, and ends early when all futures

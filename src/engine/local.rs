@@ -14,7 +14,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use super::batch_queue::share_batches;
-use super::control::{Reached, RunControl, Unit};
+use super::control::{InputProgress, InputUnit, RunControl};
 use super::exchange::exchange;
 use super::interface::{BUCKET_SHARE, Engine, MOST_PARTITIONS};
 use super::session;
@@ -181,37 +181,37 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
 }
 
 /// What `plan` has read of its files; `None` if the amount is not known. Of a plan that reads files by bytes, tables do not count.
-fn reached(plan: &Arc<dyn ExecutionPlan>) -> Option<Reached> {
+fn reached(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();
     let is_known = collect(plan, &mut inputs);
-    let sum = |unit: Unit| {
+    let sum = |unit: InputUnit| {
         let of_unit = inputs.iter().filter(|input| input.unit == unit);
-        of_unit.fold(Reached { done: 0, all: 0, unit }, |sum, input| Reached {
+        of_unit.fold(InputProgress { done: 0, all: 0, unit }, |sum, input| InputProgress {
             done: sum.done + input.done,
             all: sum.all + input.all,
             unit,
         })
     };
-    let (bytes, rows) = (sum(Unit::Bytes), sum(Unit::Rows));
+    let (bytes, rows) = (sum(InputUnit::Bytes), sum(InputUnit::Rows));
     let sum = if bytes.all > 0 { bytes } else { rows };
-    (is_known && sum.all > 0).then(|| Reached { done: sum.done.min(sum.all), ..sum })
+    (is_known && sum.all > 0).then(|| InputProgress { done: sum.done.min(sum.all), ..sum })
 }
 
 /// Collects the inputs of `plan`. Returns whether the size of each is known.
-fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<Reached>) -> bool {
+fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<InputProgress>) -> bool {
     let rows = || plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0) as u64;
     let bytes = || {
         let metric = plan.metrics().and_then(|metrics| metrics.sum_by_name(READ_BYTES));
         metric.map_or(0, |read| read.as_usize()) as u64
     };
     let input = if let Some(numbered) = OperatorExec::<NumberRows>::described(plan.as_ref()) {
-        numbered.rows().map(|all| Reached { done: rows(), all, unit: Unit::Rows })
+        numbered.rows().map(|all| InputProgress { done: rows(), all, unit: InputUnit::Rows })
     } else if let Some(parsed) = OperatorExec::<ParseFiles>::described(plan.as_ref()) {
-        Some(Reached { done: bytes(), all: parsed.bytes(), unit: Unit::Bytes })
+        Some(InputProgress { done: bytes(), all: parsed.bytes(), unit: InputUnit::Bytes })
     } else if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan.as_ref()) {
-        Some(Reached { done: bytes(), all: rewrite.bytes(), unit: Unit::Bytes })
+        Some(InputProgress { done: bytes(), all: rewrite.bytes(), unit: InputUnit::Bytes })
     } else if let Some(scan) = file_scan(plan) {
-        scanned_rows(scan).map(|all| Reached { done: rows(), all, unit: Unit::Rows })
+        scanned_rows(scan).map(|all| InputProgress { done: rows(), all, unit: InputUnit::Rows })
     } else {
         return plan.children().into_iter().all(|child| collect(child, inputs));
     };

@@ -11,10 +11,10 @@ use super::sets::{Sets, keys};
 use crate::error::Result;
 use crate::job::ScoreBy;
 use crate::kernel::minhash_similarity::minhash_similarity;
-use crate::kernel::signature::Values;
+use crate::kernel::signature::SignatureValues;
 use crate::output::Stored;
 use crate::schema::Table;
-use crate::udf::arguments::{Column, Signatures};
+use crate::udf::arguments::{SignatureRows, ValueColumn};
 
 /// The drawn sets that each set agrees with.
 pub(super) type Agreeing = BTreeMap<u64, BTreeSet<u64>>;
@@ -32,12 +32,12 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
     let documents = stored.table(Table::Documents)?.select(vec![col("doc"), col("signature")])?;
     let wanted = keys(stored, "wanted", drawn.iter().copied())?;
     let wanted = wanted.join(documents.clone(), JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let mut of_drawn: Vec<(u64, Values)> = Vec::with_capacity(drawn.len());
+    let mut of_drawn: Vec<(u64, SignatureValues)> = Vec::with_capacity(drawn.len());
     for (frame, is_drawn) in [(wanted, true), (documents, false)] {
         let mut batches = frame.execute_stream().await?;
         while let Some(batch) = batches.try_next().await? {
             let docs = as_uint64_array(batch.column(0))?;
-            let signatures = Signatures::new("evaluate", batch.column(1))?;
+            let signatures = SignatureRows::new("evaluate", batch.column(1))?;
             for (row, &doc) in docs.values().iter().enumerate() {
                 // One document is compared for all that have its set.
                 let (true, Some(signature)) = (sets.sets.contains_key(&doc), signatures.row(row)) else {
@@ -47,7 +47,7 @@ pub(super) async fn agreeing(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Res
                     of_drawn.push((doc, signature.into()));
                     continue;
                 }
-                let agrees = |(drawn, other): &(u64, Values)| {
+                let agrees = |(drawn, other): &(u64, SignatureValues)| {
                     let estimate = minhash_similarity(signature, other.signature());
                     let reaches = estimate.is_some_and(|estimate| estimate >= score.threshold);
                     (reaches && sets.are_compared(*drawn, doc, compare)).then_some(*drawn)

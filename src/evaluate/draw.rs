@@ -10,15 +10,15 @@ type Key = (u32, u32);
 
 /// A shingle set that was drawn, and its weight: how many sets of its stratum it represents.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Drawn {
+pub(super) struct DrawnSet {
     pub(super) set: u64,
     pub(super) stratum: usize,
     pub(super) weight: f64,
 }
 
 /// The sets that were drawn, in the order of their strata, and the sizes of these.
-pub(super) struct Draw {
-    pub(super) drawn: Vec<Drawn>,
+pub(super) struct SetDraw {
+    pub(super) drawn: Vec<DrawnSet>,
     pub(super) sizes: Vec<u64>,
 }
 
@@ -32,14 +32,14 @@ fn key(set: &Set) -> Key {
 
 /// Draws about `sample` of the sets, or all if there are no more. Half of the sample is shared out by the sizes of the strata,
 /// and half evenly. The same seed draws the same sets, in whatever order documents were read.
-pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> Draw {
+pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> SetDraw {
     let mut strata: BTreeMap<Key, Vec<(u64, u64)>> = BTreeMap::new();
     for (&id, set) in sets {
         let place = SplitMix64(set.key() ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
         strata.entry(key(set)).or_default().push((place, id));
     }
     let (all, count) = (sets.len(), strata.len());
-    let mut draw = Draw { drawn: Vec::new(), sizes: Vec::with_capacity(count) };
+    let mut draw = SetDraw { drawn: Vec::new(), sizes: Vec::with_capacity(count) };
     for (stratum, mut places) in strata.into_values().enumerate() {
         let size = places.len();
         draw.sizes.push(size as u64);
@@ -49,7 +49,7 @@ pub(super) fn draw(sets: &HashMap<u64, Set>, sample: usize, seed: u64) -> Draw {
             if sample >= all { size } else { ((by_size + evenly).ceil() as usize).max(LEAST).min(size) };
         places.sort_unstable();
         let weight = size as f64 / wanted as f64;
-        draw.drawn.extend(places.into_iter().take(wanted).map(|(_, set)| Drawn { set, stratum, weight }));
+        draw.drawn.extend(places.into_iter().take(wanted).map(|(_, set)| DrawnSet { set, stratum, weight }));
     }
     draw
 }

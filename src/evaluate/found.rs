@@ -24,7 +24,7 @@ pub(super) struct FoundPair {
 }
 
 /// The pairs of each drawn set, by both sets.
-pub(super) type Found = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
+pub(super) type FoundPairs = BTreeMap<u64, BTreeMap<u64, FoundPair>>;
 
 /// The ranks of the documents of each set that stay, in the order of `clusters.keep`.
 pub(super) type Stay = BTreeMap<u64, Vec<u64>>;
@@ -33,7 +33,7 @@ pub(super) type Stay = BTreeMap<u64, Vec<u64>>;
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<Found> {
+pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result<FoundPairs> {
     let own = sets.members(stored, drawn.iter().copied())?;
     let own = own.select(vec![col("doc").alias("own"), col("set").alias("drawn")])?.cache().await?;
     let pairs = stored.table(Table::Pairs)?.select(vec![
@@ -48,7 +48,7 @@ pub(super) async fn found(stored: &Stored, sets: &Sets, drawn: &[u64]) -> Result
     };
     let rows = with("a", "b")?.union(with("b", "a")?)?;
     let rows = sets.with_sets(stored, rows, "other")?.filter(col("drawn").not_eq(col("set")))?;
-    let mut found = Found::new();
+    let mut found = FoundPairs::new();
     for batch in rows.select(["drawn", "set", "jaccard", "estimate"].map(col).to_vec())?.collect().await? {
         let (sets, others) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
         let (jaccards, estimates) = (as_float64_array(batch.column(2))?, as_float64_array(batch.column(3))?);

@@ -18,7 +18,7 @@ const BYTES_OF_ENTRY: usize = 3 * size_of::<(u64, u32)>() + 2 * BITS_OF_SHINGLE 
 
 /// A drawn set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct IndexedSet {
     /// Its id among the sets.
     pub(super) set: u64,
     /// Its shingles.
@@ -27,7 +27,7 @@ pub(super) struct Place {
 
 /// The drawn sets by their shingles.
 pub(super) struct Index {
-    pub(super) drawn: Vec<Place>,
+    pub(super) drawn: Vec<IndexedSet>,
     /// A shingle and the place of a set that has it, sorted.
     entries: Vec<(u64, u32)>,
     /// Two bits of a word for the hash of each shingle.
@@ -53,7 +53,7 @@ impl Index {
     pub(super) fn add(&mut self, set: u64, shingles: &[u64]) -> Result<()> {
         self.held.try_grow(BYTES_OF_ENTRY * shingles.len())?;
         let place = self.drawn.len() as u32;
-        self.drawn.push(Place { set, shingles: shingles.len() as u64 });
+        self.drawn.push(IndexedSet { set, shingles: shingles.len() as u64 });
         self.entries.extend(shingles.iter().map(|&shingle| (shingle, place)));
         Ok(())
     }
@@ -125,7 +125,7 @@ mod tests {
         assert!(shared.iter().all(|&shingle| index.places(shingle).collect::<Vec<_>>() == [0, 1]));
         assert!(own.iter().all(|&shingle| index.places(shingle).collect::<Vec<_>>() == [1]));
         assert!((0..10_000).all(|_| index.places(random.next()).count() == 0));
-        assert_eq!(index.drawn[1], Place { set: 9, shingles: 1_100 });
+        assert_eq!(index.drawn[1], IndexedSet { set: 9, shingles: 1_100 });
         let empty = super::tests::index(Score::default(), &[]);
         assert_eq!((empty.places(7).count(), empty.least(7)), (0, None));
     }

@@ -29,13 +29,13 @@ use crate::job::Job;
 use crate::output::Stored;
 pub use interval::Estimate;
 use sets::Sets;
-use summary::Seen;
+use summary::EvaluatedSets;
 pub use summary::{Bias, ByExactRule, Evaluation, Recall, RecallAt};
 pub use truth::Agreement;
 
 /// What is drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct EvaluationSettings {
     /// How many shingle sets, about.
     pub sample: usize,
     /// The seed of the draw.
@@ -51,7 +51,11 @@ pub struct Settings {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where the output was made against others, or keeps too little;
 /// [`Kind::Input`](crate::error::Kind::Input) where it, or its source, is gone or has changed.
-pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) -> Result<Evaluation> {
+pub async fn evaluate(
+    session: &SessionContext,
+    url: &str,
+    settings: &EvaluationSettings,
+) -> Result<Evaluation> {
     let stored = Stored::open(session, url).await?;
     if let Some(because) = refusal(stored.job()) {
         return Err(Error::job(format!("{url} {because}")));
@@ -64,7 +68,7 @@ pub async fn evaluate(session: &SessionContext, url: &str, settings: &Settings) 
     let partners = partners::partners(&stored, &sets, &drawn, agreeing);
     let (found, partners) = tokio::try_join!(found, partners)?;
     let stay = found::stay(&stored, &sets, &partners).await?;
-    let evaluation = summary::summary(&stored, &sets, &draw, &Seen { partners, found, stay });
+    let evaluation = summary::summary(&stored, &sets, &draw, &EvaluatedSets { partners, found, stay });
     Ok(match &settings.truth {
         Some(file) => Evaluation { truth: Some(truth::agreement(&stored, file).await?), ..evaluation },
         None => evaluation,

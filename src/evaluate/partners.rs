@@ -21,16 +21,16 @@ use crate::job::{Compare, Measure, Score, ScoreBy, Shingle, ShingleHash};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of};
 use crate::kernel::text::beginning::Beginning;
-use crate::kernel::text::shingles::{Scratch, shingles};
+use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::origins::numbered;
 use crate::output::Stored;
 use crate::schema::Table;
-use crate::source::{self, CUT, Places};
+use crate::source::{self, CUT, DocumentPlaces};
 use crate::udf::expr_fn::document_key;
 
 /// What two sets have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Common {
+pub(super) struct SetOverlap {
     pub(super) shared: u64,
     /// The shingles of the set that was drawn, and of the other one.
     pub(super) of: [u64; 2],
@@ -38,7 +38,7 @@ pub(super) struct Common {
     pub(super) agrees: bool,
 }
 
-impl Common {
+impl SetOverlap {
     /// Whether the exact similarity reaches the threshold.
     pub(super) fn is_similar(self, score: &Score) -> bool {
         self.similarity(score.measure) >= score.threshold && score.has_min_shared(self.shared, self.of)
@@ -68,7 +68,7 @@ impl Common {
 }
 
 /// The partners of each set that was drawn, by both sets.
-pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, Common>>;
+pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
 /// Frames (doc: UInt64, ..) with `text`: Utf8View, `cut`: `List<UInt64>` or both. They have the documents whose keys are in the only
 /// column of `wanted`, and maybe others.
@@ -89,7 +89,7 @@ async fn documents(stored: &Stored, wanted: DataFrame) -> Result<Vec<DataFrame>>
     }
     let sources = stored.sources("the texts are read again", "").await?;
     let places = wanted.join(table, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let places = Places::of_rows(places, col("origin_number")).await?;
+    let places = DocumentPlaces::of_rows(places, col("origin_number")).await?;
     let read = source::read_at(session, numbered(&sources), places, Some(&job.shingle)).await?;
     let documents = |(_, read): (u64, DataFrame)| {
         let text = cast(col("text"), DataType::Utf8View).alias("text");
@@ -111,7 +111,7 @@ pub(super) async fn partners(
     agreeing: Agreeing,
 ) -> Result<Partners> {
     let job = stored.job();
-    let mut search = Search {
+    let mut search = PartnerSearch {
         index: Index::new(stored.session(), job.score),
         sets: Arc::clone(sets),
         shingle: job.shingle.clone(),
@@ -140,7 +140,7 @@ pub(super) async fn partners(
     for (&other, agreeing) in &search.agreeing {
         for &set in agreeing {
             let of = [set, other].map(|set| sets.sets.get(&set).map_or(0, |set| set.shingles));
-            let common = Common { shared: 0, of, agrees: true };
+            let common = SetOverlap { shared: 0, of, agrees: true };
             partners.entry(set).or_default().entry(other).or_insert(common);
         }
     }
@@ -159,7 +159,7 @@ async fn frequent(stored: &Stored) -> Result<HashSet<u64>> {
 }
 
 /// What a scan needs to know.
-struct Search {
+struct PartnerSearch {
     index: Index,
     sets: Arc<Sets>,
     shingle: Shingle,
@@ -169,7 +169,7 @@ struct Search {
     agreeing: Agreeing,
 }
 
-impl Search {
+impl PartnerSearch {
     /// Reads the shingles of one document of each drawn set.
     async fn fill(&mut self, stored: &Stored, drawn: &[u64]) -> Result<()> {
         let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
@@ -178,7 +178,7 @@ impl Search {
         for frame in documents(stored, wanted).await? {
             let mut batches = frame.execute_stream().await?;
             while let Some(batch) = batches.try_next().await? {
-                let rows = Rows::of(&batch)?;
+                let rows = ScannedRows::of(&batch)?;
                 for row in 0..batch.num_rows() {
                     let Some(set) = rows.doc(row).filter(|doc| is_drawn.contains(doc)) else { continue };
                     if let Some(shingles) = cutter.whole(&rows, row, &self.shingle, &self.frequent)? {
@@ -200,13 +200,13 @@ impl Search {
 }
 
 /// The columns of a batch of [`documents`].
-struct Rows<'a> {
+struct ScannedRows<'a> {
     docs: &'a UInt64Array,
     texts: Option<&'a arrow::array::StringViewArray>,
     cuts: Option<&'a arrow::array::ListArray>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> ScannedRows<'a> {
     fn of(batch: &'a RecordBatch) -> Result<Self> {
         let column = |name: &str| batch.column_by_name(name);
         Ok(Self {
@@ -233,7 +233,7 @@ impl<'a> Rows<'a> {
 #[derive(Default)]
 struct Cutter {
     beginning: Beginning,
-    scratch: Scratch,
+    scratch: ShingleBuffers,
     set: Vec<u64>,
 }
 
@@ -241,7 +241,7 @@ impl Cutter {
     /// The distinct shingles of a document that count; `None` if there is no text.
     fn whole(
         &mut self,
-        rows: &Rows<'_>,
+        rows: &ScannedRows<'_>,
         row: usize,
         by: &Shingle,
         frequent: &HashSet<u64>,
@@ -264,7 +264,7 @@ impl Cutter {
 
     /// Whether the beginning of a text says that its document, which has `all` shingles, is not similar to a drawn set: so many
     /// of them are in none of these that fewer than `least` are left.
-    fn is_other(&mut self, text: &str, search: &Search, least: u64, all: u64) -> Result<bool> {
+    fn is_other(&mut self, text: &str, search: &PartnerSearch, least: u64, all: u64) -> Result<bool> {
         let needed = all.saturating_sub(least) as usize + 1;
         let Some(some) = self.beginning.shingles(text, &search.shingle, needed, all as usize)? else {
             return Ok(false);
@@ -276,14 +276,17 @@ impl Cutter {
 }
 
 /// (drawn set, other set, what they share) of the partners among the documents of a stream.
-async fn scan(mut stream: SendableRecordBatchStream, search: Arc<Search>) -> Result<Vec<(u64, u64, Common)>> {
+async fn scan(
+    mut stream: SendableRecordBatchStream,
+    search: Arc<PartnerSearch>,
+) -> Result<Vec<(u64, u64, SetOverlap)>> {
     let index = &search.index;
     let mut found = Vec::new();
     let mut cutter = Cutter::default();
     let mut shared = vec![0_u64; index.drawn.len()];
     let mut counted: Vec<u32> = Vec::new();
     while let Some(batch) = stream.try_next().await? {
-        let rows = Rows::of(&batch)?;
+        let rows = ScannedRows::of(&batch)?;
         for row in 0..batch.num_rows() {
             let Some(other) = rows.doc(row) else { continue };
             let Some(set) = search.sets.sets.get(&other) else { continue };
@@ -311,7 +314,7 @@ async fn scan(mut stream: SendableRecordBatchStream, search: Arc<Search>) -> Res
                 let drawn = index.drawn[place as usize];
                 let shared = std::mem::take(&mut shared[place as usize]);
                 let agrees = agreeing.is_some_and(|agreeing| agreeing.contains(&drawn.set));
-                let common = Common { shared, of: [drawn.shingles, shingles.len() as u64], agrees };
+                let common = SetOverlap { shared, of: [drawn.shingles, shingles.len() as u64], agrees };
                 if (agrees || common.is_similar(&search.score))
                     && search.sets.are_compared(drawn.set, other, search.compare)
                 {

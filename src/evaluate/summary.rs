@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::draw::{Draw, Drawn};
-use super::found::{Found, FoundPair, Stay};
+use super::draw::{DrawnSet, SetDraw};
+use super::found::{FoundPair, FoundPairs, Stay};
 use super::interval::{Estimate, Stratum, recall, share, total};
-use super::partners::{Common, Partners};
+use super::partners::{Partners, SetOverlap};
 use super::sets::{Set, Sets};
 use super::truth::Agreement;
 use crate::job::curve::Curve;
@@ -95,7 +95,7 @@ pub struct Evaluation {
 const BINS: usize = 10;
 
 /// A true pair of a drawn set, by its exact similarity or by its estimate.
-struct Pair {
+struct TruePair {
     unit: usize,
     weight: f64,
     jaccard: f64,
@@ -105,22 +105,22 @@ struct Pair {
 }
 
 /// What is known of the sets that were drawn.
-pub(super) struct Seen {
+pub(super) struct EvaluatedSets {
     /// Their true partners.
     pub(super) partners: Partners,
     /// What the output has of them.
-    pub(super) found: Found,
+    pub(super) found: FoundPairs,
     /// Which documents stay, of those that have partners and of these.
     pub(super) stay: Stay,
 }
 
 /// The numbers that follow from the sample.
-pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) -> Evaluation {
+pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &EvaluatedSets) -> Evaluation {
     let (job, counts, found) = (stored.job(), &stored.manifest().counts, &seen.found);
     let curve = job.curve();
     let found_pairs = counts.scores.saturating_sub(sets.same_across(job.candidates.compare));
-    let of = |drawn: &Drawn| Unit { sets: &sets.sets, job, drawn: *drawn, seen };
-    let strata = |value: &dyn Fn(&Unit<'_>) -> f64| {
+    let of = |drawn: &DrawnSet| SetWithPartners { sets: &sets.sets, job, drawn: *drawn, seen };
+    let strata = |value: &dyn Fn(&SetWithPartners<'_>) -> f64| {
         let mut strata: Vec<Stratum> =
             draw.sizes.iter().map(|&size| Stratum { size, drawn: Vec::new() }).collect();
         for drawn in &draw.drawn {
@@ -132,9 +132,9 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
     let missed_pairs = total(&strata(&|unit| unit.missed_pairs() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
-    let pairs: Vec<Pair> =
+    let pairs: Vec<TruePair> =
         draw.drawn.iter().enumerate().flat_map(|(unit, drawn)| of(drawn).pairs(unit)).collect();
-    let similar: Vec<&Pair> = pairs.iter().filter(|pair| pair.is_similar).collect();
+    let similar: Vec<&TruePair> = pairs.iter().filter(|pair| pair.is_similar).collect();
     Evaluation {
         sample: draw.drawn.len() as u64,
         shingle_sets: sets.sets.len() as u64,
@@ -163,20 +163,20 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &Draw, seen: &Seen) ->
 }
 
 /// A drawn set with its partners.
-struct Unit<'a> {
+struct SetWithPartners<'a> {
     sets: &'a HashMap<u64, Set>,
     job: &'a Job,
-    drawn: Drawn,
-    seen: &'a Seen,
+    drawn: DrawnSet,
+    seen: &'a EvaluatedSets,
 }
 
-impl Unit<'_> {
+impl SetWithPartners<'_> {
     /// The partners by the rule of the job.
-    fn partners(&self) -> impl Iterator<Item = (u64, Common)> {
+    fn partners(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.all_partners().filter(|(_, common)| common.is_pair(&self.job.score))
     }
 
-    fn all_partners(&self) -> impl Iterator<Item = (u64, Common)> {
+    fn all_partners(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.seen.partners.get(&self.drawn.set).into_iter().flatten().map(|(set, common)| (*set, *common))
     }
 
@@ -191,7 +191,7 @@ impl Unit<'_> {
     }
 
     /// The partners that the output does not have as pairs.
-    fn missed(&self) -> impl Iterator<Item = (u64, Common)> {
+    fn missed(&self) -> impl Iterator<Item = (u64, SetOverlap)> {
         self.partners().filter(|(other, _)| self.found(*other).is_none())
     }
 
@@ -209,7 +209,7 @@ impl Unit<'_> {
     /// The documents of the set that stay, although one stays that is similar and comes before them.
     fn missed_removals(&self) -> f64 {
         let contained = self.job.clusters.contained.unwrap_or(0.0);
-        let contains = |common: &Common| common.containment() >= contained;
+        let contains = |common: &SetOverlap| common.containment() >= contained;
         let partners = self.partners().filter(|(_, common)| contains(common)).map(|(other, _)| other);
         // Copies are pairs too, except within a group if groups are compared with each other.
         let copies = (self.job.candidates.compare != Compare::Across).then_some(self.drawn.set);
@@ -234,9 +234,9 @@ impl Unit<'_> {
         found.filter(|(other, pair)| !is_right(other, pair)).count() as u64
     }
 
-    fn pairs(&self, unit: usize) -> Vec<Pair> {
+    fn pairs(&self, unit: usize) -> Vec<TruePair> {
         let weight = self.drawn.weight;
-        let pair = |(other, common): (u64, Common)| Pair {
+        let pair = |(other, common): (u64, SetOverlap)| TruePair {
             unit,
             weight,
             jaccard: common.jaccard(),
@@ -248,7 +248,7 @@ impl Unit<'_> {
 }
 
 /// The weighted mean of the probabilities of pairs.
-fn expected(curve: &Curve, pairs: &[&Pair]) -> Option<f64> {
+fn expected(curve: &Curve, pairs: &[&TruePair]) -> Option<f64> {
     let sums = pairs.iter().fold((0.0, 0.0), |(all, found), pair| {
         (all + pair.weight, found + pair.weight * curve.kept(pair.jaccard))
     });
@@ -256,7 +256,10 @@ fn expected(curve: &Curve, pairs: &[&Pair]) -> Option<f64> {
 }
 
 /// The weighted share of the pairs that `count`. All pairs of a set are one observation: whether one counts may decide about the others.
-fn weighted<'a>(pairs: impl Iterator<Item = &'a Pair>, counts: impl Fn(&Pair) -> bool) -> Option<Estimate> {
+fn weighted<'a>(
+    pairs: impl Iterator<Item = &'a TruePair>,
+    counts: impl Fn(&TruePair) -> bool,
+) -> Option<Estimate> {
     let mut units: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for pair in pairs {
         let (all, counted) = units.entry(pair.unit).or_default();
@@ -266,15 +269,15 @@ fn weighted<'a>(pairs: impl Iterator<Item = &'a Pair>, counts: impl Fn(&Pair) ->
     share(&units.into_values().collect::<Vec<_>>())
 }
 
-fn by_similarity<'a>(job: &Job, curve: &Curve, pairs: &[&'a Pair]) -> Vec<RecallAt> {
+fn by_similarity<'a>(job: &Job, curve: &Curve, pairs: &[&'a TruePair]) -> Vec<RecallAt> {
     let least = job.score.measure.least_jaccard(job.score.threshold).unwrap_or(0.0);
     let edge = |bin: usize| least + (1.0 - least) * bin as f64 / BINS as f64;
     let bin_of = |jaccard: f64| (0..BINS).rev().find(|&bin| jaccard >= edge(bin)).unwrap_or(0);
-    let mut bins: Vec<Vec<&'a Pair>> = vec![Vec::new(); BINS];
+    let mut bins: Vec<Vec<&'a TruePair>> = vec![Vec::new(); BINS];
     for &pair in pairs {
         bins[bin_of(pair.jaccard)].push(pair);
     }
-    let at = |(bin, pairs): (usize, Vec<&'a Pair>)| {
+    let at = |(bin, pairs): (usize, Vec<&'a TruePair>)| {
         let expected = expected(curve, &pairs)?;
         Some(RecallAt {
             from: edge(bin),
@@ -314,17 +317,17 @@ mod tests {
     #[test]
     fn a_set_is_held_against_what_the_output_has_of_it() {
         let (job, sets) = scene();
-        let common = |shared| Common { shared, of: [10, 10], agrees: false };
+        let common = |shared| SetOverlap { shared, of: [10, 10], agrees: false };
         let partners: Partners =
             [(1, [(0, common(8))].into()), (2, [(0, common(7)), (1, common(9))].into())].into();
         let right = FoundPair { jaccard: 8.0 / 12.0, estimate: 0.7 };
-        let seen = |found: Found| {
+        let seen = |found: FoundPairs| {
             let stay = [(0, vec![1]), (1, Vec::new()), (2, vec![3])].into();
-            Seen { partners: partners.clone(), found, stay }
+            EvaluatedSets { partners: partners.clone(), found, stay }
         };
         let unit = |set, seen| {
-            let drawn = Drawn { set, stratum: 0, weight: 1.0 };
-            Unit { sets: &sets, job: &job, drawn, seen }
+            let drawn = DrawnSet { set, stratum: 0, weight: 1.0 };
+            SetWithPartners { sets: &sets, job: &job, drawn, seen }
         };
         let found = seen([(1, [(0, right)].into()), (2, Default::default())].into());
         let one = unit(1, &found);
@@ -342,7 +345,8 @@ mod tests {
     #[test]
     fn pairs_are_counted_in_the_interval_of_their_similarity() {
         let (job, _) = scene();
-        let pair = |unit, jaccard, is_found| Pair { unit, weight: 2.0, jaccard, is_similar: true, is_found };
+        let pair =
+            |unit, jaccard, is_found| TruePair { unit, weight: 2.0, jaccard, is_similar: true, is_found };
         let pairs = [pair(0, 0.5, true), pair(0, 0.54, false), pair(1, 1.0, true)];
         let found: Vec<_> = by_similarity(&job, &job.curve(), &pairs.each_ref())
             .into_iter()

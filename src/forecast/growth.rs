@@ -12,9 +12,9 @@
 
 use std::collections::BTreeSet;
 
-use super::measure::Measured;
-use super::sample::{Sample, is_remote};
-use super::view::{Amount, Forecast, OnCluster, Sampled, StageForecast, TableForecast};
+use super::measure::RunMeasurement;
+use super::sample::{SourceSample, is_remote};
+use super::view::{Amount, Forecast, OnCluster, SampleView, StageForecast, TableForecast};
 use crate::engine::session;
 use crate::evaluate::Estimate;
 use crate::job::Job;
@@ -55,11 +55,11 @@ const CLUSTER_STAGE: f64 = 0.3;
 const ROW_FOR_TWO: [&str; 6] = ["candidates", "all_candidates", "agreeing", "scores", "pairs", "components"];
 
 /// The runs over samples.
-pub(super) struct Runs<'a> {
+pub(super) struct SampleRuns<'a> {
     pub(super) job: &'a Job,
-    pub(super) sample: &'a Sample,
-    pub(super) small: Measured,
-    pub(super) large: Measured,
+    pub(super) sample: &'a SourceSample,
+    pub(super) small: RunMeasurement,
+    pub(super) large: RunMeasurement,
 }
 
 /// Documents of two samples and of a source.
@@ -111,7 +111,7 @@ fn in_source(rows: [f64; 2], share: Share, most: f64) -> [f64; 3] {
 
 /// The growth of stages and tables, from both runs.
 struct Growth<'a> {
-    runs: &'a Runs<'a>,
+    runs: &'a SampleRuns<'a>,
     share: Share,
     /// Documents that a run over the source reads, with their range.
     whole: [f64; 3],
@@ -120,8 +120,8 @@ struct Growth<'a> {
 }
 
 /// The forecast, without risks, requests and a cluster.
-pub(super) fn forecast(runs: &Runs<'_>) -> Forecast {
-    let Runs { job, sample, small, large } = runs;
+pub(super) fn forecast(runs: &SampleRuns<'_>) -> Forecast {
+    let SampleRuns { job, sample, small, large } = runs;
     let growth = Growth::new(runs);
     let mut seen = BTreeSet::new();
     let stages = large.stages.iter().filter(|stage| seen.insert(&stage.name));
@@ -150,7 +150,7 @@ pub(super) fn forecast(runs: &Runs<'_>) -> Forecast {
     let off = DEVIATIONS * rejects.sqrt();
     Forecast {
         name: job.name.clone(),
-        sample: Sampled {
+        sample: SampleView {
             documents: sample.rows,
             seed: 0,
             files: sample.files_read,
@@ -216,12 +216,12 @@ fn seconds_per_document(seconds: f64, more: f64) -> f64 {
 }
 
 impl<'a> Growth<'a> {
-    fn new(runs: &'a Runs<'a>) -> Self {
-        let Runs { job, sample, small, large } = runs;
+    fn new(runs: &'a SampleRuns<'a>) -> Self {
+        let SampleRuns { job, sample, small, large } = runs;
         let Amount { value, low, high } = sample.documents;
         let counts = &large.counts;
         let partners = 2.0 * counts.pairs as f64 / counts.clustered_documents.max(1) as f64;
-        let documents = [small, large].map(Measured::documents);
+        let documents = [small, large].map(RunMeasurement::documents);
         let [first, last] =
             [small, large].map(|run| run.stage("sketches").map_or(0.0, |stage| stage.seconds));
         Self {
@@ -244,7 +244,7 @@ impl<'a> Growth<'a> {
     }
 
     /// The number of pairs or candidates in the source, from the numbers of both runs.
-    fn pair_count(&self, count: impl Fn(&Measured) -> u64) -> Amount {
+    fn pair_count(&self, count: impl Fn(&RunMeasurement) -> u64) -> Amount {
         let rows = [&self.runs.small, &self.runs.large].map(|run| count(run) as f64);
         Amount::ranged(in_source(rows, self.share, self.whole[0] * (self.whole[0] - 1.0) / 2.0))
     }
@@ -297,7 +297,7 @@ impl<'a> Growth<'a> {
 
     /// The texts that a stage reads again, beyond growth in proportion to the documents.
     fn read_again(&self, name: &str, end: usize) -> f64 {
-        let Runs { job, small, large, .. } = self.runs;
+        let SampleRuns { job, small, large, .. } = self.runs;
         let is_cut = job.candidates.method.uses_buckets() && !job.output.keep.shingles();
         let places = match name {
             "scores" if is_cut => "positions",
@@ -310,7 +310,7 @@ impl<'a> Growth<'a> {
 
     /// Bytes of spills, and the most memory.
     fn memory(&self) -> (Amount, Option<Amount>) {
-        let Runs { job, small, large, .. } = self.runs;
+        let SampleRuns { job, small, large, .. } = self.runs;
         let pool = session::pool_bytes(job.engine.memory_bytes()) as f64;
         let (had, [few, many]) = (large.reserved as f64, self.share.documents);
         let reserved = line([(few, small.reserved as f64), (many, had)], self.whole[0]);
@@ -327,7 +327,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-impl Runs<'_> {
+impl SampleRuns<'_> {
     fn notes(&self) -> Vec<String> {
         let mut notes = self.sample.notes.clone();
         let share = self.sample.share();

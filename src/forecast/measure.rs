@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// What a run over a sample took.
 #[derive(Debug, Clone)]
-pub(super) struct Measured {
+pub(super) struct RunMeasurement {
     /// The stages in order, and the end of the run.
     pub(super) stages: Vec<StageTime>,
     /// Rows and bytes of each table that stays.
@@ -43,7 +43,7 @@ pub(super) struct Measured {
     pub(super) reserved: u64,
 }
 
-impl Measured {
+impl RunMeasurement {
     /// The documents that it read, also those that it rejected.
     pub(super) fn documents(&self) -> f64 {
         (self.counts.documents + self.counts.rejects) as f64
@@ -55,7 +55,7 @@ impl Measured {
     }
 
     /// This run, with the seconds of the quicker one of both in each stage.
-    fn quicker_of(mut self, other: &Measured) -> Self {
+    fn quicker_of(mut self, other: &RunMeasurement) -> Self {
         for stage in &mut self.stages {
             if let Some(before) = other.stage(&stage.name) {
                 stage.seconds = stage.seconds.min(before.seconds);
@@ -70,7 +70,7 @@ impl Measured {
 ///
 /// # Errors
 /// As [`run`].
-pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<Measured> {
+pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let began = Instant::now();
     let mut quickest = run(job, control).await?;
     for time in 1..TIMES {
@@ -88,7 +88,7 @@ pub(super) async fn quickest(job: &Job, control: &RunControl) -> Result<Measured
 ///
 /// # Errors
 /// As [`pipeline::run`].
-async fn run(job: &Job, control: &RunControl) -> Result<Measured> {
+async fn run(job: &Job, control: &RunControl) -> Result<RunMeasurement> {
     let session = session::session(&job.engine)?;
     let reserved = Arc::new(AtomicU64::new(0));
     let pool = Arc::clone(&session.runtime_env().memory_pool);
@@ -112,7 +112,7 @@ async fn run(job: &Job, control: &RunControl) -> Result<Measured> {
     let mut stages = manifest.stages;
     let seconds = (seconds - of_stages).max(0.0);
     stages.push(StageTime { name: END.to_owned(), seconds, rows: 0, bytes: 0, join: None });
-    Ok(Measured {
+    Ok(RunMeasurement {
         stages,
         tables: tables.collect(),
         counts: manifest.counts,

@@ -14,12 +14,12 @@ mod view;
 
 use std::path::Path;
 
-pub use self::sample::Settings;
+pub use self::sample::ForecastSettings;
 pub use self::view::{
-    Amount, Forecast, OnCluster, Requests, Risk, RiskKind, Sampled, StageForecast, TableForecast, Template,
+    Amount, Forecast, OnCluster, Requests, Risk, RiskKind, SampleView, StageForecast, TableForecast, Template,
 };
 
-use self::measure::Measured;
+use self::measure::RunMeasurement;
 use crate::engine::{RunControl, session};
 use crate::error::{Error, Result};
 use crate::job::{self, Job, Lsh, Output};
@@ -40,11 +40,11 @@ const STEPS: usize = 3;
 pub async fn forecast(
     job: &Job,
     folder: &Path,
-    settings: &Settings,
+    settings: &ForecastSettings,
     control: &RunControl,
 ) -> Result<Forecast> {
     refuse(job)?;
-    let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
+    let engine = job::EngineSettings { mode: job::Mode::Local, ..job.engine.clone() };
     let session = session::session(&engine)?;
     let job = &keep_values::settled(&session, job).await?;
     let take = sample::take(&session, job, settings, folder);
@@ -70,7 +70,7 @@ pub async fn forecast(
             ..job.clone()
         }
     };
-    let rows = |run: &Measured| run.counts.documents;
+    let rows = |run: &RunMeasurement| run.counts.documents;
     let [small, large] = sample::FILES;
     let small = over(small, sample.share() / sample::TIMES as f64);
     let large = over(large, sample.share());
@@ -78,7 +78,7 @@ pub async fn forecast(
     let (small, _) = control.step("run a part of the sample", (2, STEPS), rows, run).await?;
     let run = measure::quickest(&large, control);
     let (large, _) = control.step("run the sample", (3, STEPS), rows, run).await?;
-    let mut forecast = growth::forecast(&growth::Runs { job, sample: &sample, small, large });
+    let mut forecast = growth::forecast(&growth::SampleRuns { job, sample: &sample, small, large });
     forecast.sample.seed = settings.seed;
     forecast.cluster = settings.tasks.map(|tasks| growth::on_cluster(&forecast, job, tasks));
     forecast.requests = requests::of(job, &sample, &forecast);

@@ -1,6 +1,6 @@
 //! Requests to an object store.
 
-use super::sample::{Sample, is_remote};
+use super::sample::{SourceSample, is_remote};
 use super::view::{Amount, Forecast, Requests};
 use crate::job::{Format, Job};
 
@@ -20,7 +20,7 @@ const FEWER: f64 = 0.3;
 const MORE: f64 = 3.0;
 
 /// The requests of a run; `None` if neither source nor output is in an object store.
-pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast) -> Option<Requests> {
+pub(super) fn of(job: &Job, sample: &SourceSample, forecast: &Forecast) -> Option<Requests> {
     let output = is_remote(&job.output.url);
     if !sample.is_remote && !output {
         return None;

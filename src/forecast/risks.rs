@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::sample::Sample;
-use super::templates::{self, Counts, FEWEST, beginning};
+use super::sample::SourceSample;
+use super::templates::{self, FEWEST, ShingleCounts, beginning};
 use super::view::{Forecast, Risk, RiskKind, Template};
 use crate::error::Result;
 use crate::job::{Job, Shingle, ShingleHash, Short};
@@ -32,9 +32,9 @@ const EXAMPLE: usize = 100;
 
 /// The texts of a sample.
 #[derive(Default)]
-struct Texts {
+struct SampleTexts {
     /// For each shingle its documents, by a hash of it.
-    documents: Counts,
+    documents: ShingleCounts,
     short: u64,
     short_example: Option<String>,
 }
@@ -43,9 +43,13 @@ struct Texts {
 ///
 /// # Errors
 /// When the sample cannot be read.
-pub(super) fn of(job: &Job, sample: &Sample, forecast: &Forecast) -> Result<(Vec<Risk>, Vec<Template>)> {
+pub(super) fn of(
+    job: &Job,
+    sample: &SourceSample,
+    forecast: &Forecast,
+) -> Result<(Vec<Risk>, Vec<Template>)> {
     let shingle = Shingle { hash: ShingleHash::Dictionary, ..job.shingle.clone() };
-    let mut texts = Texts::count(&sample.texts, &shingle)?;
+    let mut texts = SampleTexts::count(&sample.texts, &shingle)?;
     if let Some(share) = job.max_frequency {
         // More frequent shingles do not count.
         let most = share * sample.texts.len() as f64;
@@ -75,7 +79,7 @@ fn round_down(share: f64) -> f64 {
     steps.into_iter().find(|step| *step <= share).unwrap_or(LEAST)
 }
 
-impl Texts {
+impl SampleTexts {
     fn count(texts: &[String], shingle: &Shingle) -> Result<Self> {
         let (mut counted, mut scratch) = (Self::default(), CutScratch::default());
         for text in texts {
@@ -131,7 +135,7 @@ impl Texts {
     }
 }
 
-fn large(job: &Job, sample: &Sample) -> Option<Risk> {
+fn large(job: &Job, sample: &SourceSample) -> Option<Risk> {
     let (bytes, example) = sample.largest.clone();
     (bytes as f64 > LARGE * job.engine.memory_bytes() as f64).then(|| {
         let text = format!(

@@ -26,10 +26,10 @@ use super::view::Amount;
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::frames::utf8;
-use crate::inspect::{self, Contents, Rows};
-use crate::job::{self, Format, Id, Job, LimitSize, Source};
+use crate::inspect::{self, InspectedContents, RowCount};
+use crate::job::{self, Format, Job, LimitSize, Source, SourceId};
 use crate::schema::{IdType, SourceTypes, carried};
-use crate::source::{self, Listed, ParquetFile, Request, Selection, SourceFile};
+use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile};
 use crate::udf::expr_fn::document_key;
 
 /// The larger sample has this many times the documents of the smaller one.
@@ -54,7 +54,7 @@ const BEGINNING: usize = 100;
 
 /// What is sampled, and for which cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct ForecastSettings {
     /// Documents of the sample, about.
     pub sample: u64,
     /// The seed that chooses them.
@@ -64,7 +64,7 @@ pub struct Settings {
 }
 
 /// A sample of the documents of a source.
-pub(super) struct Sample {
+pub(super) struct SourceSample {
     /// Its documents, also those that cannot be compared.
     pub(super) rows: u64,
     /// The documents of the source.
@@ -86,7 +86,7 @@ pub(super) struct Sample {
 }
 
 /// A part of a file.
-struct Block {
+struct FileBlock {
     file: usize,
     /// Its first row.
     first: u64,
@@ -94,7 +94,7 @@ struct Block {
     documents: f64,
 }
 
-impl Sample {
+impl SourceSample {
     /// The share of the documents that it has.
     pub(super) fn share(&self) -> f64 {
         (self.rows as f64 / self.documents.value.max(1) as f64).min(1.0)
@@ -106,7 +106,7 @@ impl Sample {
             format: Format::Parquet,
             urls: vec![path.to_string_lossy().into_owned()],
             table_versions: Vec::new(),
-            id: Id::Columns(vec![ID.to_owned()]),
+            id: SourceId::Columns(vec![ID.to_owned()]),
             text: vec![TEXT.to_owned()],
             condition: None,
             limit: None,
@@ -126,15 +126,15 @@ pub(super) const FILES: [&str; 2] = ["small.parquet", "large.parquet"];
 pub(super) async fn take(
     session: &SessionContext,
     job: &Job,
-    settings: &Settings,
+    settings: &ForecastSettings,
     folder: &Path,
-) -> Result<Sample> {
+) -> Result<SourceSample> {
     let source = Source { limit: None, ..job.source.clone() };
     let listed = source::list(session, &source).await?;
     let files: Vec<SourceFile> = listed.files().collect();
     let (blocks, groups) = blocks(session, &source, &files).await?;
     let splits: u64 = if is_parquet(&source) { groups.iter().sum() } else { files.len() as u64 };
-    let mut sample = Sample {
+    let mut sample = SourceSample {
         rows: 0,
         documents: Amount::default(),
         read: 0,
@@ -184,7 +184,7 @@ async fn blocks(
     session: &SessionContext,
     source: &Source,
     files: &[SourceFile],
-) -> Result<(Vec<Block>, Vec<u64>)> {
+) -> Result<(Vec<FileBlock>, Vec<u64>)> {
     let (mut blocks, mut groups) = (Vec::new(), vec![0; files.len()]);
     if is_parquet(source) {
         for (file, listed) in files.iter().enumerate().filter(|(_, file)| file.size() > 0) {
@@ -192,16 +192,16 @@ async fn blocks(
             let mut first = 0;
             for group in footer.metadata.row_groups() {
                 let rows = group.num_rows().cast_unsigned();
-                blocks.push(Block { file, first, documents: rows as f64 });
+                blocks.push(FileBlock { file, first, documents: rows as f64 });
                 first += rows;
                 groups[file] += 1;
             }
         }
         return Ok((blocks, groups));
     }
-    let Contents { rows, bytes, .. } = inspect::contents(session, source).await?;
+    let InspectedContents { rows, bytes, .. } = inspect::contents(session, source).await?;
     let of_document = match rows {
-        Rows::Exact(rows) | Rows::About(rows) if rows > 0 => bytes as f64 / rows as f64,
+        RowCount::Exact(rows) | RowCount::About(rows) if rows > 0 => bytes as f64 / rows as f64,
         _ => GUESSED_BYTES,
     };
     let documents = |file: &SourceFile| match source.format {
@@ -210,20 +210,20 @@ async fn blocks(
     };
     let of_files = files.iter().enumerate();
     Ok((
-        of_files.map(|(at, file)| Block { file: at, first: 0, documents: documents(file) }).collect(),
+        of_files.map(|(at, file)| FileBlock { file: at, first: 0, documents: documents(file) }).collect(),
         groups,
     ))
 }
 
-impl Sample {
+impl SourceSample {
     /// Draws blocks, and opens frames that are read one after the other.
     async fn draw(
         &mut self,
         session: &SessionContext,
         listed: &Listed,
         files: &[SourceFile],
-        mut blocks: Vec<Block>,
-        settings: &Settings,
+        mut blocks: Vec<FileBlock>,
+        settings: &ForecastSettings,
     ) -> Result<(Vec<DataFrame>, SourceTypes)> {
         let source = &self.source;
         // Conditions are tested on whole files.
@@ -237,7 +237,7 @@ impl Sample {
         });
         let all: f64 = blocks.iter().map(|block| block.documents).sum();
         let (mut drawn, mut chosen, mut rows) = (0.0, BTreeSet::new(), Selection::default());
-        for &Block { file, first, documents } in &blocks {
+        for &FileBlock { file, first, documents } in &blocks {
             // The blocks of a file that is read as a whole follow each other.
             if drawn < wanted || (!by_groups && chosen.contains(&file)) {
                 drawn += documents;
@@ -251,11 +251,11 @@ impl Sample {
         let chosen: Vec<SourceFile> = chosen.into_iter().map(|at| files[at].clone()).collect();
         let read = if is_whole {
             // The whole listing also has what no output can name.
-            source::read(session, source, listed, Request::all()).await?
+            source::read(session, source, listed, ReadRequest::all()).await?
         } else if by_groups {
-            source::read(session, source, listed, Request::only(rows)).await?
+            source::read(session, source, listed, ReadRequest::only(rows)).await?
         } else {
-            source::read(session, source, &Listed::of(&chosen), Request::all()).await?
+            source::read(session, source, &Listed::of(&chosen), ReadRequest::all()).await?
         };
         let too_long = matches!(source.format, Format::Csv | Format::Jsonl) && drawn > TOO_LONG * wanted;
         let mut frames = vec![read.frame];
@@ -264,7 +264,7 @@ impl Sample {
             let each = (wanted / chosen.len() as f64).ceil() as usize;
             for file in &chosen {
                 let listed = Listed::of(std::slice::from_ref(file));
-                let beginning = source::read(session, source, &listed, Request::all()).await?;
+                let beginning = source::read(session, source, &listed, ReadRequest::all()).await?;
                 frames.push(beginning.frame.limit(0, Some(each))?);
             }
         }
@@ -294,13 +294,13 @@ pub(super) fn is_remote(url: &str) -> bool {
     address::scheme(url).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
 }
 
-impl Sample {
+impl SourceSample {
     /// Writes the documents of both samples to `folder`. Documents that no parser can read have no text there, and so are rejected.
     async fn write(
         &mut self,
         frames: Vec<DataFrame>,
         types: &SourceTypes,
-        settings: &Settings,
+        settings: &ForecastSettings,
         splits: u64,
         folder: &Path,
     ) -> Result<()> {

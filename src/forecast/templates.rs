@@ -21,13 +21,13 @@ const LEAST: f64 = 0.01;
 const TEXT: usize = 400;
 
 /// The documents of shingles, by the hashes of their texts.
-pub(super) type Counts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
+pub(super) type ShingleCounts = HashMap<u64, u64, BuildHasherDefault<Xxh3Default>>;
 
 /// The passages made of the most frequent shingles of `texts`, whose `counts` are given; the most frequent first.
 ///
 /// # Errors
 /// When a text cannot be cut into shingles.
-pub(super) fn of(texts: &[String], shingle: &Shingle, counts: &Counts) -> Result<Vec<Template>> {
+pub(super) fn of(texts: &[String], shingle: &Shingle, counts: &ShingleCounts) -> Result<Vec<Template>> {
     let counted = texts.len() as u64;
     let least = FEWEST.max((LEAST * counted as f64).ceil() as u64);
     let mut frequent: Vec<u64> = counts.values().copied().filter(|documents| *documents >= least).collect();
@@ -55,7 +55,7 @@ pub(super) fn of(texts: &[String], shingle: &Shingle, counts: &Counts) -> Result
 /// Adds the passages of a document: the longest runs of its shingles that are `left`, which are taken out there.
 fn passages(
     shingles: &[String],
-    counts: &Counts,
+    counts: &ShingleCounts,
     counted: u64,
     left: &mut HashSet<u64>,
     found: &mut Vec<Template>,
@@ -136,7 +136,7 @@ mod tests {
     fn runs_of_frequent_shingles_are_passages() {
         let shingles = texts(&["a b", "b c", "c x", "x a", "a b", "b d"]);
         let count = |shingle: &str, documents| (xxh3_64(shingle.as_bytes()), documents);
-        let counts: Counts =
+        let counts: ShingleCounts =
             [count("a b", 30), count("b c", 40), count("b d", 25), count("c x", 1)].into_iter().collect();
         let mut left: HashSet<u64> = ["a b", "b c", "b d"].map(|shingle| xxh3_64(shingle.as_bytes())).into();
         let mut found = Vec::new();

@@ -12,7 +12,7 @@ pub struct Forecast {
     /// The name of the job.
     pub name: String,
     /// The sample.
-    pub sample: Sampled,
+    pub sample: SampleView,
     /// Documents that the run reads, also those that it rejects. Without a range where the files say how many they are.
     pub documents: Amount,
     /// Documents that cannot be compared.
@@ -52,7 +52,7 @@ pub struct Forecast {
 
 /// The sample of a forecast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sampled {
+pub struct SampleView {
     /// Its documents.
     pub documents: u64,
     /// The seed that chose them.

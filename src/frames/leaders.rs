@@ -26,7 +26,7 @@ use super::joined_by_sorting;
 use super::mark::mark;
 use super::scores::needed;
 use crate::error::Result;
-use crate::operator::dense_pairs::{DensePairs, OPEN, Pass, SETTLED, TRIED};
+use crate::operator::dense_pairs::{DensePairs, DensePass, OPEN, SETTLED, TRIED};
 use crate::operator::{Operator, apply};
 
 /// The states after some rounds: the scores of the leaders' pairs (a, b, ..) and the leaders (a) of each ->
@@ -86,7 +86,7 @@ pub fn pairs(
             .join(prefixes, JoinType::Right, &["state_doc"], &["doc"], None)?
             .select(columns(coalesce(vec![col("known_state"), lit(OPEN)]).alias("state")))?,
     };
-    let found = apply(Operator::Dense(Pass { threshold, dense, pairs }), vec![rows])?.distinct()?;
+    let found = apply(Operator::Dense(DensePass { threshold, dense, pairs }), vec![rows])?.distinct()?;
     Ok(joined_by_sorting(found))
 }
 

@@ -12,12 +12,12 @@ use crate::operator::may_repeat::MayRepeat;
 use crate::operator::{Operator, apply};
 
 /// Rows (doc, ..) by which passages are found: those of new documents, and those of reference documents if there are any.
-pub(crate) struct Rows {
+pub(crate) struct PassageRows {
     new: DataFrame,
     reference: Option<(DataFrame, NewPairs)>,
 }
 
-impl Rows {
+impl PassageRows {
     /// The rows of new documents only.
     pub(crate) fn of_new(new: DataFrame) -> Self {
         Self { new, reference: None }

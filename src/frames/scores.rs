@@ -15,7 +15,7 @@ use crate::operator::{Operator, apply};
 /// A block of the comparison of all pairs, whose sketches fit in memory: the pairs of a document in key segment `left`
 /// and one in key segment `right`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct PairBlock {
     /// A key segment, at most `right`.
     pub left: u64,
     /// A key segment.
@@ -24,12 +24,12 @@ pub(crate) struct Block {
     pub segments: u64,
 }
 
-impl Block {
+impl PairBlock {
     /// The blocks that together hold every pair, when keys are divided into `segments`.
-    pub(crate) fn all(segments: u64) -> Vec<Block> {
+    pub(crate) fn all(segments: u64) -> Vec<PairBlock> {
         let segments = segments.max(1);
         (0..segments)
-            .flat_map(|left| (left..segments).map(move |right| Block { left, right, segments }))
+            .flat_map(|left| (left..segments).map(move |right| PairBlock { left, right, segments }))
             .collect()
     }
 
@@ -152,7 +152,7 @@ pub(crate) fn held_bytes_without_shingles(minhash: &Minhash) -> u64 {
 pub(crate) fn scores_of_all(
     documents: DataFrame,
     slices: DataFrame,
-    block: Block,
+    block: PairBlock,
     score: &Score,
     lsh: &Lsh,
 ) -> Result<DataFrame> {
@@ -161,7 +161,7 @@ pub(crate) fn scores_of_all(
         columns.insert(0, col("reference"));
     }
     let sketches = block.of_documents(documents.select(columns)?)?;
-    let Block { left, right, segments } = block;
+    let PairBlock { left, right, segments } = block;
     let probe = Probe::All { left, right, segments };
     let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe };
     apply(Operator::Score(scoring), vec![sketches, slices])

@@ -17,10 +17,10 @@ use super::by_group;
 use super::keep::{self, BEFORE};
 use super::lists;
 use super::reference;
-use super::repeats::Rows;
+use super::repeats::PassageRows;
 use crate::error::Result;
 use crate::job::{Preference, Shingle, TextUnit};
-use crate::operator::first_of_each::{FirstOfEach, Order};
+use crate::operator::first_of_each::{ColumnOrder, FirstOfEach};
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{text_sample, text_without, units as cut_units};
 use crate::udf::{CUT_SPAN, UNIT};
@@ -172,7 +172,7 @@ pub(super) fn with_first(
     columns: &[&str],
     of_first: &[(&str, &str)],
 ) -> Result<DataFrame> {
-    let order = sorted.iter().map(|by| Order { descending: !by.asc, nulls_first: by.nulls_first });
+    let order = sorted.iter().map(|by| ColumnOrder { descending: !by.asc, nulls_first: by.nulls_first });
     let first = FirstOfEach { key: key.len(), order: order.collect(), of_first: of_first.len() };
     let named = |name: &str, alias: &str| col(name).alias(alias);
     let mut all: Vec<Expr> = key.iter().map(|name| named(name, name)).collect();
@@ -191,7 +191,7 @@ pub(super) fn passage_id() -> Expr {
 /// The rows of [`units`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
 ///
 /// Of each passage, the first occurrence in the first document by `turn` and then by `order` is kept.
-pub(crate) fn spans(units: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+pub(crate) fn spans(units: PassageRows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let units = units.repeated(HASH)?;
     let units = with_order(units, documents, &["source", "position", "group"], order)?;
     let of_first = [

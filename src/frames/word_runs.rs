@@ -10,7 +10,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::lists;
-use super::repeats::Rows;
+use super::repeats::PassageRows;
 use super::spans::{HASH, SPAN, passage_id, sorted, with_first, with_order};
 use crate::error::Result;
 use crate::job::{Preference, Shingle};
@@ -33,7 +33,7 @@ pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingl
 }
 
 /// The fingerprints that occur more than once: (doc, fingerprint) -> the same, each once for each document.
-pub(crate) fn hits(fingerprints: Rows) -> Result<DataFrame> {
+pub(crate) fn hits(fingerprints: PassageRows) -> Result<DataFrame> {
     let repeated = fingerprints.repeated(["fingerprint"])?;
     Ok(repeated.select(vec![col("doc"), col("fingerprint")])?.distinct()?)
 }
@@ -59,7 +59,7 @@ pub(crate) fn windows(
 /// is_first, occurrences, reference_documents, kept_doc, kept_char_start: UInt64) of the windows of new documents that are
 /// repeated: `is_first` is 1 for the first occurrence, in the order of documents and then in the text, and `kept_doc` and
 /// `kept_char_start` say where that is.
-pub(crate) fn ranked(windows: Rows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+pub(crate) fn ranked(windows: PassageRows, documents: DataFrame, order: &[Preference]) -> Result<DataFrame> {
     let windows = with_order(windows.repeated(HASH)?, documents, &[], order)?;
     let columns = ["doc", "at", "occurrences", "reference_documents", "reference"];
     let of_first = [("doc", "kept_doc"), ("char_start", "kept_char_start")];

@@ -11,7 +11,7 @@ const SHOWN: usize = 40;
 
 /// A column of a dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Column {
+pub(crate) struct InspectedColumn {
     /// Its name.
     pub name: String,
     /// What its values are: an Arrow type for Parquet, else a word.
@@ -28,7 +28,7 @@ pub(crate) struct Column {
 
 /// The values of a column while rows are read.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ColumnSample {
     rows: u64,
     filled: u64,
     characters: u64,
@@ -37,7 +37,7 @@ pub(super) struct Values {
     example: Option<String>,
 }
 
-impl Values {
+impl ColumnSample {
     /// Adds the value of a row; `None` where it has none.
     pub(super) fn add(&mut self, value: Option<&str>) {
         self.rows += 1;
@@ -67,9 +67,9 @@ impl Values {
     }
 
     /// The column of these values.
-    pub(super) fn column(self, name: &str, kind: &str, is_text: bool) -> Column {
+    pub(super) fn column(self, name: &str, kind: &str, is_text: bool) -> InspectedColumn {
         let distinct = self.hashes.len() as u64;
-        Column {
+        InspectedColumn {
             name: name.to_owned(),
             kind: kind.to_owned(),
             is_text,
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_column_is_what_its_values_are() {
         let column = |values: &[Option<&str>]| {
-            let mut gathered = Values::default();
+            let mut gathered = ColumnSample::default();
             values.iter().for_each(|value| gathered.add(*value));
             let is_text = gathered.are_words();
             gathered.column("a", "text", is_text)

@@ -7,14 +7,14 @@ use datafusion::execution::context::SessionContext;
 use datafusion::prelude::ident;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::column::{Column, beginning};
+use super::column::{InspectedColumn, beginning};
 use super::dataset::SAMPLED_BYTES;
 use super::parquet::{self, in_order};
 use super::{delimited, encoding, json_lines};
 use crate::error::Result;
 use crate::job::{Format, Source};
 use crate::schema;
-use crate::source::{self, Listed, ParquetFile, Request, SourceFile};
+use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile};
 use crate::udf::values::number;
 
 /// Footers that are read at the same time.
@@ -28,15 +28,15 @@ const SHOWN: usize = 5;
 
 /// What a job reads.
 #[derive(Debug)]
-pub(crate) struct Contents {
+pub(crate) struct InspectedContents {
     /// Files.
     pub files: u64,
     /// Their size in bytes.
     pub bytes: u64,
     /// Their rows.
-    pub rows: Rows,
+    pub rows: RowCount,
     /// The columns of the first file; empty for formats whose files have no columns of their own.
-    pub columns: Vec<Column>,
+    pub columns: Vec<InspectedColumn>,
     /// The columns that documents carry, each with what its values are read as.
     pub carried: Vec<(String, String)>,
     /// The beginnings of the first texts.
@@ -49,7 +49,7 @@ pub(crate) struct Contents {
 
 /// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub(crate) enum RowCount {
     /// As the files say themselves.
     Exact(u64),
     /// As many as the bytes of the first rows let expect.
@@ -62,13 +62,13 @@ pub(crate) enum Rows {
 ///
 /// # Errors
 /// As [`source::list`] and [`source::read`], and where the first texts cannot be read.
-pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<Contents> {
+pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<InspectedContents> {
     let listed = source::list(ctx, source).await?;
     let files: Vec<SourceFile> = listed.files().collect();
-    let mut found = Contents {
+    let mut found = InspectedContents {
         files: files.len() as u64,
         bytes: files.iter().map(SourceFile::size).sum(),
-        rows: Rows::Unknown,
+        rows: RowCount::Unknown,
         columns: Vec::new(),
         carried: Vec::new(),
         texts: Vec::new(),
@@ -78,11 +78,11 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<Co
     found.add_texts(ctx, source, &listed).await?;
     let first = files.iter().find(|file| file.size() > 0);
     match (source.format, first) {
-        (Format::Text, _) => found.rows = Rows::Exact(found.files),
-        (_, None) => found.rows = Rows::Exact(0),
+        (Format::Text, _) => found.rows = RowCount::Exact(found.files),
+        (_, None) => found.rows = RowCount::Exact(0),
         (Format::Parquet | Format::Delta, Some(first)) => {
             found.columns = parquet::columns(ctx, source, first).await?;
-            found.rows = Rows::Exact(footers(ctx, &files).await?);
+            found.rows = RowCount::Exact(footers(ctx, &files).await?);
         }
         (Format::Csv | Format::Jsonl, Some(first)) => found.add_records(ctx, source, first).await?,
         // Only a parser can count them.
@@ -122,10 +122,10 @@ async fn footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
     rows.buffered(CONCURRENT_FOOTERS).try_fold(0, |all, rows| async move { Ok(all + rows) }).await
 }
 
-impl Contents {
+impl InspectedContents {
     /// Counts the words of the first texts.
     async fn add_texts(&mut self, ctx: &SessionContext, source: &Source, listed: &Listed) -> Result<()> {
-        let read = source::read(&in_order(ctx), source, listed, Request::all()).await?;
+        let read = source::read(&in_order(ctx), source, listed, ReadRequest::all()).await?;
         let carried = (0..read.types.columns.len()).map(|at| ident(schema::carried(at)));
         let frame = read.frame.select([ident("text")].into_iter().chain(carried).collect::<Vec<_>>())?;
         let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
@@ -190,10 +190,10 @@ impl Contents {
             }
         };
         self.rows = match head.whole && self.files == 1 {
-            true => Rows::Exact(rows),
+            true => RowCount::Exact(rows),
             false => {
                 let of_byte = rows as f64 / head.stored.max(1) as f64;
-                Rows::About((of_byte * self.bytes as f64).round() as u64)
+                RowCount::About((of_byte * self.bytes as f64).round() as u64)
             }
         };
         Ok(())

@@ -2,12 +2,12 @@
 
 use datafusion::execution::context::SessionContext;
 
-use super::column::Column;
+use super::column::InspectedColumn;
 use super::{delimited, encoding, json_lines, parquet};
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 use crate::job::{
-    Csv, DuplicateIds, Encoding, Format, Id, Names, OnError, References, Source, SourceSection,
+    Csv, DuplicateIds, Encoding, Format, Names, OnError, References, Source, SourceId, SourceSection,
 };
 use crate::source::{self, SourceFile};
 
@@ -26,14 +26,14 @@ pub(crate) struct Dataset {
     /// How CSV files are written.
     pub csv: Csv,
     /// The columns of the first file that is not empty.
-    pub columns: Vec<Column>,
+    pub columns: Vec<InspectedColumn>,
 }
 
 /// How the rows of a file are written, and its columns.
-struct Records {
+struct DatasetRecords {
     encoding: Encoding,
     csv: Csv,
-    columns: Vec<Column>,
+    columns: Vec<InspectedColumn>,
 }
 
 /// Comma, header and double quotes: the defaults of a job.
@@ -55,10 +55,10 @@ impl Dataset {
         let Some(first) = files.iter().find(|file| file.size() > 0) else {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
-        let Records { encoding, csv, columns } = match format {
+        let DatasetRecords { encoding, csv, columns } = match format {
             Format::Csv => csv_records(ctx, first, given).await?,
             Format::Jsonl => json_records(ctx, first, given).await?,
-            Format::Parquet | Format::Delta => Records {
+            Format::Parquet | Format::Delta => DatasetRecords {
                 encoding: given.unwrap_or_default(),
                 csv: CSV,
                 columns: parquet::columns(ctx, &source, first).await?,
@@ -134,7 +134,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
         encoding: Encoding::Utf8,
         urls: urls.to_vec(),
         table_versions: Vec::new(),
-        id: Id::RowNumber,
+        id: SourceId::RowNumber,
         id_separator: ":".to_owned(),
         text: Vec::new(),
         columns: Vec::new(),
@@ -149,15 +149,23 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     }
 }
 
-async fn csv_records(ctx: &SessionContext, file: &SourceFile, given: Option<Encoding>) -> Result<Records> {
+async fn csv_records(
+    ctx: &SessionContext,
+    file: &SourceFile,
+    given: Option<Encoding>,
+) -> Result<DatasetRecords> {
     let (text, encoding, whole) = beginning(ctx, file, given).await?;
     let csv = delimited::sniff(&text, whole).csv;
-    Ok(Records { encoding, csv, columns: delimited::columns(&text, whole, csv) })
+    Ok(DatasetRecords { encoding, csv, columns: delimited::columns(&text, whole, csv) })
 }
 
-async fn json_records(ctx: &SessionContext, file: &SourceFile, given: Option<Encoding>) -> Result<Records> {
+async fn json_records(
+    ctx: &SessionContext,
+    file: &SourceFile,
+    given: Option<Encoding>,
+) -> Result<DatasetRecords> {
     let (text, encoding, whole) = beginning(ctx, file, given).await?;
-    Ok(Records { encoding, csv: CSV, columns: json_lines::columns(&text, whole) })
+    Ok(DatasetRecords { encoding, csv: CSV, columns: json_lines::columns(&text, whole) })
 }
 
 /// Refuses files that begin in another encoding than the one that was found for the first of them.
@@ -232,7 +240,8 @@ impl Dataset {
             return Ok(named.name.clone());
         }
         // Control characters are escaped in it already.
-        let example = |column: &Column| column.example.as_deref().unwrap_or_default().replace('"', "\\\"");
+        let example =
+            |column: &InspectedColumn| column.example.as_deref().unwrap_or_default().replace('"', "\\\"");
         let shown = texts.iter().map(|column| format!("`{}` (\"{}\")", column.name, example(column)));
         Err(Error::job(format!(
             "{} has several columns of strings: name the one of the texts by --text COL; there are {}",
@@ -249,7 +258,8 @@ impl Dataset {
         if let Ok(column) = self.text_column(asked, id) {
             return Ok((column, false));
         }
-        let longest = |a: &&&Column, b: &&&Column| a.mean_characters.total_cmp(&b.mean_characters);
+        let longest =
+            |a: &&&InspectedColumn, b: &&&InspectedColumn| a.mean_characters.total_cmp(&b.mean_characters);
         match self.texts(id).iter().max_by(longest) {
             Some(column) => Ok((column.name.clone(), true)),
             None => Err(self.no_text()),
@@ -265,12 +275,12 @@ impl Dataset {
 
     /// A column to propose for ids: one with the name of an id and another value in every row that was looked at.
     pub(super) fn proposed_id(&self) -> Option<&str> {
-        let unique: Vec<&Column> = self.columns.iter().filter(|column| column.is_unique).collect();
+        let unique: Vec<&InspectedColumn> = self.columns.iter().filter(|column| column.is_unique).collect();
         named(&unique, &IDS).map(|column| column.name.as_str())
     }
 
     /// The columns that may hold the text.
-    fn texts(&self, id: Option<&str>) -> Vec<&Column> {
+    fn texts(&self, id: Option<&str>) -> Vec<&InspectedColumn> {
         self.columns.iter().filter(|column| column.is_text && Some(column.name.as_str()) != id).collect()
     }
 
@@ -295,7 +305,7 @@ fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
 }
 
 /// The first of `columns` that has one of `names`, in upper or lower case, also as a field of a struct or an object.
-fn named<'a>(columns: &[&'a Column], names: &[&str]) -> Option<&'a Column> {
+fn named<'a>(columns: &[&'a InspectedColumn], names: &[&str]) -> Option<&'a InspectedColumn> {
     names.iter().find_map(|name| {
         columns.iter().find(|column| last_part(&column.name).eq_ignore_ascii_case(name)).copied()
     })
@@ -313,14 +323,15 @@ mod tests {
 
     /// A dataset of these columns: (name, text, unique, characters).
     fn dataset(columns: &[(&str, bool, bool, f64)]) -> Dataset {
-        let column = |(name, is_text, is_unique, mean_characters): &(&str, bool, bool, f64)| Column {
-            name: (*name).to_owned(),
-            kind: "text".to_owned(),
-            is_text: *is_text,
-            is_unique: *is_unique,
-            example: Some(format!("a {name}")),
-            mean_characters: *mean_characters,
-        };
+        let column =
+            |(name, is_text, is_unique, mean_characters): &(&str, bool, bool, f64)| InspectedColumn {
+                name: (*name).to_owned(),
+                kind: "text".to_owned(),
+                is_text: *is_text,
+                is_unique: *is_unique,
+                example: Some(format!("a {name}")),
+                mean_characters: *mean_characters,
+            };
         Dataset {
             urls: vec!["a.csv".to_owned()],
             format: Format::Csv,

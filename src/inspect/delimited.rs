@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::column::{Column, Values, is_number};
+use super::column::{ColumnSample, InspectedColumn, is_number};
 use crate::job::Csv;
 use crate::source::first_records;
 
@@ -97,7 +97,7 @@ fn is_header(record: &[String]) -> bool {
 }
 
 /// The columns of a file that begins with `text`.
-pub(super) fn columns(text: &str, whole: bool, csv: Csv) -> Vec<Column> {
+pub(super) fn columns(text: &str, whole: bool, csv: Csv) -> Vec<InspectedColumn> {
     let records = first_records(text, whole, csv, SAMPLED);
     let Some(first) = records.first() else { return Vec::new() };
     let names: Vec<String> = match csv.header {
@@ -105,7 +105,7 @@ pub(super) fn columns(text: &str, whole: bool, csv: Csv) -> Vec<Column> {
         false => (1..=first.len()).map(|at| format!("column_{at}")).collect(),
     };
     let rows = &records[usize::from(csv.header)..];
-    let mut values: BTreeMap<usize, Values> = BTreeMap::new();
+    let mut values: BTreeMap<usize, ColumnSample> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.len() == names.len()) {
         for (at, field) in row.iter().enumerate() {
             values.entry(at).or_default().add((!field.is_empty()).then_some(field));

@@ -35,7 +35,7 @@ pub(super) struct Named {
 }
 
 /// What the content of a file is: a format, or the title of files that cannot be read as they are.
-type Kind = std::result::Result<Format, &'static str>;
+type FileKind = std::result::Result<Format, &'static str>;
 
 /// JSON arrays, and a JSON document without other files.
 const JSON: &str = "JSON documents that are not an object per line";
@@ -44,7 +44,7 @@ const UNKNOWN: &str = "files of no known format, or compressed";
 
 /// Files of one kind.
 struct Group<'a> {
-    kind: Kind,
+    kind: FileKind,
     bytes: u64,
     files: Vec<&'a SourceFile>,
 }
@@ -111,7 +111,7 @@ async fn by_kind<'a>(
         alike.sort_by_key(|file| Reverse(file.size()));
         let judged: Vec<_> =
             alike.iter().take(JUDGED_FILES).map(|file| kind(ctx, file, given, files.len() == 1)).collect();
-        let kinds: Vec<Kind> = stream::iter(judged).buffered(JUDGED_FILES).try_collect().await?;
+        let kinds: Vec<FileKind> = stream::iter(judged).buffered(JUDGED_FILES).try_collect().await?;
         for (at, file) in alike.into_iter().enumerate() {
             let Some(kind) = kinds.get(at).or(kinds.first()).copied() else { continue };
             let at = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
@@ -138,7 +138,12 @@ fn ending(name: &str) -> &str {
 }
 
 /// What the content of a file is; `alone` if there is no other file.
-async fn kind(ctx: &SessionContext, file: &SourceFile, given: Option<Encoding>, alone: bool) -> Result<Kind> {
+async fn kind(
+    ctx: &SessionContext,
+    file: &SourceFile,
+    given: Option<Encoding>,
+    alone: bool,
+) -> Result<FileKind> {
     let named = Format::of_ending(file.path())
         .filter(|format| matches!(format, Format::Parquet | Format::Csv | Format::Jsonl));
     if file.size() == 0 {

@@ -12,7 +12,7 @@ use crate::job::{Clusters, Csv, Encoding, Format, Preference, Score, ShingleSect
 /// The values in the template, each as TOML has it.
 #[derive(Template)]
 #[template(path = "job.toml", escape = "none", config = "src/page/askama.toml")]
-struct JobFile {
+struct JobTemplate {
     /// The name of the file.
     shown: String,
     format: String,
@@ -90,7 +90,7 @@ fn job_file(
     let ShingleSection { normalize, unit, .. } = ShingleSection::default();
     let name = shown.rsplit(['/', '\\']).next().unwrap_or(shown);
     let name = name.strip_suffix(".toml").unwrap_or(name);
-    let file = JobFile {
+    let file = JobTemplate {
         shown: visible(shown).into_owned(),
         format: quoted(format.name()),
         url: urls(paths),
@@ -138,13 +138,13 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::column::Column;
+    use super::super::column::InspectedColumn;
     use super::*;
-    use crate::job::{self, Csv, Id};
+    use crate::job::{self, Csv, SourceId};
 
     #[test]
     fn the_file_is_a_job_with_what_was_found() {
-        let column = |name: &str| Column {
+        let column = |name: &str| InspectedColumn {
             name: name.to_owned(),
             kind: "text".to_owned(),
             is_text: true,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!((job.source.csv, job.source.encoding), (dataset.csv, dataset.encoding));
         assert_eq!(
             (job.source.text, job.source.id),
-            (vec!["a\nb".to_owned()], Id::Columns(vec!["path".to_owned()]))
+            (vec!["a\nb".to_owned()], SourceId::Columns(vec!["path".to_owned()]))
         );
         assert_eq!(job.output.url, "out/my/");
         let least = "source = { url = 'a.txt' }\noutput.url = 'o'";
@@ -177,6 +177,6 @@ mod tests {
         let text = of_texts(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding)).unwrap();
         let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
         let read = (job.source.format, job.source.id, job.source.encoding);
-        assert_eq!(read, (Format::Text, Id::Path, dataset.encoding));
+        assert_eq!(read, (Format::Text, SourceId::Path, dataset.encoding));
     }
 }

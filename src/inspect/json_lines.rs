@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::column::{Column, Values};
+use super::column::{ColumnSample, InspectedColumn};
 use crate::source::readable_json;
 
 /// Lines from which columns are known.
@@ -49,7 +49,7 @@ pub(super) fn rows(text: &str, whole: bool) -> u64 {
 /// The kinds of the values of a column.
 #[derive(Debug, Default)]
 struct Kinds {
-    values: Values,
+    values: ColumnSample,
     strings: u64,
     number: bool,
     boolean: bool,
@@ -57,7 +57,7 @@ struct Kinds {
 }
 
 /// The columns of a file that begins with `text`; a field `b` of the object `a` is `a.b`. Lines that are not objects have none.
-pub(super) fn columns(text: &str, whole: bool) -> Vec<Column> {
+pub(super) fn columns(text: &str, whole: bool) -> Vec<InspectedColumn> {
     let mut columns: BTreeMap<String, Kinds> = BTreeMap::new();
     let mut rows = 0;
     for object in lines(text, whole).filter_map(object).take(SAMPLED) {

@@ -14,7 +14,7 @@ mod job_file;
 mod json_lines;
 mod parquet;
 
-pub(crate) use self::contents::{Contents, Rows, column_names, contents};
+pub(crate) use self::contents::{InspectedContents, RowCount, column_names, contents};
 pub(crate) use self::dataset::Dataset;
 pub(crate) use self::job_file::{of_dataset, of_texts};
 
@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::job::{Encoding, Format};
 
 /// What paths name.
-pub(crate) struct Found {
+pub(crate) struct InspectedPaths {
     /// The paths, URLs and patterns of the files that are read.
     pub urls: Vec<String>,
     /// Files that are not read, because they are of another format, or describe data.
@@ -44,11 +44,11 @@ pub(crate) async fn look(
     command: &str,
     paths: &[String],
     given: Option<Encoding>,
-) -> Result<Found> {
+) -> Result<InspectedPaths> {
     let Named { format, urls, left_out } = files::named(ctx, command, paths, given).await?;
     let dataset = match format {
         Format::Text => None,
         format => Some(Dataset::look(ctx, &urls, format, given).await?),
     };
-    Ok(Found { urls, left_out, dataset })
+    Ok(InspectedPaths { urls, left_out, dataset })
 }

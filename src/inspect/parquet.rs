@@ -10,9 +10,9 @@ use datafusion::execution::context::SessionContext;
 use datafusion::prelude::ident;
 use futures::TryStreamExt;
 
-use super::column::{Column, Values};
+use super::column::{ColumnSample, InspectedColumn};
 use crate::error::Result;
-use crate::source::{self, Listed, ParquetFile, Request, SourceFile, is_string, named_fields};
+use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile, is_string, named_fields};
 use crate::{job, schema};
 
 /// Rows from which columns are known.
@@ -28,7 +28,7 @@ pub(super) async fn columns(
     ctx: &SessionContext,
     source: &job::Source,
     file: &SourceFile,
-) -> Result<Vec<Column>> {
+) -> Result<Vec<InspectedColumn>> {
     let schema = ParquetFile::open(ctx, file).await?.schema(None)?;
     let fields = named_fields(schema.fields());
     let names = readable(&fields);
@@ -65,14 +65,14 @@ async fn sample(
     file: &SourceFile,
     text: &str,
     names: &[String],
-) -> Result<Vec<Values>> {
+) -> Result<Vec<ColumnSample>> {
     let source = job::Source { text: vec![text.to_owned()], columns: names.to_vec(), ..source.clone() };
     let ctx = in_order(ctx);
     let listed = Listed::of(std::slice::from_ref(file));
-    let frame = source::read(&ctx, &source, &listed, Request::all()).await?.frame;
+    let frame = source::read(&ctx, &source, &listed, ReadRequest::all()).await?.frame;
     let columns: Vec<_> = (0..names.len()).map(|at| ident(schema::carried(at))).collect();
     let mut rows = frame.select(columns)?.limit(0, Some(SAMPLED))?.execute_stream().await?;
-    let mut values: Vec<Values> = names.iter().map(|_| Values::default()).collect();
+    let mut values: Vec<ColumnSample> = names.iter().map(|_| ColumnSample::default()).collect();
     while let Some(batch) = rows.try_next().await? {
         for (column, values) in batch.columns().iter().zip(&mut values) {
             let texts = cast(column, &DataType::Utf8View)?;

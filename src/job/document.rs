@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 ///
 /// Values keep their span in `text`. The value of the n-th override has the span that begins n + 1 bytes past the end
 /// of `text`, where no value of the file can be.
-pub(super) struct Document<'a> {
+pub(super) struct JobDocument<'a> {
     path: &'a str,
     text: &'a str,
     sets: &'a [String],
     table: Spanned<DeTable<'a>>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> JobDocument<'a> {
     /// Parses the file and applies the overrides.
     ///
     /// From now on, messages mask the parts of its URLs that may be secret.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::document::Document;
+use super::document::JobDocument;
 use super::file::JobFile;
 use super::resolve;
 use super::wrong::Wrong;
@@ -56,7 +56,7 @@ impl Draft {
         }
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
-        let mut file: JobFile = Document::parse(&text, &shown, sets)?.read()?;
+        let mut file: JobFile = JobDocument::parse(&text, &shown, sets)?.read()?;
         if file.name.is_none() {
             file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }
@@ -80,7 +80,7 @@ impl Draft {
     }
 
     fn error(&self, Wrong { key, fault }: Wrong) -> Error {
-        match Document::parse(&self.text, &self.shown, &self.sets) {
+        match JobDocument::parse(&self.text, &self.shown, &self.sets) {
             Ok(document) => document.error(&key, &fault),
             Err(error) => error,
         }

@@ -22,12 +22,12 @@ pub enum Encoding {
     Latin1,
     /// Another encoding of the Encoding Standard (WHATWG). By the standard, a byte order mark at the start of a file overrides the
     /// label. Invalid bytes cannot be read.
-    Standard(Label),
+    Standard(EncodingLabel),
 }
 
 /// An encoding of the Encoding Standard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Label(&'static encoding_rs::Encoding);
+pub struct EncodingLabel(&'static encoding_rs::Encoding);
 
 const UTF_8: &str = "utf-8";
 const UTF_8_LOSSY: &str = "utf-8-lossy";
@@ -70,13 +70,13 @@ impl Encoding {
     /// Whether the bytes of ASCII mean its characters.
     pub(crate) fn has_ascii(self) -> bool {
         match self {
-            Encoding::Standard(Label(encoding)) => encoding.is_ascii_compatible(),
+            Encoding::Standard(EncodingLabel(encoding)) => encoding.is_ascii_compatible(),
             _ => true,
         }
     }
 }
 
-impl Label {
+impl EncodingLabel {
     /// The encoding.
     pub(crate) fn encoding(self) -> &'static encoding_rs::Encoding {
         self.0
@@ -97,7 +97,7 @@ impl FromStr for Encoding {
         // The standard decodes some dangerous encodings to nothing: their labels are refused.
         match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
-            Some(encoding) => Ok(Encoding::Standard(Label(encoding))),
+            Some(encoding) => Ok(Encoding::Standard(EncodingLabel(encoding))),
             None => {
                 let near = nearest(&name.to_ascii_lowercase(), names());
                 let near = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
@@ -116,7 +116,7 @@ impl fmt::Display for Encoding {
             Encoding::Utf8 => f.write_str(UTF_8),
             Encoding::Utf8Lossy => f.write_str(UTF_8_LOSSY),
             Encoding::Latin1 => f.write_str(LATIN_1),
-            Encoding::Standard(Label(encoding)) => f.write_str(&encoding.name().to_ascii_lowercase()),
+            Encoding::Standard(EncodingLabel(encoding)) => f.write_str(&encoding.name().to_ascii_lowercase()),
         }
     }
 }

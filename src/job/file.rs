@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::against::AgainstSection;
 use super::candidates::Candidates;
 use super::clusters::{Alarms, Clusters};
-use super::document::Document;
-use super::engine::Engine;
+use super::document::JobDocument;
+use super::engine::EngineSettings;
 use super::format::FormatName;
 use super::lsh::LshSection;
 use super::minhash::MinhashSection;
@@ -27,7 +27,7 @@ use crate::error::Result;
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed there.
 pub fn read(text: &str, path: &str, sets: &[String]) -> Result<JobFile> {
-    Document::parse(text, path, sets)?.read()
+    JobDocument::parse(text, path, sets)?.read()
 }
 
 /// A job file.
@@ -65,7 +65,7 @@ pub struct JobFile {
     pub output: Output,
     /// `[engine]`: what runs the job; nothing here changes a row.
     #[serde(default)]
-    pub engine: Engine,
+    pub engine: EngineSettings,
 }
 
 impl JobFile {
@@ -84,7 +84,7 @@ impl JobFile {
             passages: None,
             alarms: Alarms::default(),
             output: Output::at(output),
-            engine: Engine::default(),
+            engine: EngineSettings::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Alarms, Choice, Engine, Input, InputFile, Job, Reference, Reuse, Tables};
+use super::{Alarms, Choice, EngineSettings, Input, InputFile, Job, Reference, Reuse, TableFormat};
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 14;
@@ -56,8 +56,8 @@ fn deciding(mut job: Job) -> Job {
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
     // A run that `max_pairs` ended resumes under a higher one. A finished output gets Delta logs without a new run.
-    (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, Tables::default());
-    job.engine = Engine::default();
+    (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, TableFormat::default());
+    job.engine = EngineSettings::default();
     job
 }
 
@@ -129,7 +129,7 @@ mod tests {
         job.lsh.choice = crate::job::Choice::Given;
         job.output.max_pairs = 7;
         job.alarms.fail = true;
-        job.output.tables = crate::job::Tables::Delta;
+        job.output.tables = crate::job::TableFormat::Delta;
         let mut inputs = inputs();
         inputs.reverse();
         assert_eq!(fingerprint(&job, &inputs), first);

@@ -59,7 +59,7 @@ pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
 use self::curve::Curve;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
-pub use self::engine::{Engine, Mode};
+pub use self::engine::{EngineSettings, Mode};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub(crate) use self::format::without_compression;
 pub use self::format::{Format, FormatName};
@@ -69,7 +69,7 @@ use self::lsh::ROWS_OF_16_BITS;
 pub use self::lsh::{BandRule, Choice, Lsh};
 pub use self::minhash::{Family, Minhash, Modulus};
 pub(crate) use self::names::Names;
-pub use self::output::{Columns, Expand, Keep, Output, Tables};
+pub use self::output::{Columns, Expand, Keep, Output, TableFormat};
 pub use self::passages::Passages;
 pub use self::preference::{Prefer, Preference};
 pub use self::read_file::{InputFile, ReadRanges};
@@ -82,7 +82,7 @@ pub(crate) use self::shingle::{MAX_SHINGLE_SIZE, ShingleSection};
 pub(crate) use self::size::parse_size;
 #[cfg(test)]
 pub(crate) use self::source::DOCUMENTS_COLUMNS;
-pub use self::source::{Csv, DuplicateIds, Id, OnError, References, Source, SourceSection};
+pub use self::source::{Csv, DuplicateIds, OnError, References, Source, SourceId, SourceSection};
 pub use crate::kernel::lsh_bands::BucketHash;
 pub use crate::kernel::measure::Measure;
 pub use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
@@ -125,7 +125,7 @@ pub struct Job {
     /// The place and the columns of the tables.
     pub output: Output,
     /// The engine that runs it. Nothing here changes a row of the result.
-    pub engine: Engine,
+    pub engine: EngineSettings,
 }
 
 /// The expected recall at the threshold under which a job gets a warning.

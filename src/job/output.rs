@@ -39,7 +39,7 @@ pub struct Output {
     pub buckets: bool,
     /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
     #[serde(default)]
-    pub tables: Tables,
+    pub tables: TableFormat,
 }
 
 fn max_expand() -> u64 {
@@ -61,7 +61,7 @@ impl Output {
             keep: Keep::default(),
             pair_passages: false,
             buckets: false,
-            tables: Tables::default(),
+            tables: TableFormat::default(),
         }
     }
 
@@ -152,7 +152,7 @@ impl Keep {
 /// What the folders of the tables are. The Parquet files are the same either way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Tables {
+pub enum TableFormat {
     /// Folders of Parquet files, which the manifest names.
     #[default]
     #[value(help = "Files")]

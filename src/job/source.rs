@@ -146,8 +146,8 @@ impl SourceSection {
         let whole_file = rules.columns == DocumentColumns::WholeFile;
         let encoding = encoding_of(rules, source.encoding.as_deref())?;
         let id = match source.id {
-            Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
-            Some(Names::One(word)) if word == "path" && whole_file => Id::Path,
+            Some(Names::One(word)) if word == "row_number" => SourceId::RowNumber,
+            Some(Names::One(word)) if word == "path" && whole_file => SourceId::Path,
             Some(Names::One(word)) if word == "path" => {
                 return wrong(
                     "source.id",
@@ -161,11 +161,11 @@ impl SourceSection {
                     "names a column, but text files have none: expected \"path\" or \"row_number\"",
                 );
             }
-            Some(columns) => Id::Columns(columns.filled("source.id", "column")?),
+            Some(columns) => SourceId::Columns(columns.filled("source.id", "column")?),
             None => match rules.columns {
-                DocumentColumns::Fixed { id, .. } => Id::Columns(vec![id.into()]),
-                DocumentColumns::WholeFile => Id::Path,
-                DocumentColumns::OfFile => Id::RowNumber,
+                DocumentColumns::Fixed { id, .. } => SourceId::Columns(vec![id.into()]),
+                DocumentColumns::WholeFile => SourceId::Path,
+                DocumentColumns::OfFile => SourceId::RowNumber,
             },
         };
         let text = match (rules.columns, source.text) {
@@ -184,7 +184,7 @@ impl SourceSection {
                 );
             }
         };
-        let several = matches!(&id, Id::Columns(names) if names.len() > 1);
+        let several = matches!(&id, SourceId::Columns(names) if names.len() > 1);
         if several && (source.id_separator.is_empty() || source.id_separator.contains('\\')) {
             return wrong(
                 "source.id_separator",
@@ -391,7 +391,7 @@ pub struct Source {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub table_versions: Vec<u64>,
     /// The id of a document.
-    pub id: Id,
+    pub id: SourceId,
     /// The separator between the parts of an id of several columns.
     pub id_separator: String,
     /// The columns that hold the text, joined by a newline; at least one.
@@ -460,7 +460,7 @@ pub enum References {
 /// The id of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Id {
+pub enum SourceId {
     /// The values of these columns, joined by `id_separator`. One Parquet column of integers gives ids that are numbers.
     Columns(Vec<String>),
     /// `file:row`: the path of its file below the URL of the source, and its row there, counted from 0.

@@ -12,7 +12,7 @@ const LONG_BUCKET: usize = 32;
 /// Sorts `values[from..]` ascending and drops its repeats. The values before `from`, at most the length, stay.
 ///
 /// `scratch` is a buffer that is reused from call to call.
-pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut Scratch) {
+pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut DistinctBuffers) {
     let tail = &mut values[from..];
     if (SCATTER_FROM..=SCATTER_UP_TO).contains(&tail.len()) {
         scatter_sort(tail, scratch);
@@ -25,18 +25,18 @@ pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut Scratch) 
 
 /// The buffers of [`sort_distinct`].
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct DistinctBuffers {
     copy: Vec<u64>,
     ends: Vec<u32>,
 }
 
 /// One pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this is a
 /// third to a half faster than the standard sort, which sorts values that turn out not to be spread.
-fn scatter_sort(values: &mut [u64], scratch: &mut Scratch) {
+fn scatter_sort(values: &mut [u64], scratch: &mut DistinctBuffers) {
     let used = values.iter().fold(0, |all, value| all | value);
     let bits = (values.len() / BUCKET).ilog2() + 1;
     let shift = (u64::BITS - used.leading_zeros()).saturating_sub(bits);
-    let Scratch { copy, ends } = scratch;
+    let DistinctBuffers { copy, ends } = scratch;
 
     ends.clear();
     ends.resize((1 << bits) + 1, 0);
@@ -113,7 +113,7 @@ mod tests {
         ) {
             let mut values = before.clone();
             values.extend(&tail);
-            sort_distinct(&mut values, before.len(), &mut Scratch::default());
+            sort_distinct(&mut values, before.len(), &mut DistinctBuffers::default());
             let mut expected = before;
             expected.extend(tail.into_iter().collect::<BTreeSet<_>>());
             prop_assert_eq!(values, expected);
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn more_than_the_scatter_takes() {
         let mut values: Vec<u64> = (0..3 * SCATTER_UP_TO as u64 / 2).rev().map(|v| v / 2).collect();
-        sort_distinct(&mut values, 0, &mut Scratch::default());
+        sort_distinct(&mut values, 0, &mut DistinctBuffers::default());
         assert_eq!(values, (0..3 * SCATTER_UP_TO as u64 / 4).collect::<Vec<_>>());
     }
 }

@@ -124,7 +124,7 @@ fn crc32_of(
 mod tests {
     use super::*;
     use crate::kernel::signature::Bits;
-    use crate::kernel::signature::Values;
+    use crate::kernel::signature::SignatureValues;
 
     const SIGNATURE: [u32; 6] = [1, 2, 3, 4, 5, u32::MAX];
 
@@ -187,7 +187,7 @@ mod tests {
     /// Computed with Python's integers, from the definition of XXH3 for 6 bytes.
     #[test]
     fn known_buckets_of_16_bits() {
-        let signature = Values::new(SIGNATURE.to_vec(), Bits::Of16);
+        let signature = SignatureValues::new(SIGNATURE.to_vec(), Bits::Of16);
         let by = Buckets { bands: 2, rows: 3, hash: BucketHash::Xxh3, table_size: None };
         assert_eq!(
             buckets_of(signature.signature(), by).unwrap(),

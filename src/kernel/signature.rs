@@ -118,14 +118,14 @@ impl<T: PartialEq> Kernel for Equal<'_, T> {
 
 /// The values of a signature that is computed, not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Values {
+pub enum SignatureValues {
     /// See [`Signature::Of32`].
     Of32(Vec<u32>),
     /// See [`Signature::Of16`].
     Of16(Vec<[u8; 2]>),
 }
 
-impl Values {
+impl SignatureValues {
     /// `bits` of each minimum.
     pub fn new(minima: Vec<u32>, bits: Bits) -> Self {
         match bits {
@@ -143,7 +143,7 @@ impl Values {
     }
 }
 
-impl From<Signature<'_>> for Values {
+impl From<Signature<'_>> for SignatureValues {
     fn from(signature: Signature<'_>) -> Self {
         match signature {
             Signature::Of32(values) => Self::Of32(values.to_vec()),
@@ -200,7 +200,7 @@ mod tests {
     fn what_two_signatures_share() {
         let (a, b) = ([1, 2, 3, 4, 5], [1, 2, 9, 4, 5]);
         for bits in [Bits::Of16, Bits::Of32] {
-            let (a, b) = (Values::new(a.to_vec(), bits), Values::new(b.to_vec(), bits));
+            let (a, b) = (SignatureValues::new(a.to_vec(), bits), SignatureValues::new(b.to_vec(), bits));
             let (a, b) = (a.signature(), b.signature());
             assert_eq!((a.len(), a.agreement(b), a.agreement(a)), (5, 4, 5));
             assert_eq!(
@@ -208,7 +208,8 @@ mod tests {
                 (1, 1, 4)
             );
         }
-        let (wide, short) = (Values::new(a.to_vec(), Bits::Of32), Values::new(a.to_vec(), Bits::Of16));
+        let (wide, short) =
+            (SignatureValues::new(a.to_vec(), Bits::Of32), SignatureValues::new(a.to_vec(), Bits::Of16));
         assert_eq!(wide.signature().agreement(short.signature()), 0);
     }
 
@@ -257,7 +258,7 @@ mod tests {
                 [(product >> 16 & 0xff) as u8, (product >> 24) as u8]
             }).collect();
             let equal = (0..a.len()).filter(|&i| a[i] == b[i]).count();
-            let (short_a, short_b) = (Values::new(a.clone(), Bits::Of16), Values::new(b.to_vec(), Bits::Of16));
+            let (short_a, short_b) = (SignatureValues::new(a.clone(), Bits::Of16), SignatureValues::new(b.to_vec(), Bits::Of16));
             prop_assert_eq!(short_a.signature().agreement(short_b.signature()), equal);
             prop_assert_eq!(Signature::Of32(&a).agreement(Signature::Of32(b)), equal);
             for run in 0..3 {

@@ -28,7 +28,7 @@ const DOC: usize = 4;
 
 /// The first documents of a source that can be compared, in order of (source, position), and the first reference
 /// documents.
-pub(super) struct Sample {
+pub(super) struct LabSample {
     /// The columns of [`with_group`], a row for each document.
     own: RecordBatch,
     /// The reference documents, if the job names any, with the same columns.
@@ -36,12 +36,12 @@ pub(super) struct Sample {
 }
 
 /// The documents of a sample, and which of them are compared.
-pub(super) struct Sampled {
+pub(super) struct SampledDocuments {
     pub(super) frame: DataFrame,
-    pub(super) compared: Compared,
+    pub(super) compared: ComparedDocuments,
 }
 
-impl Sample {
+impl LabSample {
     /// Reads the first `most` documents of the job's source that have shingles by the rules of `shingle`, and as many
     /// reference documents. Reads whole sources, because their files come in any order, and holds the sample in memory.
     ///
@@ -126,13 +126,18 @@ impl Sample {
     }
 
     /// The first `count` documents, and the first `count` reference documents.
-    pub(super) fn first(&self, session: &SessionContext, job: &Job, count: usize) -> Result<Sampled> {
+    pub(super) fn first(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        count: usize,
+    ) -> Result<SampledDocuments> {
         let of = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
         let (own, known) = (of(&self.own), self.known.as_ref().map(of));
         let sides = std::iter::once(&own).chain(&known);
         let frame = frames::union(sides.map(|rows| partitioned(session, rows)))?;
         let frame = frame.ok_or_else(|| Error::bug("a sample has no documents"))?;
-        Ok(Sampled { frame, compared: Compared::new(session, job, own, known)? })
+        Ok(SampledDocuments { frame, compared: ComparedDocuments::new(session, job, own, known)? })
     }
 
     /// The possible sizes among `asked`, and a note on the samples if one is needed.
@@ -150,7 +155,7 @@ impl Sample {
 
 /// The reference documents and groups of a sample.
 #[derive(Clone)]
-pub(super) struct Compared {
+pub(super) struct ComparedDocuments {
     /// The reference documents (doc), if there are any.
     known: Option<DataFrame>,
     /// Which documents are paired with them.
@@ -160,7 +165,7 @@ pub(super) struct Compared {
     compare: Compare,
 }
 
-impl Compared {
+impl ComparedDocuments {
     /// The documents (doc, group, ..) of the source, and the reference documents.
     fn new(
         session: &SessionContext,

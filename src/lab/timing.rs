@@ -9,11 +9,11 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
-use super::sample::{Compared, Sample, Sampled};
+use super::sample::{ComparedDocuments, LabSample, SampledDocuments};
 use crate::engine::RunControl;
 use crate::error::Result;
 use crate::frames;
-use crate::frames::scores::{Block, SketchJoin};
+use crate::frames::scores::{PairBlock, SketchJoin};
 use crate::job::{Job, ShingleHash};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::stage;
@@ -48,7 +48,7 @@ pub(super) struct Timed {
 pub(super) struct Bench<'a> {
     session: &'a SessionContext,
     control: &'a RunControl,
-    sample: &'a Sample,
+    sample: &'a LabSample,
     repeat: usize,
     done: usize,
     total: usize,
@@ -60,7 +60,7 @@ impl<'a> Bench<'a> {
     pub(super) async fn new(
         session: &'a SessionContext,
         control: &'a RunControl,
-        sample: &'a Sample,
+        sample: &'a LabSample,
         repeat: NonZeroUsize,
         (searches, samples): (&[NamedJob], usize),
     ) -> Self {
@@ -83,7 +83,7 @@ impl<'a> Bench<'a> {
         let mut timed = Timed { documents, shingles: vec![], signatures: vec![], searches: vec![] };
         for _ in 0..self.repeat {
             let Some((_, first)) = searches.first() else { break };
-            let Sampled { frame, compared } = self.sample.first(self.session, first, documents)?;
+            let SampledDocuments { frame, compared } = self.sample.first(self.session, first, documents)?;
             let (sketches, [shingles, signatures]) = self.signatures(first, frame, called).await?;
             timed.shingles.push(shingles);
             timed.signatures.push(signatures);
@@ -155,7 +155,7 @@ pub(super) struct Searched {
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,
-    compared: &Compared,
+    compared: &ComparedDocuments,
     job: &Job,
 ) -> Result<(Searched, u64)> {
     let method = job.candidates.method;
@@ -170,7 +170,7 @@ async fn search(
         (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))
     } else {
         let (sketches, slices) = (compared.marked(sketches)?, tables::slices(session)?);
-        let whole = Block { left: 0, right: 0, segments: 1 };
+        let whole = PairBlock { left: 0, right: 0, segments: 1 };
         let scores = frames::scores::scores_of_all(sketches, slices, whole, &job.score, &job.lsh)?;
         (compared.only(scores)?, None)
     };
@@ -183,7 +183,7 @@ async fn search(
 async fn by_buckets(
     session: &SessionContext,
     sketches: &DataFrame,
-    compared: &Compared,
+    compared: &ComparedDocuments,
     job: &Job,
 ) -> Result<DataFrame> {
     let keys = frames::bands::bands(sketches.clone(), &job.lsh)?.select(vec![col("doc"), col("buckets")])?;
@@ -201,7 +201,7 @@ async fn by_buckets(
 async fn by_prefix(
     sketches: &DataFrame,
     hot: Option<DataFrame>,
-    compared: &Compared,
+    compared: &ComparedDocuments,
     job: &Job,
 ) -> Result<DataFrame> {
     let documents = match hot {

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::facet::facet;
 use crate::address::{self, local_path};
-use crate::apply::alarms::Verdict;
+use crate::apply::alarms::AlarmVerdict;
 use crate::job::{Input, InputFile, Job, Reference};
 use crate::output::manifest::Run as Manifest;
 use crate::schema::{self, Table};
@@ -18,7 +18,7 @@ use crate::source;
 const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
 
 /// A dataset that a run reads.
-struct Wanted {
+struct InputDataset {
     /// What the job names: a folder, a file, a URL, or the URL of an output.
     address: String,
     /// The tables of an output; none of files.
@@ -30,7 +30,7 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
     let wanted = wanted(job);
     let files = manifest.map(|manifest| files_of(&wanted, &manifest.inputs));
     let mut datasets = Vec::with_capacity(wanted.len());
-    for (at, Wanted { address, tables }) in wanted.iter().enumerate() {
+    for (at, InputDataset { address, tables }) in wanted.iter().enumerate() {
         if tables.is_empty() {
             let mut dataset = dataset(address);
             if let Some(files) = files.as_ref().map(|files| &files[at]).filter(|files| !files.is_empty()) {
@@ -52,7 +52,7 @@ pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
 
 /// The names of the datasets that `job` reads: `namespace` and `name` of each.
 pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
-    let named = |wanted: &Wanted| match wanted.tables {
+    let named = |wanted: &InputDataset| match wanted.tables {
         [] => vec![named(&wanted.address)],
         tables => tables.iter().map(|table| named(&below(&wanted.address, *table))).collect(),
     };
@@ -72,7 +72,7 @@ pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
 }
 
 /// The tables that a run wrote.
-pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[Verdict]) -> Vec<Value> {
+pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict]) -> Vec<Value> {
     let of = |table: Table| {
         let mut dataset = dataset(&below(&job.output.url, table));
         let contract = schema::contract(table).over(&manifest.source, job.columns());
@@ -97,7 +97,7 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[Verdict]) -> V
 }
 
 /// A bound of the job, and whether the output keeps it.
-fn assertion(job: &Job, verdict: &Verdict) -> Value {
+fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     json!({
         "assertion": verdict.bound,
         "name": format!("alarms.{}", verdict.bound),
@@ -108,13 +108,13 @@ fn assertion(job: &Job, verdict: &Verdict) -> Value {
     })
 }
 
-fn wanted(job: &Job) -> Vec<Wanted> {
+fn wanted(job: &Job) -> Vec<InputDataset> {
     let files = |urls: &[String]| {
-        let file = |url: &String| Wanted { address: url.clone(), tables: &[] };
+        let file = |url: &String| InputDataset { address: url.clone(), tables: &[] };
         urls.iter().map(file).collect::<Vec<_>>()
     };
     let outputs = |urls: &[String]| {
-        let output = |url: &String| Wanted { address: url.clone(), tables: &READ_OF_OUTPUTS };
+        let output = |url: &String| InputDataset { address: url.clone(), tables: &READ_OF_OUTPUTS };
         urls.iter().map(output).collect::<Vec<_>>()
     };
     let mut wanted = match &job.input {
@@ -134,7 +134,7 @@ fn wanted(job: &Job) -> Vec<Wanted> {
 }
 
 /// The files of each dataset: those below its address, or below the longest if there are several.
-fn files_of<'f>(wanted: &[Wanted], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
+fn files_of<'f>(wanted: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
     let bases: Vec<&str> = wanted.iter().map(|wanted| source::without_pattern(&wanted.address)).collect();
     let mut found = vec![Vec::new(); wanted.len()];
     for file in files {
@@ -261,8 +261,8 @@ mod tests {
 
     #[test]
     fn a_file_is_of_the_dataset_with_the_longest_address() {
-        let wanted: Vec<Wanted> = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
-            .map(|address| Wanted { address: address.to_owned(), tables: &[] })
+        let wanted: Vec<InputDataset> = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
+            .map(|address| InputDataset { address: address.to_owned(), tables: &[] })
             .into();
         let file = |path: &str| read_file(path, None);
         let paths = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"];

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::dataset;
 use super::facet::{PRODUCER, facet};
-use super::settings::{Destination, Settings};
-use crate::apply::alarms::Verdict;
+use super::settings::{EventDestination, LineageSettings};
+use crate::apply::alarms::AlarmVerdict;
 use crate::error::{Error, Kind};
 use crate::job::Job;
 use crate::output::manifest::Run as Manifest;
@@ -16,16 +16,16 @@ use crate::output::manifest::Run as Manifest;
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 
 /// The end of a run.
-pub(crate) enum End<'e> {
+pub(crate) enum RunEnd<'e> {
     /// The output is complete; bounds of the job may be exceeded.
-    Complete { manifest: &'e Manifest, verdicts: &'e [Verdict] },
+    Complete { manifest: &'e Manifest, verdicts: &'e [AlarmVerdict] },
     /// An error ended it, described in one line without secrets.
     Failed { error: &'e Error, described: String },
 }
 
 /// The events of one run.
 pub(crate) struct Events {
-    settings: Settings,
+    settings: LineageSettings,
     /// The id in the events.
     id: Uuid,
     /// The id in logs, records and metrics, which may be any word.
@@ -38,7 +38,7 @@ pub(crate) struct Events {
 
 impl Events {
     /// The events of the run `run_id` of a job. Their id is the same if it is a UUID, and else a new one.
-    pub(crate) fn new(settings: Settings, run_id: &str, name: &str, job: Option<&Job>) -> Self {
+    pub(crate) fn new(settings: LineageSettings, run_id: &str, name: &str, job: Option<&Job>) -> Self {
         let id = run_id.parse().unwrap_or_else(|_| Uuid::new_v4());
         // With absolute paths, as manifests have them.
         let job = job.map(|job| job.with_absolute_paths().unwrap_or_else(|_| job.clone()));
@@ -46,7 +46,7 @@ impl Events {
     }
 
     /// Where they go.
-    pub(crate) fn destination(&self) -> &Destination {
+    pub(crate) fn destination(&self) -> &EventDestination {
         &self.settings.destination
     }
 
@@ -56,14 +56,14 @@ impl Events {
     }
 
     /// The event of the end, `at` so many seconds since 1970.
-    pub(crate) fn end(&self, end: &End<'_>, at: f64) -> Value {
+    pub(crate) fn end(&self, end: &RunEnd<'_>, at: f64) -> Value {
         match end {
-            End::Complete { manifest, verdicts } => {
+            RunEnd::Complete { manifest, verdicts } => {
                 let outputs = self.job.as_ref().map(|job| dataset::outputs(job, manifest, verdicts));
                 let datasets = (self.inputs(Some(manifest)), outputs.unwrap_or_default());
                 self.event("COMPLETE", at, Map::new(), datasets)
             }
-            End::Failed { error, described } => {
+            RunEnd::Failed { error, described } => {
                 let message = json!({ "message": described, "programmingLanguage": "Rust" });
                 let message = facet(("1-0-1", "ErrorMessageRunFacet"), message);
                 let kind = if error.kind() == Kind::Interrupted { "ABORT" } else { "FAIL" };

@@ -10,5 +10,5 @@ mod parent;
 mod settings;
 
 pub(crate) use dataset::{names_of_inputs, names_of_outputs};
-pub(crate) use event::{End, Events};
-pub(crate) use settings::{Destination, Settings};
+pub(crate) use event::{Events, RunEnd};
+pub(crate) use settings::{EventDestination, LineageSettings};

@@ -18,15 +18,15 @@ struct OtherRun {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct RunId {
     #[serde(rename = "runId")]
-    id: Id,
+    id: RunUuid,
 }
 
 /// The id of a run, as the specification has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-struct Id(Uuid);
+struct RunUuid(Uuid);
 
-impl TryFrom<String> for Id {
+impl TryFrom<String> for RunUuid {
     type Error = uuid::Error;
 
     fn try_from(text: String) -> std::result::Result<Self, uuid::Error> {
@@ -42,7 +42,7 @@ struct JobName {
 
 /// The parent of a run, and the run at the root of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Parent {
+pub(super) struct ParentRun {
     parent: OtherRun,
     root: OtherRun,
 }
@@ -60,7 +60,7 @@ struct GivenParent {
     root: Option<OtherRun>,
 }
 
-impl Parent {
+impl ParentRun {
     /// The parent that the environment names: in OPENLINEAGE_CONTEXT, or else in OPENLINEAGE_PARENT_ID and
     /// OPENLINEAGE_ROOT_PARENT_ID.
     ///
@@ -103,7 +103,7 @@ impl Parent {
 /// The run that a text names as `NAMESPACE/JOB/UUID`.
 fn named(variable: &str, text: &str) -> Result<OtherRun> {
     let mut parts = text.rsplitn(3, '/');
-    let id = parts.next().and_then(|id| id.parse().ok()).map(Id);
+    let id = parts.next().and_then(|id| id.parse().ok()).map(RunUuid);
     match (id, parts.next(), parts.next()) {
         (Some(id), Some(name), Some(namespace)) if !name.is_empty() && !namespace.is_empty() => {
             let job = JobName { namespace: namespace.to_owned(), name: name.to_owned() };
@@ -120,9 +120,9 @@ mod tests {
     const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";
     const ROOT: &str = "11111111-89ab-4cde-8f01-23456789abcd";
 
-    fn read(variables: &[(&str, &str)]) -> Result<Option<Parent>> {
+    fn read(variables: &[(&str, &str)]) -> Result<Option<ParentRun>> {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Parent::read(&Environment::of(variables.collect()))
+        ParentRun::read(&Environment::of(variables.collect()))
     }
 
     #[test]

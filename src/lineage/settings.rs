@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use url::Url;
 
-use super::parent::Parent;
+use super::parent::ParentRun;
 use crate::environment::{self as names, Environment};
 use crate::error::{Error, Result};
 
@@ -14,16 +14,16 @@ const NAMESPACE: &str = "default";
 
 /// What the environment says about events.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settings {
-    pub(crate) destination: Destination,
+pub(crate) struct LineageSettings {
+    pub(crate) destination: EventDestination,
     /// The namespace of the job.
     pub(super) namespace: String,
-    pub(super) parent: Option<Parent>,
+    pub(super) parent: Option<ParentRun>,
 }
 
 /// Where events go.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Destination {
+pub(crate) enum EventDestination {
     /// To a collector, by POST.
     Http {
         /// The URL of its interface.
@@ -44,7 +44,7 @@ struct Auth {
     api_key: Option<String>,
 }
 
-impl Settings {
+impl LineageSettings {
     /// What the environment says; `None` if it asks for no events.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Settings {
             None if short.is_none() => return Ok(None),
             Some("noop") => return Ok(None),
             None | Some("http") => http(environment)?,
-            Some("console") => Destination::Console,
+            Some("console") => EventDestination::Console,
             Some(other) => {
                 return Err(Error::job(format!(
                     "the variable {} is {other:?}: expected http, console or noop",
@@ -68,11 +68,11 @@ impl Settings {
             }
         };
         let namespace = environment.get(names::OPENLINEAGE_NAMESPACE).unwrap_or(NAMESPACE).to_owned();
-        Ok(Some(Self { destination, namespace, parent: Parent::read(environment)? }))
+        Ok(Some(Self { destination, namespace, parent: ParentRun::read(environment)? }))
     }
 }
 
-fn http(environment: &Environment) -> Result<Destination> {
+fn http(environment: &Environment) -> Result<EventDestination> {
     let first = |variables: [&'static str; 2]| variables.into_iter().find_map(|name| environment.get(name));
     let Some(url) = first([names::OPENLINEAGE_TRANSPORT_URL, names::OPENLINEAGE_URL]) else {
         return Err(Error::job(format!(
@@ -91,7 +91,7 @@ fn http(environment: &Environment) -> Result<Destination> {
             names::OPENLINEAGE_TRANSPORT_URL
         ))
     })?;
-    Ok(Destination::Http { url, api_key: api_key(environment)? })
+    Ok(EventDestination::Http { url, api_key: api_key(environment)? })
 }
 
 /// The secret of the collector, from the variables of the transport or the short one.
@@ -123,13 +123,13 @@ fn api_key(environment: &Environment) -> Result<Option<String>> {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>> {
+    fn read(variables: &[(&str, &str)]) -> Result<Option<LineageSettings>> {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Settings::read(&Environment::of(variables.collect()))
+        LineageSettings::read(&Environment::of(variables.collect()))
     }
 
-    fn to(url: &str, key: Option<&str>) -> Destination {
-        Destination::Http { url: url.parse().unwrap(), api_key: key.map(str::to_owned) }
+    fn to(url: &str, key: Option<&str>) -> EventDestination {
+        EventDestination::Http { url: url.parse().unwrap(), api_key: key.map(str::to_owned) }
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let http = ("OPENLINEAGE__TRANSPORT__TYPE", "http");
         let long = ("OPENLINEAGE__TRANSPORT__URL", "https://lineage.example.org/");
         let auth = ("OPENLINEAGE__TRANSPORT__AUTH", r#"{"type": "api_key", "apiKey": "k"}"#);
-        let cases: &[(&[(&str, &str)], Destination)] = &[
+        let cases: &[(&[(&str, &str)], EventDestination)] = &[
             (&[short], to("http://marquez:5000/api/v1/lineage", None)),
             (&[short, ("OPENLINEAGE_API_KEY", "k")], to("http://marquez:5000/api/v1/lineage", Some("k"))),
             (&[short, ("OPENLINEAGE_ENDPOINT", "events")], to("http://marquez:5000/events", None)),
@@ -147,7 +147,7 @@ mod tests {
                 &[http, short, ("OPENLINEAGE__TRANSPORT__AUTH__API_KEY", "k")],
                 to("http://marquez:5000/api/v1/lineage", Some("k")),
             ),
-            (&[("OPENLINEAGE__TRANSPORT__TYPE", "console")], Destination::Console),
+            (&[("OPENLINEAGE__TRANSPORT__TYPE", "console")], EventDestination::Console),
         ];
         for (variables, expected) in cases {
             let settings = read(variables).unwrap().unwrap();

@@ -29,7 +29,7 @@ use crate::kernel::lsh_bands::{Buckets, lsh_bands};
 use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::kernel::signature::Signature;
 use crate::output::read;
-use crate::output::wanted_pages::{Wanted, WantedPages};
+use crate::output::wanted_pages::{LookedUpRows, WantedPages};
 use crate::schema::Table;
 
 /// The order of neighbors: the highest value comes first, then the highest of the other one, then the smallest id.
@@ -272,10 +272,11 @@ async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Op
     signed.sort_unstable();
     let are_wanted = col("bucket").in_list(signed.iter().map(|bucket| lit(*bucket)).collect(), false);
     let session = finished.session();
-    let rows = session.read_table(Arc::new(WantedPages::new(table, Wanted::Numbers("bucket", signed))))?;
+    let rows =
+        session.read_table(Arc::new(WantedPages::new(table, LookedUpRows::Numbers("bucket", signed))))?;
     let places = places(rows.filter(are_wanted)?).await?;
     let Some(table) = finished.provider(Table::Documents)? else { return Ok(None) };
-    Ok(Some(session.read_table(Arc::new(WantedPages::new(table, Wanted::Places(places))))?))
+    Ok(Some(session.read_table(Arc::new(WantedPages::new(table, LookedUpRows::Places(places))))?))
 }
 
 /// The distinct places of rows (source, position, ..): positions in ascending order, by their source.
@@ -302,10 +303,10 @@ async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::signature::Values;
+    use crate::kernel::signature::SignatureValues;
 
     fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
-        let sketch = Sketch { shingles: None, shingle_count: 1, signature: Values::Of32(vec![1]) };
+        let sketch = Sketch { shingles: None, shingle_count: 1, signature: SignatureValues::Of32(vec![1]) };
         let other = Other { signature: Signature::Of32(&[1]), shingle_count: 1, shingles: None };
         let same = Neighbor::new(Id::Text(id.into()), &sketch, &other, 1, 1).unwrap();
         Neighbor { estimate, jaccard: Some(jaccard), ..same }
@@ -331,7 +332,7 @@ mod tests {
         let a = Sketch {
             shingles: Some(vec![1, 2, 3]),
             shingle_count: 3,
-            signature: Values::Of32(vec![7, 8, 9, 9]),
+            signature: SignatureValues::Of32(vec![7, 8, 9, 9]),
         };
         let b = Other {
             signature: Signature::Of32(&[7, 8, 9, 1]),

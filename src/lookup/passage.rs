@@ -27,7 +27,7 @@ use crate::udf::expr_fn::document_key;
 
 /// Some places of a passage.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct PassagePlaces {
     /// The first of them, with the columns of [`Passage::columns`].
     pub first: Vec<RecordBatch>,
     /// The number of all.
@@ -48,9 +48,9 @@ pub struct Passage {
     /// Its beginning, as it is written in one place.
     pub sample: String,
     /// Its places in the documents of the output, the one that stays before the others.
-    pub places: Places,
+    pub places: PassagePlaces,
     /// Its places in reference documents, by id; `None` if the output has none.
-    pub reference: Option<Places>,
+    pub reference: Option<PassagePlaces>,
 }
 
 impl Passage {
@@ -110,8 +110,8 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         occurrences: found.occurrences,
         documents: found.documents,
         sample: found.sample,
-        places: Places::default(),
-        reference: finished.job().against.is_some().then(Places::default),
+        places: PassagePlaces::default(),
+        reference: finished.job().against.is_some().then(PassagePlaces::default),
     };
     let places = finished.table(Table::Spans)?.filter(col("passage_id").eq(lit(passage.id.as_str())))?;
     let all = places.clone().count().await? as u64;
@@ -130,7 +130,7 @@ pub async fn passage(finished: &Finished, id: &str, most: usize) -> Result<Passa
         })
         .collect();
     let first = places.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await?;
-    passage.places = Places { first, all };
+    passage.places = PassagePlaces { first, all };
     if reference > 0 {
         let kept = kept_at(stays).await?;
         passage.reference =
@@ -152,7 +152,7 @@ async fn kept_at(spans: DataFrame) -> Result<Vec<(Id, u64)>> {
 }
 
 /// Finds a passage in texts.
-struct Search {
+struct PassageSearch {
     words: WrittenWords,
     /// The unit of passages; `None` for runs of words.
     unit: Option<TextUnit>,
@@ -161,7 +161,7 @@ struct Search {
     length: usize,
 }
 
-impl Search {
+impl PassageSearch {
     /// A search for the passage `id` of `length` words, cut as `job` cuts texts.
     fn new(job: &Job, id: &str, length: usize) -> Result<Self> {
         let hash =
@@ -204,8 +204,8 @@ async fn reference_places(
     (id, words): (&str, u64),
     kept: &[(Id, u64)],
     most: usize,
-) -> Result<Places> {
-    let mut search = Search::new(finished.job(), id, words as usize)?;
+) -> Result<PassagePlaces> {
+    let mut search = PassageSearch::new(finished.job(), id, words as usize)?;
     let kind = finished.manifest().source.id;
     let (mut first, mut all) = (BTreeMap::new(), 0);
     for texts in reference_texts(finished).await? {
@@ -225,7 +225,7 @@ async fn reference_places(
             }
         }
     }
-    let row = |((id, char_start), (source, char_end)): ((Id, u64), (String, u64))| Row {
+    let row = |((id, char_start), (source, char_end)): ((Id, u64), (String, u64))| PassageRow {
         kept: kept.contains(&(id.clone(), char_start)),
         id,
         source,
@@ -245,13 +245,13 @@ async fn reference_places(
         ("kept", DataType::Boolean),
         ("reference", DataType::Boolean),
     ];
-    let places: Vec<Row> = first.into_iter().map(row).collect();
-    Ok(Places { first: vec![rows::batch(&places, &columns)?], all })
+    let places: Vec<PassageRow> = first.into_iter().map(row).collect();
+    Ok(PassagePlaces { first: vec![rows::batch(&places, &columns)?], all })
 }
 
 /// A place in a reference document.
 #[derive(Serialize)]
-struct Row {
+struct PassageRow {
     id: Id,
     source: String,
     char_start: u64,

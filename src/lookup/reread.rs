@@ -15,7 +15,7 @@ use crate::frames::{self, utf8};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
 use crate::origins::numbered;
 use crate::schema::Table;
-use crate::source::{self, AsRead, Listed, Places, Request};
+use crate::source::{self, AsRead, DocumentPlaces, Listed, ReadRequest};
 
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
@@ -74,7 +74,7 @@ impl<'a> Reread<'a> {
         documents: DataFrame,
         cut: Option<&Shingle>,
     ) -> Result<Vec<DataFrame>> {
-        let places = Places::of_rows(documents, col("origin_number")).await?;
+        let places = DocumentPlaces::of_rows(documents, col("origin_number")).await?;
         let read = source::read_at(self.finished.session(), numbered(&self.sources), places, cut).await?;
         Ok(read.into_iter().map(|(_, documents)| documents).collect())
     }
@@ -135,7 +135,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     if let Some(how) = as_read.different_content(finished.session(), source).await? {
         return changed(&how);
     }
-    let read = source::read(finished.session(), source, &listed, Request::all()).await?.frame;
+    let read = source::read(finished.session(), source, &listed, ReadRequest::all()).await?.frame;
     let read = read.with_column("source", utf8("source"))?;
     // Of several documents with one id, only one was compared.
     let rejects = finished.table(Table::ReferenceRejects)?;

@@ -78,7 +78,7 @@ pub(crate) fn shorten(text: String) -> String {
 
 /// How CSV is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Csv {
+pub enum CsvStyle {
     /// UTF-8 with every value as it is.
     Exact,
     /// For a spreadsheet that opens the file: with a byte order mark, by which Excel knows UTF-8. Texts that it would take for
@@ -100,18 +100,18 @@ const UNSEEN: [char; 9] = [
 ///
 /// # Errors
 /// When Arrow cannot format a type.
-pub fn csv(names: &[&str], batches: &[RecordBatch], kind: Csv) -> Result<String> {
+pub fn csv(names: &[&str], batches: &[RecordBatch], kind: CsvStyle) -> Result<String> {
     let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
     let (terminator, mark) = match kind {
-        Csv::Exact => (Terminator::Any(b'\n'), ""),
-        Csv::Spreadsheet => (Terminator::CRLF, "\u{feff}"),
+        CsvStyle::Exact => (Terminator::Any(b'\n'), ""),
+        CsvStyle::Spreadsheet => (Terminator::CRLF, "\u{feff}"),
     };
     let mut builder = CsvWriterBuilder::new();
     let mut writer =
         builder.terminator(terminator).quote_style(QuoteStyle::Necessary).from_writer(Vec::new());
     let field = |text: String, is_number: bool| match kind {
-        Csv::Spreadsheet if !is_number => for_a_cell(&text),
-        Csv::Exact | Csv::Spreadsheet => text,
+        CsvStyle::Spreadsheet if !is_number => for_a_cell(&text),
+        CsvStyle::Exact | CsvStyle::Spreadsheet => text,
     };
     let header = names.iter().map(|name| field((*name).to_owned(), false));
     writer.write_record(header).map_err(|e| failed(&e))?;
@@ -192,18 +192,18 @@ mod tests {
 
     #[test]
     fn csv_has_every_value_whole() {
-        let written = csv(&["text", "n", "share"], &[batch()], Csv::Exact).unwrap();
+        let written = csv(&["text", "n", "share"], &[batch()], CsvStyle::Exact).unwrap();
         assert_eq!(
             written,
             "text,n,share\n\"a \"\"b\"\", c\",-1,0.1\n=1+1,2,0.3333333333333333\n,,-0.5\n\"two\nlines\",\
              9223372036854775807,1.0\n"
         );
-        assert_eq!(csv(&["a", "b"], &[], Csv::Exact).unwrap(), "a,b\n");
+        assert_eq!(csv(&["a", "b"], &[], CsvStyle::Exact).unwrap(), "a,b\n");
     }
 
     #[test]
     fn a_spreadsheet_gets_a_mark_and_no_formulas() {
-        let written = csv(&["text", "n", "share"], &[batch()], Csv::Spreadsheet).unwrap();
+        let written = csv(&["text", "n", "share"], &[batch()], CsvStyle::Spreadsheet).unwrap();
         let lines: Vec<&str> = written.split("\r\n").collect();
         assert_eq!(lines[0], "\u{feff}text,n,share");
         assert_eq!(lines[2], "'=1+1,2,0.3333333333333333");

@@ -15,12 +15,12 @@ use crate::job::Job;
 use crate::kernel::containment::containment_of;
 use crate::kernel::document_key::document_key;
 use crate::kernel::jaccard::{jaccard_of, shared};
-use crate::kernel::text::shingles::{Scratch, shingles};
+use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::schema::Table;
 
 /// The order of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
+pub enum PairOrder {
     /// The highest Jaccard similarity, then the smallest ids.
     MostSimilar,
     /// The lowest Jaccard similarity, then the smallest ids.
@@ -34,7 +34,7 @@ pub enum First {
 
 /// A row of the table `pairs`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pair {
+pub struct PairRow {
     /// One of them.
     pub id_a: Id,
     /// The other.
@@ -50,7 +50,7 @@ pub struct Pair {
     pub is_reference: [bool; 2],
 }
 
-impl Pair {
+impl PairRow {
     /// The two documents.
     pub fn documents(&self) -> [Member; 2] {
         let [a, b] = self.is_reference;
@@ -69,9 +69,9 @@ pub struct Member {
 
 /// The first pairs of a table, and the number of all.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pairs {
+pub struct PairsView {
     /// The first pairs.
-    pub first: Vec<Pair>,
+    pub first: Vec<PairRow>,
     /// The number of all pairs.
     pub all: u64,
 }
@@ -80,7 +80,7 @@ pub struct Pairs {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usize) -> Result<Pairs> {
+pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most: usize) -> Result<PairsView> {
     let mut table = finished.stored(Table::Pairs).await?;
     if let Some(id) = of {
         let is_b = col("id_b").eq(id.literal()).and(!col("reference_b"));
@@ -106,18 +106,18 @@ pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usi
         table.clone().sort(by)?.limit(0, Some(most))
     };
     let first = match first {
-        First::Random { seed } => return drawn(table, seed, most).await,
-        First::MostSimilar => sorted(false)?,
-        First::LeastSimilar => sorted(true)?,
+        PairOrder::Random { seed } => return drawn(table, seed, most).await,
+        PairOrder::MostSimilar => sorted(false)?,
+        PairOrder::LeastSimilar => sorted(true)?,
     };
     let all = table.count().await? as u64;
     let mut kept = Vec::new();
     each(first, |pair| kept.push(pair)).await?;
-    Ok(Pairs { first: kept, all })
+    Ok(PairsView { first: kept, all })
 }
 
 /// The `most` pairs with the smallest hashes.
-async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
+async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<PairsView> {
     let mut least = BTreeMap::new();
     let mut all = 0;
     each(table, |pair| {
@@ -130,11 +130,11 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
         }
     })
     .await?;
-    Ok(Pairs { first: least.into_values().collect(), all })
+    Ok(PairsView { first: least.into_values().collect(), all })
 }
 
 /// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b, reference_b).
-async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
+async fn each(table: DataFrame, mut take: impl FnMut(PairRow)) -> Result<()> {
     let mut rows = table.execute_stream().await?;
     while let Some(batch) = rows.try_next().await? {
         let ids = id::ids(batch.column(0))?.into_iter().zip(id::ids(batch.column(1))?);
@@ -142,7 +142,7 @@ async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
         let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
         let reference_b = as_boolean_array(batch.column(5))?;
         for (row, (id_a, id_b)) in ids.enumerate() {
-            take(Pair {
+            take(PairRow {
                 id_a,
                 id_b,
                 jaccard: jaccard[row],
@@ -157,7 +157,7 @@ async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
 
 /// A cluster of documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cluster {
+pub struct ClusterView {
     /// The smallest id among them.
     pub id: Id,
     /// The document that represents the cluster.
@@ -173,7 +173,7 @@ pub struct Cluster {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<Cluster>> {
+pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<ClusterView>> {
     #[derive(Deserialize)]
     struct InCluster {
         id: Id,
@@ -202,16 +202,16 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
     let representative = representing.into_iter().next().map(member);
     let representative =
         representative.ok_or_else(|| Error::bug(format!("the cluster {id} has no representative")))?;
-    Ok(Some(Cluster { id, representative, others: others.into_iter().map(member).collect(), size }))
+    Ok(Some(ClusterView { id, representative, others: others.into_iter().map(member).collect(), size }))
 }
 
 /// The similarity of two documents of a cluster, which need not be a pair, from their texts, cut as `job` cut them.
 ///
 /// # Errors
 /// When the texts cannot be cut.
-pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
+pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<PairRow> {
     let by = comparable(job);
-    let mut scratch = Scratch::default();
+    let mut scratch = ShingleBuffers::default();
     let mut sets = [Vec::new(), Vec::new()];
     for (text, set) in texts.iter().zip(&mut sets) {
         shingles(text, &by, &mut scratch, set)?;
@@ -221,13 +221,13 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
         Similarity::new(shared(&a, &b), a.len() as u64, b.len() as u64);
     let [a, b] = documents;
     let (id_a, id_b, is_reference) = (a.id.clone(), b.id.clone(), [a.is_reference, b.is_reference]);
-    Ok(Pair { id_a, id_b, jaccard, containment_a, containment_b, is_reference })
+    Ok(PairRow { id_a, id_b, jaccard, containment_a, containment_b, is_reference })
 }
 
 /// The texts of some documents of an output.
-pub struct Texts(BTreeMap<Member, String>);
+pub struct MemberTexts(BTreeMap<Member, String>);
 
-impl Texts {
+impl MemberTexts {
     /// Reads the texts of `documents` of `finished`, those of reference documents from their own sources.
     ///
     /// # Errors
@@ -286,7 +286,7 @@ impl Texts {
     }
 }
 
-impl Texts {
+impl MemberTexts {
     /// The `texts` of documents that were read elsewhere.
     pub(crate) fn of_read(texts: BTreeMap<Member, String>) -> Self {
         Self(texts)

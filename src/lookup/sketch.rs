@@ -17,11 +17,11 @@ use crate::job::{Family, Job, ShingleHash, Short};
 use crate::kernel::linear::{self, Linear};
 use crate::kernel::minhash::{Permutations, minhash};
 use crate::kernel::one_permutation::{Rounds, one_permutation};
-use crate::kernel::signature::{Signature, Values};
+use crate::kernel::signature::{Signature, SignatureValues};
 use crate::kernel::text::shingle_texts;
-use crate::kernel::text::shingles::{Scratch, shingles};
+use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 use crate::schema::Table;
-use crate::udf::arguments::{Column, Signatures};
+use crate::udf::arguments::{SignatureRows, ValueColumn};
 
 /// A document's shingles and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Sketch {
     /// The number of its distinct shingles.
     pub shingle_count: u64,
     /// Its signature: a value for each permutation.
-    pub signature: Values,
+    pub signature: SignatureValues,
 }
 
 /// The sketch of the document `id`; `None` if the output has no such document. Shingles that the output does not keep are
@@ -80,24 +80,24 @@ pub async fn of_text(finished: &Finished, text: &str) -> Result<Option<Sketch>> 
         ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
         _ => {
             let mut set = Vec::new();
-            shingles(text, &job.shingle, &mut Scratch::default(), &mut set)?;
+            shingles(text, &job.shingle, &mut ShingleBuffers::default(), &mut set)?;
             leave_out_frequent(finished, &mut set).await?;
             let known = set.len();
             (set, known)
         }
     };
     if set.is_empty() {
-        let signature = Values::new(vec![u32::MAX; job.minhash.permutations], job.minhash.bits);
+        let signature = SignatureValues::new(vec![u32::MAX; job.minhash.permutations], job.minhash.bits);
         let empty = Sketch { shingles: Some(set), shingle_count: 0, signature };
         return Ok((job.shingle.short == Short::Empty).then_some(empty));
     }
     let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
-    let signature = Values::new(minima(&set, known, job, dictionary)?, job.minhash.bits);
+    let signature = SignatureValues::new(minima(&set, known, job, dictionary)?, job.minhash.bits);
     let shingle_count = set.len() as u64;
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
         // The numbers of a dictionary are not known, so the shingles of the documents are cut again and hashed too.
         set.clear();
-        shingles(text, &comparable(job), &mut Scratch::default(), &mut set)?;
+        shingles(text, &comparable(job), &mut ShingleBuffers::default(), &mut set)?;
     }
     Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
 }
@@ -197,7 +197,7 @@ const NEVER: u32 = u32::MAX;
 /// # Errors
 /// When the column holds no signatures.
 pub(super) fn signatures(column: &ArrayRef) -> Result<impl Iterator<Item = Signature<'_>>> {
-    let rows = Signatures::new("a query for neighbors", column)?;
+    let rows = SignatureRows::new("a query for neighbors", column)?;
     Ok((0..rows.len()).map(move |row| rows.row(row).unwrap_or(Signature::Of32(&[]))))
 }
 

@@ -7,13 +7,13 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
 use std::sync::Arc;
 
-use super::scorer::{Scorer, Scores};
+use super::scorer::{ScoreBuilder, Scorer};
 use super::sketches::{SketchRef, Sketches};
 use crate::job::ScoreBy;
 
 /// A document, its size and its sketch.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct AllPairsEntry {
     size: usize,
     doc: u64,
     sketch: SketchRef,
@@ -40,41 +40,41 @@ pub(super) fn all_pairs(
     let Segments { left, right, segments } = between;
     let lefts = by_size(&sketches, left, segments);
     let rights = (left != right).then(|| by_size(&sketches, right, segments));
-    let search = Search { sketches, scorer, batch_size, probes, lefts, rights, slice: None };
+    let search = AllPairsSearch { sketches, scorer, batch_size, probes, lefts, rights, slice: None };
     futures::stream::try_unfold(search, async |mut search| {
         Ok(search.next_batch().await?.map(|batch| (batch, search)))
     })
 }
 
 /// The documents of a segment, sorted by size and key.
-fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<Entry> {
+fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<AllPairsEntry> {
     let of_segment = sketches.iter().filter(|(doc, _)| doc % segments == segment);
-    let mut docs: Vec<Entry> = of_segment
+    let mut docs: Vec<AllPairsEntry> = of_segment
         .map(|(doc, sketch)| {
             let (size, is_reference) =
                 (sketches.document(doc, sketch).shingles.len(), sketches.is_reference(sketch));
-            Entry { size, doc, sketch, is_reference }
+            AllPairsEntry { size, doc, sketch, is_reference }
         })
         .collect();
     docs.sort_unstable_by_key(|d| (d.size, d.doc));
     docs
 }
 
-struct Search {
+struct AllPairsSearch {
     sketches: Arc<Sketches>,
     scorer: Scorer,
     batch_size: usize,
     probes: SendableRecordBatchStream,
-    lefts: Vec<Entry>,
+    lefts: Vec<AllPairsEntry>,
     /// `None` if both segments are the same.
-    rights: Option<Vec<Entry>>,
+    rights: Option<Vec<AllPairsEntry>>,
     /// The places of the left documents of this slice that remain to be searched.
     slice: Option<std::iter::StepBy<std::ops::Range<usize>>>,
 }
 
-impl Search {
+impl AllPairsSearch {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let mut found = Scores::default();
+        let mut found = ScoreBuilder::default();
         while !found.is_full(self.batch_size) {
             match self.slice.as_mut().map(Iterator::next) {
                 Some(Some(left)) => {
@@ -101,7 +101,7 @@ impl Search {
         Ok((first.min(self.lefts.len())..self.lefts.len()).step_by(step))
     }
 
-    fn search(&self, at: usize, found: &mut Scores) {
+    fn search(&self, at: usize, found: &mut ScoreBuilder) {
         let left = self.lefts[at];
         let score = self.scorer.score;
         // Sizes bound the exact Jaccard similarity, smaller over larger, but no estimate.
@@ -123,7 +123,7 @@ impl Search {
             if left.is_reference && right.is_reference {
                 continue;
             }
-            let of = |entry: &Entry| self.sketches.document(entry.doc, entry.sketch);
+            let of = |entry: &AllPairsEntry| self.sketches.document(entry.doc, entry.sketch);
             self.scorer.score(of(&left), of(right), found);
         }
     }

@@ -14,7 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::bucket_reader::{Bucket, Member, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
+use super::bucket_reader::{Bucket, BucketMember, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
 use super::by_bucket::by_bucket;
 use crate::kernel::jaccard::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
@@ -116,7 +116,7 @@ const MAX_WAITING: usize = 1 << 16;
 #[derive(Debug)]
 struct BucketMembers {
     rule: PairRule,
-    members: Vec<Member>,
+    members: Vec<BucketMember>,
     /// Whether members of this bucket were written before all of them were read, because it is hot.
     hot: bool,
     /// The next pair is (members[first], members[second]).
@@ -148,7 +148,7 @@ impl BucketMembers {
     fn write_pairs(
         &mut self,
         pairs: &mut PairBuilder,
-        mut meet: impl FnMut(&Member, &Member) -> Option<bool>,
+        mut meet: impl FnMut(&BucketMember, &BucketMember) -> Option<bool>,
     ) {
         let mut left = PAIRS_AT_ONCE;
         while let Some(x) = self.members.get(self.first) {
@@ -177,7 +177,7 @@ impl Bucket for BucketMembers {
         (self.first, self.second) = (0, 1);
     }
 
-    fn push(&mut self, member: Member) {
+    fn push(&mut self, member: BucketMember) {
         self.members.push(member);
     }
 
@@ -224,7 +224,7 @@ impl Bucket for BucketMembers {
                     if x.size != last.0 {
                         last = (x.size, least_contained(x.size.into(), threshold));
                     }
-                    let reaches = |member: &Member| u64::from(member.size - member.position) >= last.1;
+                    let reaches = |member: &BucketMember| u64::from(member.size - member.position) >= last.1;
                     reaches(x).then(|| reaches(y))
                 });
             }
@@ -232,6 +232,6 @@ impl Bucket for BucketMembers {
     }
 
     fn memory(&self) -> usize {
-        self.members.capacity() * size_of::<Member>()
+        self.members.capacity() * size_of::<BucketMember>()
     }
 }

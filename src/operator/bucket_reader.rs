@@ -17,7 +17,7 @@ pub(super) const PAIRS_AT_ONCE: usize = 1 << 20;
 
 /// A document in a bucket.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member {
+pub(super) struct BucketMember {
     pub(super) doc: u64,
     /// Shingles of the document; 0 if the rule does not use them.
     pub(super) size: u32,
@@ -54,14 +54,14 @@ impl MemberColumns {
         })
     }
 
-    fn member(&self, row: usize) -> Member {
+    fn member(&self, row: usize) -> BucketMember {
         let (size, position) = match &self.sizes {
             Some([sizes, positions]) => (sizes.value(row), positions.value(row)),
             None => (0, 0),
         };
         let state = self.states.as_ref().map_or(0, |states| states.value(row));
         let is_reference = self.is_reference.as_ref().is_some_and(|is_reference| is_reference.value(row));
-        Member { doc: self.docs.value(row), size, position, state, is_reference }
+        BucketMember { doc: self.docs.value(row), size, position, state, is_reference }
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) trait Bucket: Send + 'static {
     fn restart(&mut self, same: bool);
 
     /// Adds a member.
-    fn push(&mut self, member: Member);
+    fn push(&mut self, member: BucketMember);
 
     /// Whether there are so many members that they are written before the rest of the bucket is read.
     fn overflows(&mut self) -> bool {

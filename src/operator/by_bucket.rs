@@ -15,10 +15,10 @@ use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
-use crate::plan::{PartitionStore, Reads};
+use crate::plan::{PartitionReads, PartitionStore};
 
 /// (bucket, document).
-pub type Row = (u64, u64);
+pub type BucketRow = (u64, u64);
 
 /// Rows of the output batches.
 const BATCH_ROWS: usize = 8_192;
@@ -43,9 +43,9 @@ pub(super) async fn by_bucket(
 ) -> Result<SendableRecordBatchStream> {
     let schema = input.schema();
     let held = MemoryConsumer::new("ByBucket").with_can_spill(true).register(context.memory_pool());
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<BucketRow> = Vec::new();
     let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
-    let runs = PartitionStore::new("Runs", (0, Reads::Once), Arc::clone(&schema), metrics, &context);
+    let runs = PartitionStore::new("Runs", (0, PartitionReads::Once), Arc::clone(&schema), metrics, &context);
     while let Some(batch) = input.next().await.transpose()? {
         let (buckets, docs) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
         if rows.len() + batch.num_rows() > rows.capacity() && !grow(&mut rows, batch.num_rows(), &held) {
@@ -69,11 +69,11 @@ pub(super) async fn by_bucket(
 
 /// Bytes of rows while they are grouped, which copies them.
 fn bytes(rows: usize) -> usize {
-    2 * rows * size_of::<Row>()
+    2 * rows * size_of::<BucketRow>()
 }
 
 /// Makes room for `more` rows, growing by half at least. False if the pool has none.
-fn grow(rows: &mut Vec<Row>, more: usize, held: &MemoryReservation) -> bool {
+fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> bool {
     let wanted = rows.len() + more.max(rows.len() / 2).max(GROWTH);
     if held.try_resize(bytes(wanted)).is_err() {
         return false;
@@ -86,7 +86,7 @@ fn grow(rows: &mut Vec<Row>, more: usize, held: &MemoryReservation) -> bool {
 ///
 /// A radix sort from the top: rows are scattered to parts that fit into the processor's cache, and again inside each part, until
 /// few are left to sort. It passes over memory once; a sort by comparison passes over it each time that it halves the rows.
-pub fn group(rows: Vec<Row>) -> Vec<Row> {
+pub fn group(rows: Vec<BucketRow>) -> Vec<BucketRow> {
     if rows.len() <= FEW {
         let mut rows = rows;
         rows.sort_unstable();
@@ -107,7 +107,7 @@ pub fn group(rows: Vec<Row>) -> Vec<Row> {
         grouped[*at] = row;
         *at += 1;
     }
-    let (mut start, mut scratch) = (0, Scratch::default());
+    let (mut start, mut scratch) = (0, SortBuffers::default());
     for end in ends {
         sort_part(&mut grouped[start..end], &mut scratch);
         start = end;
@@ -122,14 +122,14 @@ fn spread(bucket: u64) -> u64 {
 
 /// Buffers of [`sort_part`].
 #[derive(Default)]
-struct Scratch {
-    copy: Vec<Row>,
+struct SortBuffers {
+    copy: Vec<BucketRow>,
     ends: Vec<u32>,
 }
 
 /// Sorts a part: its rows are scattered by the next bits to groups of a few rows, which are sorted. Most of them have a single
 /// row.
-fn sort_part(rows: &mut [Row], scratch: &mut Scratch) {
+fn sort_part(rows: &mut [BucketRow], scratch: &mut SortBuffers) {
     // A large part has few buckets, and does not fit into the cache twice.
     if !(FEW_OF_A_PART..=MANY_OF_A_PART).contains(&rows.len()) {
         rows.sort_unstable();
@@ -137,7 +137,7 @@ fn sort_part(rows: &mut [Row], scratch: &mut Scratch) {
     }
     let bits = rows.len().ilog2() - 1;
     let place = |bucket: u64| ((spread(bucket) << SCATTER_BITS) >> (64 - bits)) as usize;
-    let Scratch { copy, ends } = scratch;
+    let SortBuffers { copy, ends } = scratch;
     ends.clear();
     ends.resize(1 << bits, 0);
     for &(bucket, _) in rows.iter() {
@@ -164,14 +164,14 @@ fn sort_part(rows: &mut [Row], scratch: &mut Scratch) {
     }
 }
 
-fn batch_of(rows: &[Row], schema: &SchemaRef) -> Result<RecordBatch> {
-    let column = |value: fn(&Row) -> u64| -> ArrayRef {
+fn batch_of(rows: &[BucketRow], schema: &SchemaRef) -> Result<RecordBatch> {
+    let column = |value: fn(&BucketRow) -> u64| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<Vec<_>>().into_iter().collect::<UInt64Array>())
     };
     Ok(RecordBatch::try_new(Arc::clone(schema), vec![column(|row| row.0), column(|row| row.1)])?)
 }
 
-fn batches(rows: Vec<Row>, schema: SchemaRef, held: MemoryReservation) -> SendableRecordBatchStream {
+fn batches(rows: Vec<BucketRow>, schema: SchemaRef, held: MemoryReservation) -> SendableRecordBatchStream {
     held.shrink(held.size() - held.size().min(bytes(rows.len()) / 2));
     let of = Arc::clone(&schema);
     let batches = stream::iter((0..rows.len()).step_by(BATCH_ROWS)).map(move |start| {
@@ -183,7 +183,7 @@ fn batches(rows: Vec<Row>, schema: SchemaRef, held: MemoryReservation) -> Sendab
 }
 
 /// Writes `rows` to disk as a sorted run.
-fn spill_run(runs: &PartitionStore, mut rows: Vec<Row>, schema: &SchemaRef) -> Result<()> {
+fn spill_run(runs: &PartitionStore, mut rows: Vec<BucketRow>, schema: &SchemaRef) -> Result<()> {
     rows.sort_unstable();
     let batches = rows.chunks(BATCH_ROWS).map(|rows| batch_of(rows, schema));
     runs.spill_partition(&batches.collect::<Result<Vec<_>>>()?)
@@ -222,12 +222,12 @@ mod tests {
     use crate::operator::fixtures::{numbers, session, stream_of};
 
     /// Rows whose buckets differ only in their lower bits, a third of them in one bucket.
-    fn rows(count: u64) -> Vec<Row> {
+    fn rows(count: u64) -> Vec<BucketRow> {
         let bucket = |i: u64| if i.is_multiple_of(3) { 7 } else { i.wrapping_mul(0x2545_F491) % (count / 4) };
         (0..count).map(|i| (bucket(i), i)).collect()
     }
 
-    fn assert_grouped(mut found: Vec<Row>, mut expected: Vec<Row>) {
+    fn assert_grouped(mut found: Vec<BucketRow>, mut expected: Vec<BucketRow>) {
         let mut seen = BTreeSet::new();
         let mut last = None;
         for &(bucket, _) in &found {

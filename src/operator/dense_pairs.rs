@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_reader::{Bucket, Member, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
+use super::bucket_reader::{Bucket, BucketMember, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -29,7 +29,7 @@ pub(crate) const SETTLED: u32 = 2;
 /// A reference document may be a leader but needs none, since its own run has settled it. Two reference documents are
 /// not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Pass {
+pub(crate) struct DensePass {
     /// The least similarity of a pair.
     pub threshold: f64,
     /// A bucket of more documents than this is dense. Other buckets yield nothing.
@@ -62,7 +62,7 @@ pub(crate) fn few(dense: u64) -> u64 {
     dense / 16
 }
 
-impl Pass {
+impl DensePass {
     /// The leaders of a bucket, which double with each round: few are enough if all documents are similar, and there are few
     /// rounds if they form many groups.
     fn leaders(round: u32) -> usize {
@@ -70,13 +70,13 @@ impl Pass {
     }
 }
 
-impl Description for Pass {
+impl Description for DensePass {
     const NAME: &'static str = "DenseExec";
 
     type Shared = ();
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pass { threshold, dense, pairs } = self;
+        let DensePass { threshold, dense, pairs } = self;
         write!(f, "jaccard >= {threshold}, buckets of more than {dense}, ")?;
         match pairs {
             DensePairs::OfLeaders { round } => write!(f, "leaders of round {round}"),
@@ -95,7 +95,7 @@ impl Description for Pass {
 }
 
 /// Whether two members may reach the threshold, if the bucket's shingle is the first that both have.
-fn may_reach(one: &Member, other: &Member, threshold: f64) -> bool {
+fn may_reach(one: &BucketMember, other: &BucketMember, threshold: f64) -> bool {
     if one.is_reference && other.is_reference {
         return false;
     }
@@ -104,21 +104,21 @@ fn may_reach(one: &Member, other: &Member, threshold: f64) -> bool {
 }
 
 /// The places of `members`, ordered by size, that may reach `threshold` with `x` by their sizes.
-fn of_sizes_near(x: &Member, members: &[Member], threshold: f64) -> Range<usize> {
-    let least = |other: &Member| least_shared(x.size.into(), other.size.into(), threshold);
-    let is_too_small = |other: &Member| other.size < x.size && least(other).is_none();
+fn of_sizes_near(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Range<usize> {
+    let least = |other: &BucketMember| least_shared(x.size.into(), other.size.into(), threshold);
+    let is_too_small = |other: &BucketMember| other.size < x.size && least(other).is_none();
     let most = u64::from(x.size - x.position);
     let start = members.partition_point(is_too_small);
     // The larger the other one is, the more of x has to be in it.
-    let fit = |other: &Member| is_too_small(other) || least(other).is_some_and(|least| least <= most);
+    let fit = |other: &BucketMember| is_too_small(other) || least(other).is_some_and(|least| least <= most);
     start..members.partition_point(fit).max(start)
 }
 
 /// The bucket that is being read, and the place of its next pair.
 #[derive(Debug)]
 struct DenseBucket {
-    pass: Pass,
-    members: Vec<Member>,
+    pass: DensePass,
+    members: Vec<BucketMember>,
     /// The places of the members that are compared with others.
     firsts: Vec<usize>,
     /// The next of `firsts`, and the places of the members that it still has to be compared with; `None` before any was.
@@ -129,12 +129,12 @@ struct DenseBucket {
 }
 
 impl DenseBucket {
-    fn new(pass: Pass) -> Self {
+    fn new(pass: DensePass) -> Self {
         Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, seconds: None, compared: 0 }
     }
 
     /// The places of the members that `x`, the member at the place `first`, is compared with.
-    fn seconds_of(&self, first: usize, x: &Member) -> [Range<usize>; 2] {
+    fn seconds_of(&self, first: usize, x: &BucketMember) -> [Range<usize>; 2] {
         if matches!(self.pass.pairs, DensePairs::OfLeaders { .. }) {
             return [0..self.compared, 0..0];
         }
@@ -154,7 +154,7 @@ impl Bucket for DenseBucket {
         self.firsts.clear();
     }
 
-    fn push(&mut self, member: Member) {
+    fn push(&mut self, member: BucketMember) {
         self.members.push(member);
     }
 
@@ -170,14 +170,14 @@ impl Bucket for DenseBucket {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
         let open = self.members.partition_point(|member| member.state != SETTLED);
-        let waits = |member: &&Member| member.state != SETTLED && !member.is_reference;
+        let waits = |member: &&BucketMember| member.state != SETTLED && !member.is_reference;
         let waiting = self.members.iter().filter(waits).count();
         match self.pass.pairs {
             DensePairs::OfLeaders { .. } if waiting as u64 <= few(self.pass.dense) => {}
             DensePairs::OfLeaders { round } => {
                 let untried: Vec<usize> =
                     (0..open).filter(|&at| self.members.get(at).is_some_and(|m| m.state == OPEN)).collect();
-                let leaders = Pass::leaders(round).min(untried.len());
+                let leaders = DensePass::leaders(round).min(untried.len());
                 // Spread over the order, so that they are of several groups.
                 let places = (0..leaders).map(|nth| nth * untried.len() / leaders);
                 self.firsts.extend(places.filter_map(|place| untried.get(place)));
@@ -227,7 +227,7 @@ impl Bucket for DenseBucket {
     }
 
     fn memory(&self) -> usize {
-        self.members.capacity() * size_of::<Member>()
+        self.members.capacity() * size_of::<BucketMember>()
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
         let mut members = Vec::new();
         for size in 1..40 {
             for position in (0..size).step_by(3) {
-                members.push(Member { doc: 0, size, position, state: OPEN, is_reference: false });
+                members.push(BucketMember { doc: 0, size, position, state: OPEN, is_reference: false });
             }
         }
         for threshold in [0.1, 0.5, 0.8, 1.0 / 3.0, 1.0] {

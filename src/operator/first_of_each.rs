@@ -24,14 +24,14 @@ pub(crate) struct FirstOfEach {
     /// The number of columns of the key, at least one.
     pub key: usize,
     /// How each of the columns is ordered that follow the key.
-    pub order: Vec<Order>,
+    pub order: Vec<ColumnOrder>,
     /// The number of columns at the end that get the values of the first row.
     pub of_first: usize,
 }
 
 /// The order by one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct ColumnOrder {
     pub descending: bool,
     pub nulls_first: bool,
 }
@@ -42,11 +42,11 @@ pub(crate) fn marked(rows: &Schema) -> SchemaRef {
 }
 
 /// The first row of the key that was read last, by its columns of the key and those `of_first`; `None` before the first batch.
-type First = Option<Vec<ArrayRef>>;
+type FirstRow = Option<Vec<ArrayRef>>;
 
 impl FirstOfEach {
     /// Marks the rows of a batch, which follow `first` and rows of its key.
-    fn mark(&self, batch: &RecordBatch, first: &mut First) -> Result<RecordBatch> {
+    fn mark(&self, batch: &RecordBatch, first: &mut FirstRow) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let own = batch.num_columns().saturating_sub(self.of_first);
         // Only these columns are looked at; all others stay as they are.
@@ -105,9 +105,9 @@ impl Description for FirstOfEach {
             return plan_err!("a first row is found by {key} and {order} columns, not by {columns}");
         }
         let low = (1..key).map(|at| (at, SortOptions::default()));
-        let further = (key..)
-            .zip(&self.order)
-            .map(|(at, &Order { descending, nulls_first })| (at, SortOptions { descending, nulls_first }));
+        let further = (key..).zip(&self.order).map(|(at, &ColumnOrder { descending, nulls_first })| {
+            (at, SortOptions { descending, nulls_first })
+        });
         let sorted = Requirement::sorted(&columns, low.chain(further));
         Shape::over(inputs, marked(&columns), vec![sorted])
     }
@@ -146,7 +146,7 @@ mod tests {
             for row in &rows {
                 firsts.entry([row[0], row[1]]).or_insert(*row);
             }
-            let operator = FirstOfEach { key: 2, order: vec![Order { descending: false, nulls_first: false }], of_first: 1 };
+            let operator = FirstOfEach { key: 2, order: vec![ColumnOrder { descending: false, nulls_first: false }], of_first: 1 };
             let (mut first, mut rest, mut sizes) = (None, &rows[..], sizes.into_iter().cycle());
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(sizes.next().unwrap().min(rest.len()));

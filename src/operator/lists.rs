@@ -34,12 +34,12 @@ pub(crate) fn schema(rows: &Schema) -> SchemaRef {
 
 /// The key that was read last, whose values may not be complete, and those so far.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenKey {
     key: Option<u64>,
     values: Vec<ArrayRef>,
 }
 
-impl Open {
+impl OpenKey {
     /// The lists of the keys that are complete with `batch`; `None` if no key is complete.
     fn add(&mut self, batch: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let (keys, values) = (as_uint64_array(batch.column(0))?.values(), batch.column(1));
@@ -106,7 +106,7 @@ impl Description for Lists {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
-        let (rows, schema, mut open) = (task.rows_of(0)?, task.schema, Open::default());
+        let (rows, schema, mut open) = (task.rows_of(0)?, task.schema, OpenKey::default());
         let ends = stream::once(async { Ok(None) });
         let lists = rows.map_ok(Some).chain(ends).map(move |batch| match batch? {
             Some(batch) => open.add(&batch, &schema),
@@ -139,7 +139,7 @@ mod tests {
             rows.iter().for_each(|(key, value)| wanted.entry(*key).or_default().push(*value));
             let number = |name| Field::new(name, DataType::UInt64, false);
             let columns = Arc::new(Schema::new(vec![number("key"), number("value")]));
-            let (schema, mut open) = (schema(&columns), Open::default());
+            let (schema, mut open) = (schema(&columns), OpenKey::default());
             let mut found = Vec::new();
             let (mut rest, mut sizes) = (&rows[..], sizes.into_iter().chain(std::iter::repeat(7)));
             while !rest.is_empty() {

@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use crate::clusters::Losses;
+use crate::clusters::ClusterLosses;
 use crate::kernel::jaccard::as_set;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -82,7 +82,7 @@ impl Description for CountLosses {
             input: task.rows_of(0)?,
             contained: self.contained,
             representative: None,
-            losses: Losses::default(),
+            losses: ClusterLosses::default(),
             counted: LossRows::default(),
             held: MemoryConsumer::new(CONSUMER).register(task.context.memory_pool()),
         };
@@ -122,7 +122,7 @@ struct ClusterReader {
     contained: Option<f64>,
     /// The shingle set of the representative of the cluster that is being read.
     representative: Option<u64>,
-    losses: Losses,
+    losses: ClusterLosses,
     counted: LossRows,
     held: MemoryReservation,
 }
@@ -218,7 +218,7 @@ mod tests {
             input: stream_of(batches),
             contained,
             representative: None,
-            losses: Losses::default(),
+            losses: ClusterLosses::default(),
             counted: LossRows::default(),
             held: MemoryConsumer::new(CONSUMER).register(&pool),
         };

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{CountedTokens, Held};
+use super::token_counts::{CountedTokens, HeldCounters};
 use super::with_flag;
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
@@ -44,7 +44,7 @@ pub(crate) enum MatchRule {
 }
 
 impl MayMatch {
-    fn mark(&self, batch: &RecordBatch, held: &Held<CountedTokens>) -> Result<RecordBatch> {
+    fn mark(&self, batch: &RecordBatch, held: &HeldCounters<CountedTokens>) -> Result<RecordBatch> {
         let Some(tokens) = batch.columns().last() else { return internal_err!("documents have tokens") };
         let tokens = tokens.as_list::<i32>();
         let (ends, values) = (tokens.offsets(), tokens.values().as_primitive::<UInt64Type>().values());
@@ -84,7 +84,7 @@ impl MatchRule {
 impl Description for MayMatch {
     const NAME: &'static str = "MayMatchExec";
 
-    type Shared = SharedValue<Held<CountedTokens>>;
+    type Shared = SharedValue<HeldCounters<CountedTokens>>;
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for rule in &self.rules {
@@ -115,7 +115,7 @@ impl Description for MayMatch {
         let documents = task.rows_of(counters.len())?;
         let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
         let batches = futures::stream::once(async move {
-            let held = shared.get(Held::read("MayMatch", self.bits, counters, task.context)).await?;
+            let held = shared.get(HeldCounters::read("MayMatch", self.bits, counters, task.context)).await?;
             Ok::<_, DataFusionError>(documents.map(move |batch| self.mark(&batch?, &held)))
         });
         Ok(batches.try_flatten().boxed())

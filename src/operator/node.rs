@@ -18,7 +18,7 @@ use datafusion::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::PairRule;
-use super::dense_pairs::Pass;
+use super::dense_pairs::DensePass;
 use super::first_of_each::FirstOfEach;
 use super::lists::Lists;
 use super::losses::CountLosses;
@@ -82,7 +82,7 @@ operators! {
     /// Input: (bucket, doc, ..). See [`super::bucket_pairs`].
     BucketPairs(PairRule) => |_| super::bucket_reader::pair_schema(),
     /// Input: (token, doc, size, position, state, reference). See [`super::dense_pairs`].
-    Dense(Pass) => |_| super::bucket_reader::pair_schema(),
+    Dense(DensePass) => |_| super::bucket_reader::pair_schema(),
     /// Input: (tokens). See [`super::token_counts`].
     TokenCounts(TokenCounts) => |_| super::token_counts::schema(),
     /// Inputs: counters and documents. See [`super::prefixes`].

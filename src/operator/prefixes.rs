@@ -21,7 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{Counters, Held};
+use super::token_counts::{Counters, HeldCounters};
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
@@ -72,7 +72,7 @@ impl Prefixes {
 impl Description for Prefixes {
     const NAME: &'static str = "PrefixesExec";
 
-    type Shared = SharedValue<Held<Counters>>;
+    type Shared = SharedValue<HeldCounters<Counters>>;
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = match self.tokens {
@@ -100,7 +100,7 @@ impl Description for Prefixes {
         let documents = task.rows_of(counters.len())?;
         let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
         let batches = futures::stream::once(async move {
-            let held = shared.get(Held::read("Prefixes", self.bits, counters, task.context)).await?;
+            let held = shared.get(HeldCounters::read("Prefixes", self.bits, counters, task.context)).await?;
             let mut room = Vec::new();
             let prefixes = documents.map(move |batch| self.tokens_of(&batch?, &held, &mut room));
             Ok::<_, DataFusionError>(prefixes)
@@ -113,7 +113,7 @@ impl Prefixes {
     fn tokens_of(
         &self,
         batch: &RecordBatch,
-        held: &Held<Counters>,
+        held: &HeldCounters<Counters>,
         room: &mut Vec<(u8, u64)>,
     ) -> Result<RecordBatch> {
         let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());

@@ -66,7 +66,7 @@ impl Description for Represent {
         let reader = ComponentReader {
             input: task.rows_of(0)?,
             component: Component { root: None, nodes: representatives(self.0) },
-            found: Found::default(),
+            found: RepresentativeRows::default(),
             held: MemoryConsumer::new(CONSUMER).register(task.context.memory_pool()),
         };
         let batches = stream::try_unfold(reader, async |mut reader| {
@@ -85,7 +85,13 @@ struct Component {
 
 impl Component {
     /// Adds an edge of the component `root`. If the edge before it was of another component, that one ends first.
-    fn add(&mut self, root: u64, edge: Edge, found: &mut Found, held: &MemoryReservation) -> Result<()> {
+    fn add(
+        &mut self,
+        root: u64,
+        edge: Edge,
+        found: &mut RepresentativeRows,
+        held: &MemoryReservation,
+    ) -> Result<()> {
         if self.root != Some(root) {
             self.end(found);
             self.root = Some(root);
@@ -96,7 +102,7 @@ impl Component {
     }
 
     /// Ends the component.
-    fn end(&mut self, found: &mut Found) {
+    fn end(&mut self, found: &mut RepresentativeRows) {
         if let Some(root) = self.root.take() {
             self.nodes.end(&mut |row| found.push(root, row));
         }
@@ -110,12 +116,12 @@ fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
 
 /// Rows with the columns of [`schema`].
 #[derive(Default)]
-struct Found {
+struct RepresentativeRows {
     numbers: [UInt64Builder; 3],
     shares: [Float64Builder; 2],
 }
 
-impl Found {
+impl RepresentativeRows {
     /// Adds the row of a node of the component `root`.
     fn push(&mut self, root: u64, row: Represented) {
         for (builder, number) in self.numbers.iter_mut().zip([root, row.node, row.representative]) {
@@ -136,7 +142,7 @@ impl Found {
 struct ComponentReader {
     input: SendableRecordBatchStream,
     component: Component,
-    found: Found,
+    found: RepresentativeRows,
     held: MemoryReservation,
 }
 
@@ -179,7 +185,7 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let held = MemoryConsumer::new(CONSUMER).register(&pool);
         let mut component = Component { root: None, nodes: representatives(division) };
-        let mut found = Found::default();
+        let mut found = RepresentativeRows::default();
         for &(root, high, low, jaccard) in edges {
             component.add(root, Edge { high, low, jaccard }, &mut found, &held).unwrap();
         }

@@ -14,9 +14,9 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::scorer::{Scorer, Scores};
+use super::scorer::{ScoreBuilder, Scorer};
 use super::sketches::{Sketches, docs};
-use crate::plan::{Batches, PartitionStore, Reads};
+use crate::plan::{Batches, PartitionReads, PartitionStore};
 
 /// Segments of a home that is too large.
 const SEGMENTS: usize = 16;
@@ -31,8 +31,8 @@ pub(super) fn score_home(
     let batches = stream::once(async move {
         let held = MemoryConsumer::new("Score").register(context.memory_pool());
         Ok::<_, DataFusionError>(match read(sketches, held).await? {
-            Read::Whole(sketches) => score_all(Arc::new(sketches), pairs, scorer),
-            Read::TooLarge { read, rest, held } => {
+            HomeSketches::Whole(sketches) => score_all(Arc::new(sketches), pairs, scorer),
+            HomeSketches::TooLarge { read, rest, held } => {
                 tracing::debug!("the sketches of a home do not fit in memory and are cut into blocks");
                 let blocks = Blocks::new(read, &held, rest, pairs, &context).await?;
                 blocks.score(scorer, held)
@@ -43,7 +43,7 @@ pub(super) fn score_home(
 }
 
 /// The sketches of a home.
-enum Read {
+enum HomeSketches {
     Whole(Sketches),
     /// The batches that were read, with their reservation, and the remaining ones.
     TooLarge {
@@ -53,7 +53,7 @@ enum Read {
     },
 }
 
-async fn read(mut input: SendableRecordBatchStream, held: MemoryReservation) -> Result<Read> {
+async fn read(mut input: SendableRecordBatchStream, held: MemoryReservation) -> Result<HomeSketches> {
     let mut sketches = Sketches::new(held);
     while let Some(batch) = input.next().await.transpose()? {
         match sketches.add(&batch) {
@@ -61,12 +61,12 @@ async fn read(mut input: SendableRecordBatchStream, held: MemoryReservation) -> 
             Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
                 let (mut read, held) = sketches.into_rows();
                 read.push(batch);
-                return Ok(Read::TooLarge { read, rest: input, held });
+                return Ok(HomeSketches::TooLarge { read, rest: input, held });
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(Read::Whole(sketches))
+    Ok(HomeSketches::Whole(sketches))
 }
 
 /// Scores each of `pairs` (.., a, b) by the sketches of its documents, which are all among `sketches`.
@@ -81,7 +81,7 @@ pub(super) fn score_all(
 
 fn score_batch(sketches: &Sketches, pairs: &RecordBatch, scorer: &Scorer) -> Result<Option<RecordBatch>> {
     let (a, b) = ends(pairs)?;
-    let mut kept = Scores::default();
+    let mut kept = ScoreBuilder::default();
     for (&a, &b) in a.iter().zip(b) {
         scorer.score(sketches.get(a)?, sketches.get(b)?, &mut kept);
     }
@@ -120,7 +120,7 @@ impl Blocks {
     ) -> Result<Self> {
         let store = |partitions, schema| {
             let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
-            PartitionStore::new("ScoreBlocks", (partitions, Reads::Again), schema, metrics, context)
+            PartitionStore::new("ScoreBlocks", (partitions, PartitionReads::Again), schema, metrics, context)
         };
         let of_sketches = store(SEGMENTS, rest.schema());
         // A batch that is divided makes room for its parts.

@@ -15,8 +15,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, stream};
 
 use super::score_home::ends;
-use super::scorer::{Scorer, Scores};
-use super::sketches::{Document, Sketches, each_document};
+use super::scorer::{ScoreBuilder, Scorer};
+use super::sketches::{SketchedDocument, Sketches, each_document};
 use crate::plan::Batches;
 
 /// Bytes of waiting pairs, if the sketches of the segment take less.
@@ -33,7 +33,7 @@ pub(super) fn score_segment(
     let held = || MemoryConsumer::new("Score").register(context.memory_pool());
     let passes = Passes {
         held: Sketches::new(held()),
-        waiting: Waiting { pairs: Vec::new(), room: held(), ahead: None, rest: pairs },
+        waiting: WaitingPairs { pairs: Vec::new(), room: held(), ahead: None, rest: pairs },
         next: None,
         past: None,
         found: 0,
@@ -56,7 +56,7 @@ struct Passes {
     context: Arc<TaskContext>,
     /// The sketches of the segment, read with its first pair.
     held: Sketches,
-    waiting: Waiting,
+    waiting: WaitingPairs,
     /// The distance from this segment to the next one to stream; `None` between two passes.
     next: Option<usize>,
     /// The streamed sketches.
@@ -68,7 +68,7 @@ struct Passes {
 impl Passes {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let batch_size = self.context.session_config().batch_size();
-        let mut kept = Scores::default();
+        let mut kept = ScoreBuilder::default();
         while !kept.is_full(batch_size) {
             if let Some(past) = &mut self.past {
                 match past.next().await.transpose()? {
@@ -85,7 +85,7 @@ impl Passes {
     }
 
     /// Begins the next segment, or the next pass; false if there are no more pairs.
-    async fn advance(&mut self, kept: &mut Scores) -> Result<bool> {
+    async fn advance(&mut self, kept: &mut ScoreBuilder) -> Result<bool> {
         let segments = self.sketches.output_partitioning().partition_count();
         match self.next {
             None => {
@@ -121,7 +121,7 @@ impl Passes {
     }
 
     /// Scores the pairs whose greater documents are in a batch.
-    fn score(&mut self, batch: &RecordBatch, kept: &mut Scores) -> Result<()> {
+    fn score(&mut self, batch: &RecordBatch, kept: &mut ScoreBuilder) -> Result<()> {
         let Self { held, waiting, scorer, found, .. } = self;
         each_document(batch, |document| {
             *found += waiting.score(held, document, *scorer, kept)?;
@@ -131,7 +131,7 @@ impl Passes {
 }
 
 /// Pairs of a segment that wait for the sketches of their greater documents.
-struct Waiting {
+struct WaitingPairs {
     /// (b, a), in order.
     pairs: Vec<(u64, u64)>,
     room: MemoryReservation,
@@ -140,7 +140,7 @@ struct Waiting {
     rest: SendableRecordBatchStream,
 }
 
-impl Waiting {
+impl WaitingPairs {
     /// Whether there are further pairs.
     async fn more(&mut self) -> Result<bool> {
         while self.ahead.as_ref().is_none_or(|batch| batch.num_rows() == 0) {
@@ -189,7 +189,13 @@ impl Waiting {
     }
 
     /// Scores the pairs whose greater document is `b`, and returns their number.
-    fn score(&self, held: &Sketches, b: Document<'_>, scorer: Scorer, kept: &mut Scores) -> Result<usize> {
+    fn score(
+        &self,
+        held: &Sketches,
+        b: SketchedDocument<'_>,
+        scorer: Scorer,
+        kept: &mut ScoreBuilder,
+    ) -> Result<usize> {
         let start = self.pairs.partition_point(|(doc, _)| *doc < b.doc);
         let mut count = 0;
         for &(_, a) in self.pairs[start..].iter().take_while(|(doc, _)| *doc == b.doc) {

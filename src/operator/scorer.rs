@@ -6,7 +6,7 @@ use arrow::array::{ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Bu
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 
-use super::sketches::Document;
+use super::sketches::SketchedDocument;
 use crate::job::{self, ScoreBy};
 use crate::kernel::jaccard::shared;
 use crate::kernel::minhash_similarity::minhash_similarity;
@@ -41,7 +41,12 @@ pub(super) struct Scorer {
 
 impl Scorer {
     /// Scores two documents and keeps them if they reach the threshold.
-    pub(super) fn score(&self, one: Document<'_>, other: Document<'_>, kept: &mut Scores) {
+    pub(super) fn score(
+        &self,
+        one: SketchedDocument<'_>,
+        other: SketchedDocument<'_>,
+        kept: &mut ScoreBuilder,
+    ) {
         let (a, b) = if one.doc < other.doc { (one, other) } else { (other, one) };
         let (set_a, set_b) = (a.shingles, b.shingles);
         let (signature_a, signature_b) = (a.signature, b.signature);
@@ -79,7 +84,7 @@ fn estimate(a: Signature<'_>, b: Signature<'_>) -> f64 {
 
 /// Builds a batch of scored pairs.
 #[derive(Default)]
-pub(super) struct Scores {
+pub(super) struct ScoreBuilder {
     a: UInt64Builder,
     b: UInt64Builder,
     shared: UInt64Builder,
@@ -89,7 +94,7 @@ pub(super) struct Scores {
     shared_bands: UInt16Builder,
 }
 
-impl Scores {
+impl ScoreBuilder {
     /// The batch; `None` if it is empty.
     pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         if self.a.is_empty() {

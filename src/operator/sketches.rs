@@ -39,7 +39,7 @@ impl Hasher for KeyHasher {
 pub(crate) struct Sketches {
     /// The batches, whose buffers the sketches share.
     rows: Vec<RecordBatch>,
-    sketches: Vec<Sketch>,
+    sketches: Vec<SketchBatch>,
     by_doc: HashMap<u64, SketchRef, BuildHasherDefault<KeyHasher>>,
     held: MemoryReservation,
 }
@@ -53,7 +53,7 @@ pub(super) struct SketchRef {
 
 /// A document and its sketch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Document<'a> {
+pub(super) struct SketchedDocument<'a> {
     pub(super) doc: u64,
     /// In ascending order.
     pub(super) shingles: &'a [u64],
@@ -62,15 +62,15 @@ pub(super) struct Document<'a> {
 
 /// The sketches of a batch.
 #[derive(Debug)]
-struct Sketch {
+struct SketchBatch {
     shingles: OffsetBuffer<i32>,
     shingle_values: ScalarBuffer<u64>,
-    signatures: Signatures,
+    signatures: SignatureColumn,
     /// Which documents are reference documents; `None` without that column.
     is_reference: Option<BooleanArray>,
 }
 
-impl Sketch {
+impl SketchBatch {
     fn try_new(batch: &RecordBatch) -> Result<Self> {
         let [.., shingles, signatures] = batch.columns() else {
             return internal_err!("a sketch has shingles and a signature");
@@ -79,7 +79,7 @@ impl Sketch {
         Ok(Self {
             shingles: shingles.offsets().clone(),
             shingle_values: as_uint64_array(shingles.values())?.values().clone(),
-            signatures: Signatures::try_new(signatures)?,
+            signatures: SignatureColumn::try_new(signatures)?,
             is_reference: match batch.column_by_name("reference") {
                 Some(is_reference) => Some(as_boolean_array(is_reference)?.clone()),
                 None => None,
@@ -93,20 +93,20 @@ impl Sketch {
 
     fn signature(&self, row: u32) -> Signature<'_> {
         match &self.signatures {
-            Signatures::Of32(offsets, values) => Signature::Of32(slice(offsets, values, row)),
-            Signatures::Of16(values) => Signature::Of16(values.value(row as usize).as_chunks().0),
+            SignatureColumn::Of32(offsets, values) => Signature::Of32(slice(offsets, values, row)),
+            SignatureColumn::Of16(values) => Signature::Of16(values.value(row as usize).as_chunks().0),
         }
     }
 }
 
 /// The signatures of a batch.
 #[derive(Debug)]
-enum Signatures {
+enum SignatureColumn {
     Of32(OffsetBuffer<i32>, ScalarBuffer<u32>),
     Of16(BinaryArray),
 }
 
-impl Signatures {
+impl SignatureColumn {
     fn try_new(array: &ArrayRef) -> Result<Self> {
         if let Some(values) = array.as_binary_opt() {
             return Ok(Self::Of16(values.clone()));
@@ -122,11 +122,11 @@ impl Signatures {
 /// When the batch has other columns, or those of `each`.
 pub(super) fn each_document(
     batch: &RecordBatch,
-    mut each: impl FnMut(Document<'_>) -> Result<()>,
+    mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
 ) -> Result<()> {
-    let sketch = Sketch::try_new(batch)?;
+    let sketch = SketchBatch::try_new(batch)?;
     (0u32..).zip(docs(batch)?).try_for_each(|(row, &doc)| {
-        each(Document { doc, shingles: sketch.shingles(row), signature: sketch.signature(row) })
+        each(SketchedDocument { doc, shingles: sketch.shingles(row), signature: sketch.signature(row) })
     })
 }
 
@@ -157,7 +157,7 @@ impl Sketches {
         for (row, &doc) in (0u32..).zip(docs(batch)?) {
             self.by_doc.insert(doc, SketchRef { batch: number, row });
         }
-        self.sketches.push(Sketch::try_new(batch)?);
+        self.sketches.push(SketchBatch::try_new(batch)?);
         self.rows.push(batch.clone());
         Ok(())
     }
@@ -179,16 +179,16 @@ impl Sketches {
     }
 
     /// The document of a key and a sketch.
-    pub(super) fn document(&self, doc: u64, of: SketchRef) -> Document<'_> {
+    pub(super) fn document(&self, doc: u64, of: SketchRef) -> SketchedDocument<'_> {
         let sketch = &self.sketches[of.batch as usize];
-        Document { doc, shingles: sketch.shingles(of.row), signature: sketch.signature(of.row) }
+        SketchedDocument { doc, shingles: sketch.shingles(of.row), signature: sketch.signature(of.row) }
     }
 
     /// A document, found by its key.
     ///
     /// # Errors
     /// If it has no sketch, which is a bug.
-    pub(super) fn get(&self, doc: u64) -> Result<Document<'_>> {
+    pub(super) fn get(&self, doc: u64) -> Result<SketchedDocument<'_>> {
         match self.by_doc.get(&doc) {
             Some(&sketch) => Ok(self.document(doc, sketch)),
             None => internal_err!("document {doc} is a candidate and has no sketch"),

@@ -103,7 +103,7 @@ impl Counters {
 
 /// What is looked up in the counters of several plans, and the memory that is reserved for it.
 #[derive(Debug)]
-pub(crate) struct Held<T> {
+pub(crate) struct HeldCounters<T> {
     pub(super) of_plans: Vec<T>,
     _held: MemoryReservation,
 }
@@ -117,7 +117,7 @@ pub(crate) trait OfCounters {
     fn bytes(&self) -> usize;
 }
 
-impl<T: OfCounters> Held<T> {
+impl<T: OfCounters> HeldCounters<T> {
     /// Reads `2^bits` counters of each plan, and reserves them in the memory pool as `consumer`.
     pub(super) async fn read(
         consumer: &str,

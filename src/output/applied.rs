@@ -19,7 +19,7 @@ pub(crate) const FORMAT_VERSION: u64 = 7;
 
 /// What the manifest of a result says about the documents of its output.
 #[derive(Debug, Deserialize)]
-struct Contents {
+struct ResultContents {
     fingerprint: String,
     output_url: String,
     output_fingerprint: String,
@@ -31,7 +31,7 @@ struct Contents {
 
 /// The version that wrote a manifest.
 #[derive(Debug, Deserialize)]
-struct Version {
+struct ManifestVersion {
     apply_format: u64,
     resemblance: String,
 }
@@ -40,7 +40,7 @@ struct Version {
 pub(crate) struct AppliedOutput {
     session: SessionContext,
     target: Layout,
-    contents: Contents,
+    contents: ResultContents,
 }
 
 /// The manifest of the finished result in the folder `target`; `None` if the folder has no result of `apply`.
@@ -49,7 +49,7 @@ pub(crate) struct AppliedOutput {
 /// [`Kind::Input`](crate::error::Kind::Input) when it is not finished, another version wrote it, or the store does not answer.
 pub(crate) async fn manifest<T: DeserializeOwned>(target: &Layout) -> Result<Option<T>> {
     let (records, shown) = (target.within(APPLIED), target.shown());
-    let Some(Version { apply_format, resemblance }) = records.read(MANIFEST).await? else {
+    let Some(ManifestVersion { apply_format, resemblance }) = records.read(MANIFEST).await? else {
         return match records.size(BEGUN).await? {
             Some(_) => Err(Error::input(format!(
                 "{shown} holds an unfinished result of apply: run the same command again, which finishes it"
@@ -78,7 +78,7 @@ impl AppliedOutput {
             Err(error) => error,
         };
         let Some(applied) = Self::find(session, url).await? else { return Err(error) };
-        let Contents { output_url, output_fingerprint, .. } = &applied.contents;
+        let ResultContents { output_url, output_fingerprint, .. } = &applied.contents;
         let stored = Stored::open(session, output_url).await;
         let stored = stored.context(|| format!("{url} is the result of apply over {output_url}"))?;
         if stored.manifest().fingerprint != *output_fingerprint {

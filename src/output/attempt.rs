@@ -12,7 +12,7 @@ pub(crate) const ATTEMPTS: &str = "_work/attempts";
 
 /// The record that an attempt puts before it writes anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct AttemptRecord {
     /// The attempt, whose id is in the names of its files.
     pub attempt: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
@@ -24,7 +24,7 @@ pub(crate) struct Record {
     pub replaces: Vec<String>,
 }
 
-impl Record {
+impl AttemptRecord {
     /// Puts the record.
     pub(crate) async fn put(&self, output: &Layout) -> Result<()> {
         output.create(&path(&self.attempt), self).await?;
@@ -41,11 +41,11 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
 
 /// Whether the store refuses a put that must not replace anything. Some servers ignore that condition and replace.
 /// `record` exists, so a put of other content to its path must be refused.
-pub(crate) async fn keeps_conditions(output: &Layout, record: &Record) -> Result<bool> {
+pub(crate) async fn keeps_conditions(output: &Layout, record: &AttemptRecord) -> Result<bool> {
     if output.folder().is_some() {
         return Ok(true);
     }
-    let other = Record { resemblance: format!("{} probe", record.resemblance), ..record.clone() };
+    let other = AttemptRecord { resemblance: format!("{} probe", record.resemblance), ..record.clone() };
     let replaced = output.create(&path(&record.attempt), &other).await?;
     if replaced {
         // The server replaced the record despite the condition: put it again.

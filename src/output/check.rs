@@ -18,12 +18,12 @@ pub(crate) struct Damage {
     /// Its path inside the output.
     pub path: String,
     /// The difference.
-    pub what: What,
+    pub what: FileDifference,
 }
 
 /// The difference between a file and its entry in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum FileDifference {
     /// It does not exist.
     Gone {
         /// The size in the manifest.
@@ -49,9 +49,11 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match self.what {
-            What::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes in the manifest)"),
-            What::Size { found, bytes } => write!(f, "{path} has {found} bytes, but {bytes} in the manifest"),
-            What::Crc32 { found, crc32 } => {
+            FileDifference::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes in the manifest)"),
+            FileDifference::Size { found, bytes } => {
+                write!(f, "{path} has {found} bytes, but {bytes} in the manifest")
+            }
+            FileDifference::Crc32 { found, crc32 } => {
                 write!(f, "{path} has the CRC-32 {found:08x}, but {crc32:08x} in the manifest")
             }
         }
@@ -92,8 +94,8 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     for file in files {
         let bytes = file.bytes;
         let what = match found.get(&file.path) {
-            None => What::Gone { bytes },
-            Some(&found) if found != bytes => What::Size { found, bytes },
+            None => FileDifference::Gone { bytes },
+            Some(&found) if found != bytes => FileDifference::Size { found, bytes },
             Some(_) => continue,
         };
         damaged.push(Damage { path: file.path.clone(), what });
@@ -102,16 +104,16 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
 }
 
 /// Is called after each file with the bytes that were read so far, and those of all files.
-pub(crate) type Seen<'a> = &'a (dyn Fn(u64, u64) + Sync);
+pub(crate) type ReadProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// A [`Seen`] that does nothing.
+/// A [`ReadProgress`] that does nothing.
 pub(crate) fn unseen(_done: u64, _all: u64) {}
 
 /// Those of `files` that are missing, or have another size or other bytes. Reads every byte.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: Seen<'_>) -> Result<Vec<Damage>> {
+pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
     let whole: Vec<File> =
@@ -141,8 +143,8 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: Seen<'_>) -> R
 
 async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
     let what = match output.digest(&file.path).await? {
-        None => What::Gone { bytes: file.bytes },
-        Some((_, found)) if found != file.crc32 => What::Crc32 { found, crc32: file.crc32 },
+        None => FileDifference::Gone { bytes: file.bytes },
+        Some((_, found)) if found != file.crc32 => FileDifference::Crc32 { found, crc32: file.crc32 },
         Some(_) => return Ok(None),
     };
     Ok(Some(Damage { path: file.path.clone(), what }))
@@ -164,7 +166,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
 
 /// The part of the files of a result that is compared with its manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(crate) enum CheckDepth {
     /// Their sizes.
     Sizes,
     /// Every byte.
@@ -179,15 +181,15 @@ pub(crate) enum Depth {
 /// As [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
 pub(crate) async fn result(
     output: &Layout,
-    depth: impl Fn(&Run) -> Result<Depth>,
-    seen: Seen<'_>,
+    depth: impl Fn(&Run) -> Result<CheckDepth>,
+    seen: ReadProgress<'_>,
 ) -> Result<Option<(Run, Vec<Damage>)>> {
     loop {
         let Some(manifest) = output.manifest().await? else { return Ok(None) };
         let files: Vec<&File> = manifest.files().collect();
         let damage = match depth(&manifest)? {
-            Depth::Sizes => sizes(output, &files).await?,
-            Depth::Bytes => bytes(output, &files, seen).await?,
+            CheckDepth::Sizes => sizes(output, &files).await?,
+            CheckDepth::Bytes => bytes(output, &files, seen).await?,
         };
         // The files of a result that was replaced are gone, and nothing is damaged.
         if damage.is_empty() || output.manifest().await?.as_ref() == Some(&manifest) {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Layout;
 use super::claim;
-use super::entries::Entry;
+use super::entries::OutputEntry;
 use super::names::Attempt;
-use super::ours::{Order, Ours, Verdict};
+use super::ours::{FileVerdict, Ours, RemovalOrder};
 use super::paths::WORK;
 use crate::error::Result;
 use crate::schema::Table;
@@ -16,7 +16,7 @@ use crate::schema::Table;
 pub(crate) struct Garbage {
     /// Files of ours that are no longer needed, in the order of their removal: files that prove others to be ours come
     /// last.
-    pub dead: Vec<Entry>,
+    pub dead: Vec<OutputEntry>,
     /// Files that this program did not provably write; paths inside the output.
     pub foreign: Vec<String>,
     /// Files of ours that stay because of Delta logs that do not follow our results; paths inside the output.
@@ -57,7 +57,7 @@ pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
         there.extend(output.entries(folder).await?.into_iter().map(|entry| (entry.inside.clone(), entry)));
     }
     let ours = Ours::among(output, own, there.keys()).await?;
-    let mut dead: BTreeMap<Order, Vec<Entry>> = BTreeMap::new();
+    let mut dead: BTreeMap<RemovalOrder, Vec<OutputEntry>> = BTreeMap::new();
     let mut found = Garbage::default();
     for (inside, entry) in there {
         if claim::attempt_of(&inside).is_some_and(|attempt| attempt == *own) {
@@ -65,10 +65,10 @@ pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
             continue;
         }
         match ours.verdict(&inside) {
-            Verdict::InForce => {}
-            Verdict::Foreign => found.foreign.push(inside),
-            Verdict::Held => found.held.push(inside),
-            Verdict::Dead(order) => dead.entry(order).or_default().push(entry),
+            FileVerdict::InForce => {}
+            FileVerdict::Foreign => found.foreign.push(inside),
+            FileVerdict::Held => found.held.push(inside),
+            FileVerdict::Dead(order) => dead.entry(order).or_default().push(entry),
         }
     }
     found.dead = dead.into_values().flatten().collect();

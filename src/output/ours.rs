@@ -22,8 +22,8 @@ use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
 
-use super::attempt::Record;
-use super::delta::Held;
+use super::attempt::AttemptRecord;
+use super::delta::LogFiles;
 use super::manifest::{FinishedStage, Run};
 use super::names::{Attempt, whole_name};
 use super::paths::WORK;
@@ -146,7 +146,7 @@ pub(crate) fn marks_folder(file: &Path) -> bool {
 
 /// The treatment of a file of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum FileVerdict {
     /// It is needed.
     InForce,
     /// Nothing proves that it is ours.
@@ -154,12 +154,12 @@ pub(super) enum Verdict {
     /// It is ours, and a Delta log that does not follow our results names it, or may name it.
     Held,
     /// It is ours and dead.
-    Dead(Order),
+    Dead(RemovalOrder),
 }
 
 /// The order in which dead files are removed: files that prove others to be ours come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
+pub(super) enum RemovalOrder {
     Data,
     Proof,
     Claim,
@@ -179,7 +179,7 @@ pub(super) struct Ours {
     attempts: BTreeSet<Attempt>,
     /// Attempts that claim the output now.
     alive: BTreeSet<Attempt>,
-    held: Held,
+    held: LogFiles,
 }
 
 impl Ours {
@@ -235,7 +235,7 @@ impl Ours {
         let Some(bytes) = marked(output, inside).await? else { return Ok(()) };
         let whole = whole_name(inside);
         if let Some(attempt) = attempt::attempt_of(whole) {
-            if let Ok(record) = serde_json::from_slice::<Record>(&bytes) {
+            if let Ok(record) = serde_json::from_slice::<AttemptRecord>(&bytes) {
                 self.named.extend(record.replaces);
             }
             self.attempts.insert(attempt);
@@ -257,32 +257,32 @@ impl Ours {
     }
 
     /// The treatment of a file.
-    pub(super) fn verdict(&self, inside: &str) -> Verdict {
+    pub(super) fn verdict(&self, inside: &str) -> FileVerdict {
         let whole = whole_name(inside);
         if self.in_force.contains(inside) || delta::is_part_of_log(inside) {
-            return Verdict::InForce;
+            return FileVerdict::InForce;
         }
         let of_claim = claim::attempt_of(whole);
         let is_claim = of_claim.is_some();
         let attempt = Attempt::of_part(inside).or_else(|| attempt::attempt_of(whole)).or(of_claim);
         if attempt.is_some_and(|attempt| self.alive.contains(&attempt)) {
-            return Verdict::InForce;
+            return FileVerdict::InForce;
         }
         if self.marked.contains(inside) {
             let begun = whole != inside || delta::is_in_log(inside);
             return match (begun, is_claim) {
                 // Another attempt may be about to rename it.
-                (true, _) if !self.alive.is_empty() => Verdict::InForce,
-                (true, _) => Verdict::Dead(Order::Data),
-                (false, true) => Verdict::Dead(Order::Claim),
-                (false, false) if self.finished => Verdict::Dead(Order::Proof),
-                (false, false) => Verdict::InForce,
+                (true, _) if !self.alive.is_empty() => FileVerdict::InForce,
+                (true, _) => FileVerdict::Dead(RemovalOrder::Data),
+                (false, true) => FileVerdict::Dead(RemovalOrder::Claim),
+                (false, false) if self.finished => FileVerdict::Dead(RemovalOrder::Proof),
+                (false, false) => FileVerdict::InForce,
             };
         }
         match self.owns(inside) {
-            true if self.held.holds(inside) => Verdict::Held,
-            true => Verdict::Dead(Order::Data),
-            false => Verdict::Foreign,
+            true if self.held.holds(inside) => FileVerdict::Held,
+            true => FileVerdict::Dead(RemovalOrder::Data),
+            false => FileVerdict::Foreign,
         }
     }
 }

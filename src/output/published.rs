@@ -16,7 +16,7 @@ use crate::schema::Table;
 
 /// The output in the manifest of a result of `apply`.
 #[derive(Deserialize)]
-struct Applied {
+struct PublishedOutput {
     output_url: String,
 }
 
@@ -74,9 +74,9 @@ impl Layout {
         if let Some(missing) = address::missing(shown) {
             return Ok(Error::input(format!("{missing}: name what a job has as output.url")));
         }
-        let applied: Option<Applied> = self.within(APPLIED).read(MANIFEST).await?;
+        let applied: Option<PublishedOutput> = self.within(APPLIED).read(MANIFEST).await?;
         Ok(Error::input(match (applied, self.is_applied().await?) {
-            (Some(Applied { output_url }), _) => {
+            (Some(PublishedOutput { output_url }), _) => {
                 format!("{shown} holds a result of apply: name the output that was applied, {output_url}")
             }
             (None, true) => format!("{shown} holds a result of apply: name the output that was applied"),

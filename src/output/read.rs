@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
-use super::check::{Damage, What, damaged};
+use super::check::{Damage, FileDifference, damaged};
 use super::manifest::File;
 use super::paths::WORK;
 use crate::error::guard::guarded_async;
@@ -164,11 +164,14 @@ impl ManifestTable {
             let path = self.layout.path(&file.path).to_string();
             let Some(there) = scanned.get(&path) else {
                 // The engine skips empty and missing files alike.
-                found.push(Damage { path: file.path.clone(), what: What::Gone { bytes: file.bytes } });
+                found.push(Damage {
+                    path: file.path.clone(),
+                    what: FileDifference::Gone { bytes: file.bytes },
+                });
                 continue;
             };
             if there.bytes != file.bytes {
-                let what = What::Size { found: there.bytes, bytes: file.bytes };
+                let what = FileDifference::Size { found: there.bytes, bytes: file.bytes };
                 found.push(Damage { path: file.path.clone(), what });
             } else if let Some(rows) = there.rows.filter(|rows| *rows != file.rows) {
                 return Err(Error::input(format!(

@@ -3,7 +3,7 @@
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
-use super::check::{self, Depth};
+use super::check::{self, CheckDepth};
 use super::manifest::{Origin, ReferenceOutput, Run, read_job};
 use super::read::{self, ManifestTable};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ impl Stored {
         let layout = Layout::open(session, url)?;
         let depth = |manifest: &Run| {
             manifest.check_format(url)?;
-            Ok(Depth::Sizes)
+            Ok(CheckDepth::Sizes)
         };
         let checked = check::result(&layout, depth, &check::unseen);
         let Some((manifest, damage)) = checked.await? else { return Err(layout.unfinished().await?) };

@@ -39,7 +39,7 @@ const CONCURRENT_FILES: usize = 16;
 
 /// Rows that are looked up.
 #[derive(Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum LookedUpRows {
     /// Those with one of some numbers in a column: the column, and the numbers in ascending order.
     Numbers(&'static str, Vec<i64>),
     /// Those at some positions of some files: the positions in ascending order, by the bytes of the column `source`.
@@ -50,11 +50,11 @@ pub(crate) enum Wanted {
 #[derive(Debug)]
 pub(crate) struct WantedPages {
     table: ManifestTable,
-    wanted: Arc<Wanted>,
+    wanted: Arc<LookedUpRows>,
 }
 
 impl WantedPages {
-    pub(crate) fn new(table: ManifestTable, wanted: Wanted) -> Self {
+    pub(crate) fn new(table: ManifestTable, wanted: LookedUpRows) -> Self {
         Self { table, wanted: Arc::new(wanted) }
     }
 }
@@ -115,7 +115,7 @@ impl TableProvider for WantedPages {
 ///
 /// Its metadata are in the cache, since the scan was planned by them, and the scan takes from there where pages begin.
 async fn selected(
-    wanted: Arc<Wanted>,
+    wanted: Arc<LookedUpRows>,
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     file: ObjectMeta,
@@ -128,7 +128,7 @@ async fn selected(
     Ok((file.location, wanted.rows(&metadata)))
 }
 
-impl Wanted {
+impl LookedUpRows {
     /// The rows of a file's pages that may have wanted rows.
     fn rows(&self, metadata: &ParquetMetaData) -> RowSelection {
         let groups = 0..metadata.num_row_groups();
@@ -138,8 +138,8 @@ impl Wanted {
     /// The same of a row group: rows to read, and rows to skip.
     fn rows_of_group(&self, metadata: &ParquetMetaData, group: usize) -> Vec<RowSelector> {
         let (number, text) = match self {
-            Wanted::Numbers(number, _) => (*number, None),
-            Wanted::Places(_) => ("position", Some("source")),
+            LookedUpRows::Numbers(number, _) => (*number, None),
+            LookedUpRows::Places(_) => ("position", Some("source")),
         };
         let Some(numbers) = Pages::of(metadata, group, number) else {
             // A file without bounds.
@@ -165,9 +165,9 @@ impl Wanted {
             wanted.get(first).is_some_and(|number| *number <= greatest)
         };
         match (self, texts) {
-            (Wanted::Numbers(_, wanted), _) => among(wanted),
-            (Wanted::Places(_), None) => true,
-            (Wanted::Places(wanted), Some((first, last))) => {
+            (LookedUpRows::Numbers(_, wanted), _) => among(wanted),
+            (LookedUpRows::Places(_), None) => true,
+            (LookedUpRows::Places(wanted), Some((first, last))) => {
                 let from_first = wanted.range::<[u8], _>((Bound::Included(first), Bound::Unbounded));
                 from_first.take_while(|(text, _)| text.as_slice() <= last).any(|(_, wanted)| among(wanted))
             }
@@ -287,7 +287,7 @@ mod tests {
     fn places_are_in_few_pages() {
         let wanted = |places: &[(i64, &[i64])]| {
             let places = places.iter().map(|(file, at)| (source(*file).into_bytes(), at.to_vec()));
-            read(Wanted::Places(places.collect()).rows(&documents("documents")))
+            read(LookedUpRows::Places(places.collect()).rows(&documents("documents")))
         };
         for (file, position) in [(0, 0), (0, 2_999), (1, 1_500), (2, 0), (2, 2_999)] {
             let rows = wanted(&[(file, &[position])]);
@@ -307,7 +307,8 @@ mod tests {
         let numbers = (-30_000..30_000_i64).map(|number| 3 * number);
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
         let metadata = metadata("buckets", vec![("bucket", column)]);
-        let wanted = |numbers: &[i64]| read(Wanted::Numbers("bucket", numbers.to_vec()).rows(&metadata));
+        let wanted =
+            |numbers: &[i64]| read(LookedUpRows::Numbers("bucket", numbers.to_vec()).rows(&metadata));
         for row in [0, 8_191, 8_192, 29_999, 30_000, 59_999_usize] {
             let rows = wanted(&[3 * (row as i64 - 30_000)]);
             assert!(rows.contains(&row) && rows.len() <= 8_192, "{row}: {} rows", rows.len());
@@ -321,6 +322,6 @@ mod tests {
     #[test]
     fn files_without_bounds_are_read_whole() {
         let places = BTreeMap::from([(source(1).into_bytes(), vec![5])]);
-        assert_eq!(read(Wanted::Places(places).rows(&documents("rejects"))).len(), 9_000);
+        assert_eq!(read(LookedUpRows::Places(places).rows(&documents("rejects"))).len(), 9_000);
     }
 }

@@ -43,13 +43,13 @@ const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
 /// A table that a writer node writes: which rows and columns of its input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Target {
+pub struct TableTarget {
     /// The table's name.
     pub table: String,
     /// Its folder inside the output.
     pub folder: String,
     /// Which rows it takes.
-    pub rows: Rows,
+    pub rows: TableRows,
     /// Its columns, found by name in the input. Unsigned numbers whose column is signed here keep their bits; all others are
     /// cast.
     #[serde(with = "schema_bytes")]
@@ -61,7 +61,7 @@ pub struct Target {
 
 /// Which rows of the input a table takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rows {
+pub enum TableRows {
     /// Every row.
     All,
     /// Rows in which this column is null.
@@ -80,7 +80,7 @@ pub struct Write {
     /// The attempt whose id the files' names have.
     pub attempt: Attempt,
     /// The tables that are written.
-    pub targets: Vec<Target>,
+    pub targets: Vec<TableTarget>,
 }
 
 /// A schema as an Arrow IPC stream without rows.
@@ -125,11 +125,11 @@ impl Description for Write {
         let metrics = BaselineMetrics::new(task.metrics, partition);
         let held = MemoryConsumer::new("Write").register(task.context.memory_pool());
         let row_group_bytes = row_group_bytes(only_input(Self::NAME, task.inputs)?, &task.context);
-        let part = |target: &Target| {
+        let part = |target: &TableTarget| {
             let inside = self.attempt.part(&target.folder, partition);
-            Part::new(target.clone(), Arc::clone(&store), &root, inside, row_group_bytes)
+            PartitionFile::new(target.clone(), Arc::clone(&store), &root, inside, row_group_bytes)
         };
-        let mut parts: Vec<Part> = self.targets.iter().map(part).collect();
+        let mut parts: Vec<PartitionFile> = self.targets.iter().map(part).collect();
         let write = async move {
             while let Some(batch) = input.next().await.transpose()? {
                 for part in &mut parts {
@@ -164,13 +164,13 @@ fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usi
 }
 
 /// Reserves the memory of the open row groups. If the pool has none left, the row groups end.
-async fn reserve(held: &MemoryReservation, parts: &mut [Part]) -> Result<()> {
-    if held.try_resize(parts.iter().map(Part::memory).sum()).is_err() {
+async fn reserve(held: &MemoryReservation, parts: &mut [PartitionFile]) -> Result<()> {
+    if held.try_resize(parts.iter().map(PartitionFile::memory).sum()).is_err() {
         for part in parts.iter_mut() {
             part.end_row_group().await?;
         }
         // The rest is the minimum that a writer needs.
-        held.resize(parts.iter().map(Part::memory).sum());
+        held.resize(parts.iter().map(PartitionFile::memory).sum());
     }
     Ok(())
 }
@@ -183,19 +183,19 @@ enum Empty {
 }
 
 /// The file that one partition writes for one table.
-struct Part {
-    target: Target,
+struct PartitionFile {
+    target: TableTarget,
     store: Arc<dyn ObjectStore>,
     path: Path,
     inside: String,
-    writer: Option<AsyncArrowWriter<Checked>>,
+    writer: Option<AsyncArrowWriter<DigestWriter>>,
     row_group_bytes: usize,
     rows: u64,
 }
 
-impl Part {
+impl PartitionFile {
     fn new(
-        target: Target,
+        target: TableTarget,
         store: Arc<dyn ObjectStore>,
         root: &Path,
         inside: String,
@@ -231,10 +231,10 @@ impl Part {
         }
     }
 
-    fn open(&mut self) -> Result<&mut AsyncArrowWriter<Checked>> {
+    fn open(&mut self) -> Result<&mut AsyncArrowWriter<DigestWriter>> {
         if self.writer.is_none() {
             let sink = digest::writer(&self.store, self.path.clone());
-            let sink = Checked { sink, digest: Digest::default() };
+            let sink = DigestWriter { sink, digest: Digest::default() };
             let properties = properties(&self.target)?;
             self.writer =
                 Some(AsyncArrowWriter::try_new(sink, Arc::clone(&self.target.schema), Some(properties))?);
@@ -248,9 +248,9 @@ impl Part {
     /// The rows and columns of the table, in its types.
     fn select(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keep: Option<BooleanArray> = match &self.target.rows {
-            Rows::All => None,
-            Rows::Null(column) => Some(is_null(named(batch, column)?)?),
-            Rows::NotNull(column) => Some(is_not_null(named(batch, column)?)?),
+            TableRows::All => None,
+            TableRows::Null(column) => Some(is_null(named(batch, column)?)?),
+            TableRows::NotNull(column) => Some(is_not_null(named(batch, column)?)?),
         };
         let batch = match keep {
             Some(keep) if keep.true_count() == 0 => batch.slice(0, 0),
@@ -293,8 +293,8 @@ fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>>
 }
 
 /// Parquet settings: zstd, except for lists and binaries of hashes, which neither repeat nor compress.
-fn properties(target: &Target) -> ParquetResult<WriterProperties> {
-    let Target { schema, carried, .. } = target;
+fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
+    let TableTarget { schema, carried, .. } = target;
     let own = schema.fields().len().saturating_sub(*carried);
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -329,12 +329,12 @@ fn properties(target: &Target) -> ParquetResult<WriterProperties> {
 }
 
 /// The writer of an object store with the digest of its bytes.
-struct Checked {
+struct DigestWriter {
     sink: BufWriter,
     digest: Digest,
 }
 
-impl AsyncFileWriter for Checked {
+impl AsyncFileWriter for DigestWriter {
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async move {
             self.digest.update(&bytes);

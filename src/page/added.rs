@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result};
 
 /// A row of the file.
 #[derive(Deserialize)]
-struct Row {
+struct SeriesRow {
     name: String,
     documents: f64,
     seconds: f64,
@@ -38,7 +38,7 @@ pub(crate) fn added(path: &Path) -> Result<Vec<Series>> {
     let mut places = BTreeMap::new();
     for record in rows.records() {
         let record = record.map_err(wrong)?;
-        let row: Row = record.deserialize(Some(&header)).map_err(wrong)?;
+        let row: SeriesRow = record.deserialize(Some(&header)).map_err(wrong)?;
         let counts = [row.documents, row.seconds].iter().all(|n| n.is_finite() && *n > 0.0);
         if row.name.is_empty() || !counts {
             let line = record.position().map_or(0, csv::Position::line);

@@ -81,7 +81,7 @@ struct Drawing<'a> {
     x_ticks: Vec<(i32, String)>,
     y_ticks: Vec<(i32, String)>,
     is_empty: bool,
-    curves: Vec<Curve>,
+    curves: Vec<ChartCurve>,
 }
 
 impl Drawing<'_> {
@@ -91,14 +91,14 @@ impl Drawing<'_> {
 }
 
 /// A drawn line and its name.
-struct Curve {
+struct ChartCurve {
     look: &'static Look,
     points: Vec<(i32, i32)>,
     name: String,
     name_y: i32,
 }
 
-impl Curve {
+impl ChartCurve {
     /// The end of the line, if its name is so far above or below that a leader connects them.
     fn leader(&self) -> Option<(i32, i32)> {
         self.points.last().copied().filter(|(_, y)| (y - self.name_y).abs() > LINE / 3)
@@ -129,7 +129,7 @@ impl Chart {
         let drawn: Vec<Vec<(i32, i32)>> =
             lines.iter().map(|line| line.iter().map(|(px, py)| (x(*px), y(*py))).collect()).collect();
         let heights = name_heights(&drawn);
-        let curve = |((points, name_y), (at, series)): ((_, i32), (usize, &Series))| Curve {
+        let curve = |((points, name_y), (at, series)): ((_, i32), (usize, &Series))| ChartCurve {
             look: palette::look(at),
             points,
             name: cut(&series.name, SMALL, margin - 34),

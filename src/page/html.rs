@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// A page.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     /// Its name.
     pub title: String,
     /// Paragraphs under the title.
@@ -26,12 +26,12 @@ pub(crate) struct Section {
     /// Charts, each with its caption under it.
     pub charts: Vec<Chart>,
     /// Tables, each with its caption over it.
-    pub tables: Vec<Table>,
+    pub tables: Vec<HtmlTable>,
 }
 
 /// A table. Columns of numbers are aligned to the right.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Table {
+pub(crate) struct HtmlTable {
     /// The caption.
     pub caption: String,
     /// Names of the columns.
@@ -46,19 +46,19 @@ pub(crate) const HTML_MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\
 
 #[derive(Template)]
 #[template(path = "page.html", config = "src/page/askama.toml")]
-struct Shown<'a> {
-    page: &'a Page,
+struct PageTemplate<'a> {
+    page: &'a HtmlPage,
 }
 
 /// `page` as an HTML file.
 ///
 /// # Errors
 /// As [`svg`](super::svg).
-pub(crate) fn html(page: &Page) -> Result<String> {
-    Shown { page }.render().map_err(|e| Error::bug("a page cannot be written").because(e))
+pub(crate) fn html(page: &HtmlPage) -> Result<String> {
+    PageTemplate { page }.render().map_err(|e| Error::bug("a page cannot be written").because(e))
 }
 
-impl Table {
+impl HtmlTable {
     /// Whether a column has only numbers as [`count`](super::count) and [`decimal`](super::text::decimal) write them, or `-`.
     fn is_of_numbers(&self, column: &usize) -> bool {
         let is_number = |cell: &String| cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
@@ -72,7 +72,7 @@ mod tests {
     use super::super::{Axis, Scale, Series};
     use super::*;
 
-    fn page(text: &str) -> Page {
+    fn page(text: &str) -> HtmlPage {
         let chart = Chart {
             title: text.into(),
             caption: text.into(),
@@ -80,7 +80,7 @@ mod tests {
             y: Axis::new(text, Scale::FromZero),
             series: vec![Series::new(text, vec![(1.0, 1.0), (10.0, 2.0)])],
         };
-        let table = Table {
+        let table = HtmlTable {
             caption: text.into(),
             header: vec![text.into(), "count".into()],
             rows: vec![vec![text.into(), "1,000".into()], vec!["b".into(), "-".into()]],
@@ -91,7 +91,7 @@ mod tests {
             charts: vec![chart],
             tables: vec![table],
         };
-        Page { title: text.into(), intro: vec![text.into()], sections: vec![section] }
+        HtmlPage { title: text.into(), intro: vec![text.into()], sections: vec![section] }
     }
 
     #[test]

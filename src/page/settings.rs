@@ -1,7 +1,7 @@
 //! The section on the job's settings in every page.
 
 use super::text::{count, decimal};
-use super::{Section, Table};
+use super::{HtmlTable, Section};
 use crate::job::{Job, Minhash, Modulus, ScoreBy};
 
 /// The settings that determine times and pairs.
@@ -25,7 +25,7 @@ pub(crate) fn section(job: &Job) -> Section {
         ("threads", job.engine.thread_count().to_string()),
         ("resemblance", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    let table = Table {
+    let table = HtmlTable {
         caption: "The settings of the job that affect these measurements.".into(),
         header: vec!["setting".into(), "value".into()],
         rows: rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),

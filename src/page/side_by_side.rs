@@ -26,7 +26,7 @@ const BETWEEN: &str = " | ";
 
 /// The mark of a common passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum PassageMark {
     /// `[` before it and `]` behind it.
     Brackets,
     /// Bold green, by the escape sequences of terminals.
@@ -48,7 +48,7 @@ pub(crate) struct View<'a> {
     /// The width of the whole, in columns.
     pub width: usize,
     /// The mark of a common passage.
-    pub mark: Mark,
+    pub mark: PassageMark,
     /// How much of the texts is shown.
     pub extent: Extent,
     /// Only passages as long as one of these shingles are marked: shorter ones do not make two texts similar.
@@ -57,7 +57,7 @@ pub(crate) struct View<'a> {
 
 /// Two texts side by side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct SideBySide {
     /// The lines, without their newlines.
     pub lines: Vec<String>,
     /// Whether they hold both texts whole; very long ones are cut.
@@ -65,7 +65,7 @@ pub(crate) struct Layout {
 }
 
 /// The two `texts` in two columns, each under its name.
-pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
+pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> SideBySide {
     let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(MIN_WIDTH);
     let most = match view.extent {
         Extent::Compared => MAX_TOKENS,
@@ -81,22 +81,24 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
     ];
     let sides = columns(&words, passages.len(), width);
     let names = names.map(|name| {
-        let mut column = Column::new(width);
-        column
-            .place(&Word { pieces: vec![Piece { text: printable(name), marked: false }], ..Word::default() });
+        let mut column = TextColumn::new(width);
+        column.place(&Word {
+            pieces: vec![WordPiece { text: printable(name), marked: false }],
+            ..Word::default()
+        });
         column.lines
     });
-    let rule = [Line { text: "-".repeat(width), width }];
+    let rule = [TextLine { text: "-".repeat(width), width }];
     let mut lines = beside(&names[0], &names[1], width);
     lines.extend(beside(&rule, &rule, width));
     lines.extend(beside(&sides[0], &sides[1], width));
-    Layout { lines, whole }
+    SideBySide { lines, whole }
 }
 
 /// A passage that two texts have in common: its place in each, in characters (Unicode code points) from 0, without its
 /// end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Common {
+pub(crate) struct CommonPassage {
     /// Its place in the first text.
     pub a: Range<usize>,
     /// Its place in the second one.
@@ -104,17 +106,18 @@ pub(crate) struct Common {
 }
 
 /// The passages that [`side_by_side`] marks, in their order, and whether both texts were compared whole.
-pub(crate) fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
+pub(crate) fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<CommonPassage>, bool) {
     let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
-    let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
+    let place =
+        |tokens: &[TextToken], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
     let passages = passages(&a, &b, shingle).into_iter();
-    let common = passages.map(|passage| Common { a: place(&a, passage.a), b: place(&b, passage.b) });
+    let common = passages.map(|passage| CommonPassage { a: place(&a, passage.a), b: place(&b, passage.b) });
     (common.collect(), whole_a && whole_b)
 }
 
 /// A word, or a punctuation mark.
 #[derive(Debug)]
-struct Token {
+struct TextToken {
     text: String,
     /// Its place in the text, in characters.
     at: Range<usize>,
@@ -125,7 +128,7 @@ struct Token {
 }
 
 /// The first `most` tokens of a text, and whether they are all.
-fn tokens(text: &str, most: usize) -> (Vec<Token>, bool) {
+fn tokens(text: &str, most: usize) -> (Vec<TextToken>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
     for segment in text.split_word_bounds() {
@@ -139,7 +142,7 @@ fn tokens(text: &str, most: usize) -> (Vec<Token>, bool) {
         if tokens.len() == most {
             return (tokens, false);
         }
-        tokens.push(Token { text: printable(segment), at: start..end, spaced, paragraph: newlines > 1 });
+        tokens.push(TextToken { text: printable(segment), at: start..end, spaced, paragraph: newlines > 1 });
         (spaced, newlines) = (false, 0);
     }
     (tokens, true)
@@ -156,11 +159,11 @@ struct CommonTokens {
     b: Range<usize>,
 }
 
-fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<CommonTokens> {
+fn passages(a: &[TextToken], b: &[TextToken], shingle: &Shingle) -> Vec<CommonTokens> {
     // Tokens are numbered, since each is compared many times.
     let mut numbers = BTreeMap::new();
-    let mut keys = |tokens: &[Token]| -> Vec<usize> {
-        let number = |token: &Token| {
+    let mut keys = |tokens: &[TextToken]| -> Vec<usize> {
+        let number = |token: &TextToken| {
             let next = numbers.len();
             *numbers.entry(token.text.to_lowercase()).or_insert(next)
         };
@@ -178,7 +181,7 @@ fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<CommonTokens> {
 }
 
 /// Whether a run of tokens has at least as many words or characters as a shingle.
-fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
+fn is_long_enough(run: &[TextToken], shingle: &Shingle) -> bool {
     let units = match shingle.unit {
         Unit::Word => run.iter().filter(|token| token.text.chars().any(char::is_alphanumeric)).count(),
         Unit::Char => {
@@ -192,7 +195,7 @@ fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
 /// The tokens between white space; some may belong to a passage.
 #[derive(Debug, Default)]
 struct Word {
-    pieces: Vec<Piece>,
+    pieces: Vec<WordPiece>,
     paragraph: bool,
     /// The number of passages that have begun in it or before it.
     begun: usize,
@@ -200,13 +203,13 @@ struct Word {
 
 /// A part of a word that is marked as a whole or not at all.
 #[derive(Debug)]
-struct Piece {
+struct WordPiece {
     text: String,
     marked: bool,
 }
 
 /// The words of a text, with its passages marked.
-fn words(tokens: &[Token], passages: impl Iterator<Item = Range<usize>>, mark: Mark) -> Vec<Word> {
+fn words(tokens: &[TextToken], passages: impl Iterator<Item = Range<usize>>, mark: PassageMark) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     let mut passages = passages.peekable();
     let mut begun = 0;
@@ -216,20 +219,22 @@ fn words(tokens: &[Token], passages: impl Iterator<Item = Range<usize>>, mark: M
         let (first, last) = passage.map_or((false, false), |p| (p.start == at, p.end == at + 1));
         begun += usize::from(first);
         let (before, behind) = match mark {
-            Mark::Brackets => (if first { "[" } else { "" }, if last { "]" } else { "" }),
-            Mark::Colour => ("", ""),
+            PassageMark::Brackets => (if first { "[" } else { "" }, if last { "]" } else { "" }),
+            PassageMark::Colour => ("", ""),
         };
         let text = format!("{before}{}{behind}", token.text);
-        let marked = mark == Mark::Colour && passage.is_some();
+        let marked = mark == PassageMark::Colour && passage.is_some();
         match words.last_mut().filter(|_| !token.spaced) {
-            None => {
-                words.push(Word { pieces: vec![Piece { text, marked }], paragraph: token.paragraph, begun })
-            }
+            None => words.push(Word {
+                pieces: vec![WordPiece { text, marked }],
+                paragraph: token.paragraph,
+                begun,
+            }),
             Some(word) => {
                 word.begun = begun;
                 match word.pieces.last_mut().filter(|piece| piece.marked == marked) {
                     Some(piece) => piece.text.push_str(&text),
-                    None => word.pieces.push(Piece { text, marked }),
+                    None => word.pieces.push(WordPiece { text, marked }),
                 }
             }
         }
@@ -238,15 +243,15 @@ fn words(tokens: &[Token], passages: impl Iterator<Item = Range<usize>>, mark: M
 }
 
 /// The lines of both sides. If a passage begins in different rows on the two sides, the side that is ahead waits.
-fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>; 2] {
-    let mut sides = words.each_ref().map(|words| (words.as_slice(), Column::new(width)));
+fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<TextLine>; 2] {
+    let mut sides = words.each_ref().map(|words| (words.as_slice(), TextColumn::new(width)));
     for passage in 1..=passages {
         for (words, column) in &mut sides {
             let before = words.iter().take_while(|word| word.begun < passage).count();
             words[..before].iter().for_each(|word| column.place(word));
             *words = &words[before..];
         }
-        let row = |(words, column): &(&[Word], Column)| words.first().map_or(0, |word| column.row(word));
+        let row = |(words, column): &(&[Word], TextColumn)| words.first().map_or(0, |word| column.row(word));
         let start = sides.iter().map(row).max().unwrap_or_default();
         for side in &mut sides {
             if row(side) < start {
@@ -262,7 +267,7 @@ fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>;
 
 /// A line while it is filled, and its width in columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Line {
+struct TextLine {
     text: String,
     width: usize,
 }
@@ -272,7 +277,7 @@ const PLAIN: &str = "\x1b[0m";
 /// The escapes with which lines are coloured.
 pub(crate) const COLOURS: [&str; 2] = [BOLD_GREEN, PLAIN];
 
-impl Line {
+impl TextLine {
     fn push(&mut self, text: &str, marked: bool) {
         self.width += text.width();
         if !marked {
@@ -292,14 +297,14 @@ impl Line {
 }
 
 /// Lines of at most `width` columns; the last one is still being filled.
-struct Column {
-    lines: Vec<Line>,
+struct TextColumn {
+    lines: Vec<TextLine>,
     width: usize,
 }
 
-impl Column {
+impl TextColumn {
     fn new(width: usize) -> Self {
-        Self { lines: vec![Line::default()], width }
+        Self { lines: vec![TextLine::default()], width }
     }
 
     fn filled(&self) -> usize {
@@ -319,7 +324,7 @@ impl Column {
 
     /// Continues in a later row.
     fn break_to(&mut self, row: usize) {
-        self.lines.resize(row + 1, Line::default());
+        self.lines.resize(row + 1, TextLine::default());
     }
 
     fn push(&mut self, text: &str, marked: bool) {
@@ -330,9 +335,9 @@ impl Column {
 
     fn place(&mut self, word: &Word) {
         if self.breaks(word) {
-            self.lines.push(Line::default());
+            self.lines.push(TextLine::default());
         } else if self.filled() > 0 {
-            let marked = self.lines.last().is_some_and(Line::ends_marked);
+            let marked = self.lines.last().is_some_and(TextLine::ends_marked);
             self.push(" ", marked && word.pieces.first().is_some_and(|piece| piece.marked));
         }
         for piece in &word.pieces {
@@ -341,13 +346,13 @@ impl Column {
     }
 
     /// Places a piece. One that is wider than the rest of the line continues in the next one.
-    fn place_piece(&mut self, piece: &Piece) {
+    fn place_piece(&mut self, piece: &WordPiece) {
         let (mut from, mut filled) = (0, self.filled());
         for (at, grapheme) in piece.text.grapheme_indices(true) {
             let width = grapheme.width();
             if filled > 0 && filled + width > self.width {
                 self.push(&piece.text[from..at], piece.marked);
-                self.lines.push(Line::default());
+                self.lines.push(TextLine::default());
                 (from, filled) = (at, 0);
             }
             filled += width;
@@ -357,8 +362,8 @@ impl Column {
 }
 
 /// The lines of two columns, the first filled up to `width`.
-fn beside(a: &[Line], b: &[Line], width: usize) -> Vec<String> {
-    let empty = Line::default();
+fn beside(a: &[TextLine], b: &[TextLine], width: usize) -> Vec<String> {
+    let empty = TextLine::default();
     let rows = a.len().max(b.len());
     let row = |row: usize| {
         let (a, b) = (a.get(row).unwrap_or(&empty), b.get(row).unwrap_or(&empty));
@@ -377,7 +382,7 @@ pub struct Side {
     /// The document.
     pub id: String,
     /// Its parts in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TextPart>,
     /// Characters that are shown.
     pub shown: u64,
     /// Characters of the whole text.
@@ -386,7 +391,7 @@ pub struct Side {
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct TextPart {
     /// The text.
     pub text: String,
     /// Whether the other text has it too.
@@ -422,7 +427,7 @@ pub(crate) fn sides(ids: [String; 2], texts: [&str; 2], shingle: &Shingle) -> [S
 }
 
 /// A text in parts; `passages` are ranges of characters in order.
-fn parts(text: &str, passages: impl Iterator<Item = Range<usize>>) -> Vec<Part> {
+fn parts(text: &str, passages: impl Iterator<Item = Range<usize>>) -> Vec<TextPart> {
     let mut parts = Vec::new();
     let (mut rest, mut at) = (text, 0);
     let mut take = |characters: usize, common: bool| {
@@ -432,7 +437,7 @@ fn parts(text: &str, passages: impl Iterator<Item = Range<usize>>) -> Vec<Part> 
         if !part.is_empty() {
             // Line feeds and tabs are shown as such; other control characters would act on the page.
             let text = part.replace(|c| acts(c) && c != '\n' && c != '\t', "\u{fffd}");
-            parts.push(Part { text, common });
+            parts.push(TextPart { text, common });
         }
     };
     for passage in passages {
@@ -462,7 +467,7 @@ mod tests {
         }
     }
 
-    fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
+    fn lines(a: &str, b: &str, width: usize, mark: PassageMark) -> Vec<String> {
         let layout = side_by_side(
             ["a", "b"],
             [a, b],
@@ -476,11 +481,11 @@ mod tests {
     #[test]
     fn common_passages_are_marked_and_stand_beside_each_other() {
         assert_eq!(
-            lines("one two three four", "zero ONE two, three five", 43, Mark::Brackets),
+            lines("one two three four", "zero ONE two, three five", 43, PassageMark::Brackets),
             ["[one two] three four | zero [ONE two],", "                     | three five"],
         );
         assert_eq!(
-            lines("x one two three", "y y y y y y y y y y y y one two three", 23, Mark::Brackets),
+            lines("x one two three", "y y y y y y y y y y y y one two three", 23, PassageMark::Brackets),
             [
                 "x          | y y y y y",
                 "           | y y y y y",
@@ -493,11 +498,11 @@ mod tests {
     #[test]
     fn a_colour_ends_with_its_line_and_takes_no_room() {
         assert_eq!(
-            lines("one two, three", "one two three", 23, Mark::Colour),
+            lines("one two, three", "one two three", 23, PassageMark::Colour),
             ["\x1b[1;32mone two\x1b[0m,   | \x1b[1;32mone two\x1b[0m", "three      | three",]
         );
         assert_eq!(
-            lines("one two three", "one two three", 23, Mark::Colour),
+            lines("one two three", "one two three", 23, PassageMark::Colour),
             [
                 "\x1b[1;32mone two\x1b[0m    | \x1b[1;32mone two\x1b[0m",
                 "\x1b[1;32mthree\x1b[0m      | \x1b[1;32mthree\x1b[0m",
@@ -507,25 +512,25 @@ mod tests {
 
     #[test]
     fn nothing_in_common_is_not_marked() {
-        assert_eq!(lines("one two", "one three", 23, Mark::Brackets), ["one two    | one three"]);
-        assert_eq!(lines("", "one", 23, Mark::Brackets), ["           | one"]);
-        assert_eq!(lines("", "", 23, Mark::Brackets), ["           |"]);
+        assert_eq!(lines("one two", "one three", 23, PassageMark::Brackets), ["one two    | one three"]);
+        assert_eq!(lines("", "one", 23, PassageMark::Brackets), ["           | one"]);
+        assert_eq!(lines("", "", 23, PassageMark::Brackets), ["           |"]);
     }
 
     #[test]
     fn wide_characters_take_two_columns_and_long_words_are_cut() {
         assert_eq!(
-            lines("日本語日本語", "abcdefghijklm", 23, Mark::Brackets),
+            lines("日本語日本語", "abcdefghijklm", 23, PassageMark::Brackets),
             ["日本語日本 | abcdefghij", "語         | klm"],
         );
         // An accent that follows its letter takes no column of its own.
-        assert_eq!(lines("e\u{301}tude", "x", 23, Mark::Brackets), ["e\u{301}tude      | x"]);
+        assert_eq!(lines("e\u{301}tude", "x", 23, PassageMark::Brackets), ["e\u{301}tude      | x"]);
     }
 
     #[test]
     fn paragraphs_begin_lines_and_control_characters_do_not_act() {
         assert_eq!(
-            lines("a\nb\n\nc", "\x1b[2J\u{202e}", 23, Mark::Brackets),
+            lines("a\nb\n\nc", "\x1b[2J\u{202e}", 23, PassageMark::Brackets),
             ["a b        | \u{fffd}[2J\u{fffd}", "c          |"]
         );
     }
@@ -534,7 +539,7 @@ mod tests {
     fn passages_are_told_by_their_characters() {
         let (a, b) = ("héron one two, x", "x  One\ntwo, y");
         let (found, whole) = common([a, b], &two_words());
-        assert_eq!((found.as_slice(), whole), ([Common { a: 6..14, b: 3..11 }].as_slice(), true));
+        assert_eq!((found.as_slice(), whole), ([CommonPassage { a: 6..14, b: 3..11 }].as_slice(), true));
         let cut = |text: &str, place: &Range<usize>| {
             text.chars().skip(place.start).take(place.len()).collect::<String>()
         };
@@ -550,7 +555,7 @@ mod tests {
         let long = format!("{long}end");
         let shingle = two_words();
         let laid_out = |extent| {
-            let view = View { width: 23, mark: Mark::Brackets, extent, shingle: &shingle };
+            let view = View { width: 23, mark: PassageMark::Brackets, extent, shingle: &shingle };
             side_by_side(["a", "b"], [&long, &long], view)
         };
         assert!(!laid_out(Extent::Compared).whole);
@@ -560,7 +565,7 @@ mod tests {
 
     #[test]
     fn parts_are_the_text() {
-        let part = |text: &str, common| Part { text: text.into(), common };
+        let part = |text: &str, common| TextPart { text: text.into(), common };
         assert_eq!(
             parts("é one two\u{0}\u{202e} x", std::iter::once(2..9)),
             [part("é ", false), part("one two", true), part("\u{fffd}\u{fffd} x", false)]

@@ -22,7 +22,7 @@ pub(crate) fn without_forbidden(text: &str) -> String {
 }
 
 /// Words and numbers as templates of pages write them.
-pub(crate) trait Words {
+pub(crate) trait PageWords {
     fn n(&self, number: &u64) -> String {
         count(*number)
     }

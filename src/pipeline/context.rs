@@ -5,7 +5,7 @@ use std::ops::Deref;
 use datafusion::prelude::{DataFrame, col};
 use tokio::sync::OnceCell;
 
-use super::input::Input;
+use super::input::RunInput;
 use super::parts;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
@@ -19,7 +19,7 @@ use crate::frames::prefix::Join;
 /// The context of the stages of a run: its tables, its input and its reference documents.
 pub(crate) struct StageContext<'a> {
     tables: RunTables<'a>,
-    pub(super) input: &'a Input,
+    pub(super) input: &'a RunInput,
     /// The reference documents, if the job has any.
     pub(super) reference: Option<&'a ReferenceDocuments>,
     /// The documents of the source, including those whose id an earlier one has.
@@ -41,7 +41,7 @@ impl<'a> Deref for StageContext<'a> {
 impl<'a> StageContext<'a> {
     pub(super) fn new(
         tables: RunTables<'a>,
-        input: &'a Input,
+        input: &'a RunInput,
         reference: Option<&'a ReferenceDocuments>,
         documents: DataFrame,
     ) -> Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::input::Input;
+use super::input::RunInput;
 use super::reference::ReferenceDocuments;
 use crate::job::{self, InputFile, Job};
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
@@ -15,14 +15,14 @@ const NAMED: usize = 3;
 const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
 
 /// What a run reads.
-pub(super) struct Reads {
+pub(super) struct RunReads {
     files: Vec<InputFile>,
     /// The reference outputs.
     outputs: Vec<ReferenceOutput>,
 }
 
-impl Reads {
-    pub(super) fn of(input: &Input, reference: Option<&ReferenceDocuments>) -> Self {
+impl RunReads {
+    pub(super) fn of(input: &RunInput, reference: Option<&ReferenceDocuments>) -> Self {
         let mut files = input.inputs();
         files.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
         let outputs = reference.and_then(ReferenceDocuments::outputs);
@@ -32,7 +32,7 @@ impl Reads {
 
 /// The difference between `job` over what it `reads` and the run of `manifest`, as in "of another job
 /// (`score.threshold` is 0.9 and was 0.8)".
-pub(super) fn difference(job: &Job, reads: &Reads, manifest: &Manifest) -> String {
+pub(super) fn difference(job: &Job, reads: &RunReads, manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
         return format!("of another job ({})", named(keys));

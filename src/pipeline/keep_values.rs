@@ -9,7 +9,7 @@ use datafusion::scalar::ScalarValue;
 use super::context::StageContext;
 use crate::error::{Error, Result};
 use crate::frames::keep;
-use crate::job::{Id, Job, Prefer, Preference};
+use crate::job::{Job, Prefer, Preference, SourceId};
 use crate::schema::Table;
 use crate::source;
 use crate::udf::values::shown;
@@ -27,7 +27,7 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
         let Some(own) = Preference::own(column).filter(|_| !job.source.columns.contains(column)) else {
             continue;
         };
-        let is_id = matches!(&job.source.id, Id::Columns(columns) if *columns == [column.as_str()]);
+        let is_id = matches!(&job.source.id, SourceId::Columns(columns) if *columns == [column.as_str()]);
         if reads_texts && !is_id && source::has_column(session, &job.source, column).await? {
             tracing::info!("clusters.keep: `{column}` is the column of the data; `{own}` is this program's");
             job.source.columns.push(column.clone());

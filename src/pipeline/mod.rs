@@ -49,13 +49,13 @@ use std::sync::Arc;
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
-use crate::output::claim::{Claim, Waiting};
+use crate::output::claim::{Claim, ClaimWait};
 use crate::output::manifest::Run as Manifest;
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
 use context::StageContext;
-use difference::Reads;
-use input::{Input, Read};
+use difference::RunReads;
+use input::{FirstStageInput, RunInput};
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
@@ -86,7 +86,7 @@ pub async fn run(
     let job = &keep_values::settled(session, job).await?;
     let absolute = job.with_absolute_paths()?;
     let attempt = Attempt::random();
-    let mut waiting = Waiting::default();
+    let mut waiting = ClaimWait::default();
     if !matches!(job.input, job::Input::Merge(_)) {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
@@ -98,7 +98,7 @@ pub async fn run(
         };
         let job = &job;
         let (input, reference) =
-            (Input::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
+            (RunInput::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
         input.refuse_overlap(&output)?;
         if let Some(reference) = &reference {
             reference.refuse_overlap(&output)?;
@@ -112,7 +112,7 @@ pub async fn run(
             fingerprint = same.unwrap_or(fingerprint);
         }
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(&output, &fingerprint, job, Reads::of(&input, reference.as_ref())).await?
+            && let Some(finished) = finished(&output, &fingerprint, job, RunReads::of(&input, reference.as_ref())).await?
             // The rest of its publication is done under a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
@@ -123,7 +123,7 @@ pub async fn run(
             reference.check_types(job, &read.types)?;
         }
         let Some(claim) = waiting.ask(&output, &attempt, "run", &control.stop).await? else { continue };
-        let run = Run {
+        let run = ClaimedRun {
             job,
             input: &input,
             reference: reference.as_ref(),
@@ -151,9 +151,9 @@ async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manif
 }
 
 /// A run that holds the claim on its output.
-struct Run<'a> {
+struct ClaimedRun<'a> {
     job: &'a Job,
-    input: &'a Input,
+    input: &'a RunInput,
     reference: Option<&'a ReferenceDocuments>,
     engine: &'a dyn Engine,
     existing: OnExisting,
@@ -162,9 +162,9 @@ struct Run<'a> {
     fingerprint: &'a str,
 }
 
-impl Run<'_> {
+impl ClaimedRun<'_> {
     /// Runs until it is done, is stopped, or loses the output.
-    async fn watched(&self, control: &RunControl, read: Read) -> Result<Outcome> {
+    async fn watched(&self, control: &RunControl, read: FirstStageInput) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
@@ -180,18 +180,18 @@ impl Run<'_> {
         }
     }
 
-    async fn stages(&self, control: &RunControl, read: Read) -> Result<Outcome> {
+    async fn stages(&self, control: &RunControl, read: FirstStageInput) -> Result<Outcome> {
         let Self { job, input, reference, engine, existing, output, claim, fingerprint } = *self;
         // Another run may have finished since the first check.
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(output, fingerprint, job, Reads::of(input, reference)).await?
+            && let Some(finished) = finished(output, fingerprint, job, RunReads::of(input, reference)).await?
         {
             publish_logs(output, job).await?;
             return Ok(finished);
         }
         delta::check(output, job, &read.types).await?;
         let replaced = PreviousResult::read(output).await?;
-        let record = attempt::Record {
+        let record = attempt::AttemptRecord {
             attempt: claim.attempt().to_string(),
             fingerprint: fingerprint.to_owned(),
             resemblance: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,10 +1,10 @@
 //! The outcome of a run, and the result that its output may already hold.
 
-use super::difference::{Reads, difference};
+use super::difference::{RunReads, difference};
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
 use crate::output::Layout;
-use crate::output::check::{self, Depth};
+use crate::output::check::{self, CheckDepth};
 use crate::output::manifest::Run as Manifest;
 use crate::output::process::boot;
 
@@ -37,7 +37,7 @@ pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
     job: &Job,
-    reads: Reads,
+    reads: RunReads,
 ) -> Result<Option<Outcome>> {
     let depth = |manifest: &Manifest| {
         manifest.check_format(output.shown())?;
@@ -55,7 +55,7 @@ pub(super) async fn finished(
         // Files are not synced one by one, so a power cut may have damaged them. Only if the machine that wrote them
         // has not restarted are their sizes enough.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
-        Ok(if output.folder().is_some() && !same_start { Depth::Bytes } else { Depth::Sizes })
+        Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
     };
     match check::result(output, depth, &check::unseen).await? {
         None => Ok(None),

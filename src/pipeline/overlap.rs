@@ -60,7 +60,7 @@ pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Re
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
 pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> Result<()> {
     let (store, root, shown) = (output.store_url(), output.root(), output.shown());
-    let mut links = Links::default();
+    let mut links = ResolvedFolders::default();
     for (of, location, path) in listed.places() {
         if same_store(of, store) && (location.prefix_matches(root) || links.lead_into(output, location)) {
             return Err(Error::job(format!(
@@ -73,9 +73,9 @@ pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> R
 
 /// The folders of local files without links, each resolved once.
 #[derive(Default)]
-struct Links(BTreeMap<PathBuf, PathBuf>);
+struct ResolvedFolders(BTreeMap<PathBuf, PathBuf>);
 
-impl Links {
+impl ResolvedFolders {
     /// Whether a link leads from a local file into the output.
     fn lead_into(&mut self, output: &Layout, location: &Path) -> bool {
         let Some(root) = output.folder() else { return false };

@@ -16,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionConfig};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::runner::{Attempt, Runner, Work, Written};
+use super::runner::{Runner, StageAttempt, StageFiles, StageWork};
 use crate::engine::{Engine, session};
 use crate::error::{Error, Kind, Result};
 use crate::job::{InputFile, ReadRanges};
@@ -44,10 +44,10 @@ impl Runner<'_> {
     pub(super) async fn write_parts(
         &self,
         engine: &dyn Engine,
-        work: &Work<'_>,
+        work: &StageWork<'_>,
         config: &SessionConfig,
         frame: &DataFrame,
-    ) -> Result<Option<Written>> {
+    ) -> Result<Option<StageFiles>> {
         if work.rows.parts < 2 || !engine.is_one_process() {
             return Ok(None);
         }
@@ -69,10 +69,10 @@ impl Runner<'_> {
     async fn write_rest(
         &self,
         engine: &dyn Engine,
-        work: &Work<'_>,
+        work: &StageWork<'_>,
         config: &SessionConfig,
         frame: &DataFrame,
-    ) -> Result<Option<Written>> {
+    ) -> Result<Option<StageFiles>> {
         let stage = work.name;
         let tasks = session::tasks_at_once(config).unwrap_or(1);
         let earlier = self.earlier_parts(stage).await?;
@@ -85,7 +85,7 @@ impl Runner<'_> {
         }
         let (mut finished, mut rest, mut read) = (Vec::new(), Vec::new(), Vec::new());
         for (partition, hash) in parts.iter().enumerate() {
-            let name = Part { hash: *hash, of: count }.name(stage);
+            let name = SourcePart { hash: *hash, of: count }.name(stage);
             let there = earlier.iter().any(|part| part.hash == *hash && part.of == count);
             if there {
                 read.extend(self.read_by(&name).await);
@@ -119,7 +119,7 @@ impl Runner<'_> {
             read.extend(part.read);
         }
         files.sort();
-        Ok(Some(Written { files, read, join: None }))
+        Ok(Some(StageFiles { files, read, join: None }))
     }
 
     /// What the source was when an earlier attempt read it, by the record of a part: also where what was written of it is damaged.
@@ -130,29 +130,29 @@ impl Runner<'_> {
     }
 
     /// The parts of a stage that have records.
-    async fn earlier_parts(&self, stage: &str) -> Result<Vec<Part>> {
+    async fn earlier_parts(&self, stage: &str) -> Result<Vec<SourcePart>> {
         let names = self.finished_earlier().await?;
-        Ok(names.iter().filter_map(|name| Part::parse(stage, name)).collect())
+        Ok(names.iter().filter_map(|name| SourcePart::parse(stage, name)).collect())
     }
 }
 
 /// A plan of exactly `count` partitions, which keep what they read.
-fn divided(config: &SessionConfig, count: usize) -> Attempt {
+fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
     let mut config = config.clone().with_target_partitions(count);
     config.options_mut().optimizer.enable_round_robin_repartition = false;
-    Attempt { config, partitions: count, is_divided: false, sorts_alone: false }
+    StageAttempt { config, partitions: count, is_divided: false, sorts_alone: false }
 }
 
 /// A part of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct SourcePart {
     /// The hash of what it reads.
     hash: u64,
     /// The number of parts that the source was to be divided into.
     of: usize,
 }
 
-impl Part {
+impl SourcePart {
     /// The name of its record.
     fn name(self, stage: &str) -> String {
         format!("{stage}-{:016x}-of-{}", self.hash, self.of)
@@ -228,11 +228,11 @@ mod tests {
 
     #[test]
     fn a_record_has_the_name_of_its_part() {
-        let part = Part { hash: 0xab, of: 12 };
+        let part = SourcePart { hash: 0xab, of: 12 };
         assert_eq!(part.name("sketches"), "sketches-00000000000000ab-of-12");
-        assert_eq!(Part::parse("sketches", &part.name("sketches")), Some(part));
+        assert_eq!(SourcePart::parse("sketches", &part.name("sketches")), Some(part));
         for other in ["sketches", "hot_sketches-ab-of-12", "sketches-ab-of-0", "sketches-x-of-1"] {
-            assert_eq!(Part::parse("sketches", other), None, "{other}");
+            assert_eq!(SourcePart::parse("sketches", other), None, "{other}");
         }
     }
 

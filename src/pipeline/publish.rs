@@ -5,8 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use humantime::format_rfc3339_seconds;
 
 use super::context::StageContext;
-use super::difference::Reads;
-use super::input::Input;
+use super::difference::RunReads;
+use super::input::RunInput;
 use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
 use super::reference::ReferenceDocuments;
@@ -179,7 +179,7 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint, job, Reads::of(cx.input, reference)).await?;
+        let other = overtaken(output, cx.runner.fingerprint, job, RunReads::of(cx.input, reference)).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -204,9 +204,9 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
 }
 
 /// `job` with the versions of the Delta tables that the run read: later commands read the same ones.
-fn pinned(job: &Job, input: &Input, reference: Option<&ReferenceDocuments>) -> Job {
+fn pinned(job: &Job, input: &RunInput, reference: Option<&ReferenceDocuments>) -> Job {
     let mut job = job.clone();
-    if let Input::Read(listed) = input {
+    if let RunInput::Read(listed) = input {
         job.source.table_versions = listed.table_versions();
     }
     if let (
@@ -221,7 +221,7 @@ fn pinned(job: &Job, input: &Input, reference: Option<&ReferenceDocuments>) -> J
 
 /// Another process published while this one was about to. If its result is of the same job and inputs, it is also the
 /// result of this run.
-async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: Reads) -> Result<Outcome> {
+async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, reads: RunReads) -> Result<Outcome> {
     match finished(output, fingerprint, job, reads).await? {
         Some(other) => Ok(other),
         None => Err(Error::input(format!(

@@ -2,14 +2,14 @@
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::runner::{Planned, Runner, Work};
-use super::tables::{AnyTable, Tables, WorkTable, target};
+use super::runner::{Planned, Runner, StageWork};
+use super::tables::{AnyTable, StageTables, WorkTable, target};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::job::Job;
 use crate::output::manifest::File;
 use crate::output::read;
-use crate::output::write::Rows;
+use crate::output::write::TableRows;
 use crate::schema::SourceTypes;
 
 /// The tables of a run.
@@ -80,13 +80,13 @@ impl<'a> RunTables<'a> {
     /// Runs the stage of a table that was not on the list of the job, because only the data show that it is needed.
     pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
         self.runner.expect(1);
-        self.write(&table.name(), vec![(table.into(), Rows::All)], rows).await
+        self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await
     }
 
     /// Writes rows into the `tables` of the stage `name`, or takes over those that an earlier attempt wrote.
-    pub(super) async fn write(&self, name: &str, tables: Tables, rows: Planned<'_>) -> Result<()> {
+    pub(super) async fn write(&self, name: &str, tables: StageTables, rows: Planned<'_>) -> Result<()> {
         let tables = tables.into_iter();
         let targets = tables.map(|(table, rows)| target(table, rows, self.job, &self.types)).collect();
-        self.runner.run(Work { name, targets, sorted_by: &[], rows }).await
+        self.runner.run(StageWork { name, targets, sorted_by: &[], rows }).await
     }
 }

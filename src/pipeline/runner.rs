@@ -20,7 +20,7 @@ use crate::job::ReadRanges;
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
-use crate::output::write::{Target, Write};
+use crate::output::write::{TableTarget, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
@@ -37,17 +37,17 @@ pub(crate) struct Runner<'a> {
     /// A part of the names of stage manifests, so that a run which replaces a result does not take over stages of that
     /// result.
     pub(super) key: String,
-    reached: Mutex<Reached>,
+    reached: Mutex<RunProgress>,
     /// Stages of an earlier attempt, each checked once.
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
 }
 
 /// The work of a stage.
-pub(crate) struct Work<'w> {
+pub(crate) struct StageWork<'w> {
     /// Its name, in logs, records and the names of its files.
     pub(crate) name: &'w str,
     /// The tables that it writes.
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<TableTarget>,
     /// The columns by which the rows of each partition are sorted; none if their order does not matter.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) rows: Planned<'w>,
@@ -63,7 +63,7 @@ pub(crate) struct Planned<'a> {
     /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published
     /// as a whole.
     pub(crate) parts: usize,
-    pub(crate) place: Place,
+    pub(crate) place: StagePlacement,
 }
 
 impl Planned<'static> {
@@ -79,13 +79,13 @@ impl<'a> Planned<'a> {
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
     ) -> Self {
-        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0, place: Place::Engine }
+        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0, place: StagePlacement::Engine }
     }
 }
 
 /// The place where the plans of a stage run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StagePlacement {
     /// On the engine of the run.
     Engine,
     /// In this process, for rows in its memory: they may be too many to send to a cluster.
@@ -94,7 +94,7 @@ pub(crate) enum Place {
 
 /// The progress of a run.
 #[derive(Default)]
-struct Reached {
+struct RunProgress {
     /// The number of stages, and of those that have begun.
     total: usize,
     begun: usize,
@@ -221,11 +221,11 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// When the frames cannot be planned, or as [`Engine::run`] and the store.
-    pub(crate) async fn run(&self, work: Work<'_>) -> Result<()> {
+    pub(crate) async fn run(&self, work: StageWork<'_>) -> Result<()> {
         let here = Local::new(self.engine.session().clone());
         let engine = match work.rows.place {
-            Place::Engine => self.engine,
-            Place::Here => &here,
+            StagePlacement::Engine => self.engine,
+            StagePlacement::Here => &here,
         };
         let name = work.name;
         let progress = &self.control.progress;
@@ -244,7 +244,7 @@ impl<'a> Runner<'a> {
         }
         let began = Instant::now();
         engine.prepare(self.control).await?;
-        let Written { files, join, mut read } = self.write(engine, &work).await?;
+        let StageFiles { files, join, mut read } = self.write(engine, &work).await?;
         read.extend(Checksums::take(self.engine.session().state_ref().read().config()));
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStage {
@@ -263,12 +263,12 @@ impl<'a> Runner<'a> {
 
     /// Runs the frames, with more partitions if a task runs out of memory. The files of a plan that failed are in no
     /// manifest, and are removed at the end of the run.
-    async fn write(&self, engine: &dyn Engine, work: &Work<'_>) -> Result<Written> {
+    async fn write(&self, engine: &dyn Engine, work: &StageWork<'_>) -> Result<StageFiles> {
         let (config, stage, frames) = (engine.config(), work.name, &work.rows.frames);
         let batch = config.batch_size().max(1);
         let config = config.with_batch_size(work.rows.batch_rows.map_or(batch, |rows| rows.max(1)));
         let partitions = engine.partitions(work.rows.bytes);
-        let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
+        let mut attempt = StageAttempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
             // The caller found it finished a moment ago, and so planned nothing for it.
@@ -305,7 +305,7 @@ impl<'a> Runner<'a> {
             tracing::warn!(stage = %stage, before, partitions, tasks, why, "{message}");
             self.control.progress.recovering(&why);
         }
-        Ok(Written { files, join: join.map(str::to_owned), read: Vec::new() })
+        Ok(StageFiles { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
     /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or
@@ -313,14 +313,15 @@ impl<'a> Runner<'a> {
     async fn with_more_memory(
         &self,
         engine: &dyn Engine,
-        work: &Work<'_>,
-        tried: &Attempt,
+        work: &StageWork<'_>,
+        tried: &StageAttempt,
         frame: usize,
-    ) -> Result<Option<Attempt>> {
+    ) -> Result<Option<StageAttempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
         // It is unknown whether the memory of a task grows with its rows, so both are tried in turn.
-        let fewer = || Some(Attempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
+        let fewer =
+            || Some(StageAttempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
             && let Some(fewer) = fewer()
         {
@@ -330,7 +331,7 @@ impl<'a> Runner<'a> {
         if let Some(partitions) = more
             && let Some(frame) = (work.rows.frames)(partitions)?.get(frame)
         {
-            let more = Attempt { config: config.clone(), partitions, is_divided: true, ..*tried };
+            let more = StageAttempt { config: config.clone(), partitions, is_divided: true, ..*tried };
             let plan = self.plan(work, frame.clone(), &more).await?;
             if divides(&plan) {
                 return Ok(Some(more));
@@ -338,7 +339,7 @@ impl<'a> Runner<'a> {
             // With more partitions each task would need as much memory.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
-                return Ok(Some(Attempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
+                return Ok(Some(StageAttempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
             }
         }
         Ok(fewer())
@@ -347,9 +348,9 @@ impl<'a> Runner<'a> {
     /// The plan that writes a frame's rows into the tables of the stage.
     pub(super) async fn plan(
         &self,
-        work: &Work<'_>,
+        work: &StageWork<'_>,
         frame: DataFrame,
-        Attempt { config, partitions, .. }: &Attempt,
+        StageAttempt { config, partitions, .. }: &StageAttempt,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (mut state, plan) = frame.into_parts();
         *state.config_mut() = config.clone();
@@ -427,7 +428,7 @@ impl<'a> Runner<'a> {
 }
 
 /// The configuration of an attempt at a stage.
-pub(super) struct Attempt {
+pub(super) struct StageAttempt {
     pub(super) config: SessionConfig,
     pub(super) partitions: usize,
     /// Whether it has more partitions than the attempt before, and as many tasks at once.
@@ -437,7 +438,7 @@ pub(super) struct Attempt {
 }
 
 /// The files of a stage.
-pub(super) struct Written {
+pub(super) struct StageFiles {
     pub(super) files: Vec<File>,
     /// What was read of the source for it.
     pub(super) read: Vec<ReadRanges>,

@@ -10,7 +10,7 @@ use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::frames::duplicates::{named, repeated};
 use crate::frames::{self, reference};
-use crate::job::{Id, SameId};
+use crate::job::{SameId, SourceId};
 use crate::schema::Table;
 
 /// The most documents that an error names.
@@ -18,7 +18,7 @@ const NAMED: usize = 5;
 
 /// The places of two documents with one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Places {
+enum SameKeyPlaces {
     /// Both are in the source.
     Source,
     /// Both are in the second source.
@@ -29,7 +29,7 @@ enum Places {
     SourceAndOutput,
 }
 
-impl Places {
+impl SameKeyPlaces {
     const ALL: [Self; 4] = [Self::Source, Self::SecondSource, Self::BothSources, Self::SourceAndOutput];
 
     /// Their name in the table.
@@ -85,11 +85,11 @@ impl Places {
             )));
         }
         let what_to_do = match cx.job.source.id {
-            Id::RowNumber => {
+            SourceId::RowNumber => {
                 "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, in \
                  the jobs of against.output too, or give the files of each day names of their own"
             }
-            Id::Columns(_) | Id::Path => {
+            SourceId::Columns(_) | SourceId::Path => {
                 "set against.same_id = \"replace\" to replace those, or \"skip\" to leave the new ones out"
             }
         };
@@ -135,7 +135,7 @@ async fn repeated_in(section: &str, option: &str, documents: DataFrame, found: D
 
 /// The documents with one key: (doc: UInt64, places: Utf8).
 pub(crate) fn find(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
-    let found = Places::ALL.into_iter().filter_map(|places| {
+    let found = SameKeyPlaces::ALL.into_iter().filter_map(|places| {
         let documents = places.documents(cx).transpose()?;
         Some(documents.and_then(|of| Ok(of.select(vec![col("doc"), lit(places.name()).alias("places")])?)))
     });
@@ -150,7 +150,7 @@ pub(crate) async fn refuse(cx: &StageContext<'_>) -> Result<()> {
     if cx.rows(WorkTable::SAME_KEYS) == 0 {
         return Ok(());
     }
-    for places in Places::ALL {
+    for places in SameKeyPlaces::ALL {
         let found = cx.table(WorkTable::SAME_KEYS)?.filter(col("places").eq(lit(places.name())))?;
         if found.clone().count().await? > 0 {
             return Err(places.error(cx, found).await?);

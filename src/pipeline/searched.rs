@@ -10,10 +10,10 @@ use super::reference::ReferenceDocuments;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::frames;
-use crate::frames::repeats::Rows;
+use crate::frames::repeats::PassageRows;
 use crate::job::Source;
 use crate::schema::{Table, carried};
-use crate::source::{self, Request};
+use crate::source::{self, ReadRequest};
 
 impl StageContext<'_> {
     /// The texts (doc, text) of the job's own documents in which passages are searched.
@@ -21,7 +21,7 @@ impl StageContext<'_> {
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read, and no file was listed"));
         };
-        let read = source::read(self.session(), &self.job.source, listed, Request::all()).await?;
+        let read = source::read(self.session(), &self.job.source, listed, ReadRequest::all()).await?;
         let documents = frames::documents::documents(read.frame)?;
         let uncompared = self.table(WorkTable::UNCOMPARED)?.filter(col("origin").is_null())?;
         self.searched_among(documents, Table::Rejects, uncompared)
@@ -52,7 +52,7 @@ impl StageContext<'_> {
         match self.reference {
             Some(ReferenceDocuments::Source(source)) => {
                 let (of, listed) = source.files();
-                let read = source::read(self.session(), of, listed, Request::all()).await?;
+                let read = source::read(self.session(), of, listed, ReadRequest::all()).await?;
                 let documents = frames::documents::documents(read.frame)?;
                 let documents = frames::reference::with_second_source_keys(documents)?;
                 self.searched_among(documents, Table::ReferenceRejects, self.uncompared_reference()?)
@@ -104,10 +104,10 @@ impl StageContext<'_> {
     }
 
     /// The rows of passages of new documents, with those of reference documents in the table `of_reference`, if the job has any.
-    pub(super) fn searched(&self, new: DataFrame, of_reference: WorkTable) -> Result<Rows> {
+    pub(super) fn searched(&self, new: DataFrame, of_reference: WorkTable) -> Result<PassageRows> {
         Ok(match self.job.new_pairs() {
-            None => Rows::of_new(new),
-            Some(pairs) => Rows::with_reference(new, self.table(of_reference)?, pairs),
+            None => PassageRows::of_new(new),
+            Some(pairs) => PassageRows::with_reference(new, self.table(of_reference)?, pairs),
         })
     }
 

@@ -12,7 +12,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use crate::error::Result;
 use crate::job::{Bits, Job};
 use crate::output::Layout;
-use crate::output::write::{Rows, Target};
+use crate::output::write::{TableRows, TableTarget};
 use crate::schema::{self, SourceTypes, Table};
 
 /// A table between stages, which is removed when the run is finished. Its name and columns are in the file of the stage
@@ -107,7 +107,7 @@ pub(super) fn single_columns(_source: &SourceTypes) -> Vec<Field> {
 }
 
 /// The tables of a stage, and which of its rows go into each.
-pub(crate) type Tables = Vec<(AnyTable, Rows)>;
+pub(crate) type StageTables = Vec<(AnyTable, TableRows)>;
 
 /// A table that a stage writes.
 #[derive(Debug, Clone, Copy)]
@@ -153,10 +153,10 @@ impl fmt::Display for AnyTable {
 }
 
 /// The target of a table for the writer node.
-pub(super) fn target(table: AnyTable, rows: Rows, job: &Job, source: &SourceTypes) -> Target {
+pub(super) fn target(table: AnyTable, rows: TableRows, job: &Job, source: &SourceTypes) -> TableTarget {
     let carried = if matches!(table, AnyTable::Public(Table::Documents)) { source.columns.len() } else { 0 };
     let (name, schema) = (table.name(), table.schema(job, source));
-    Target { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
+    TableTarget { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
 }
 
 /// Slices of the comparison of all pairs, for each thread: enough that none waits long at the end.

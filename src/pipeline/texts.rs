@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::frames;
 use crate::job::Shingle;
 use crate::schema::Table;
-use crate::source::{self, Places};
+use crate::source::{self, DocumentPlaces};
 
 /// Bytes of a row (document, file, position); the file takes little.
 pub(super) const BYTES_OF_POSITION: u64 = 32;
@@ -35,7 +35,8 @@ impl StageContext<'_> {
         let mut sources = self.reference.map(ReferenceDocuments::sources).unwrap_or_default();
         sources.push((OWN, &self.job.source, listed));
         // A frame without rows has the columns too.
-        let places = Places::of_rows(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
+        let places =
+            DocumentPlaces::of_rows(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
         let read = source::read_at(self.session(), sources, places, cut).await?.into_iter();
         let texts = read.map(|(origin, read)| {
             let documents = frames::documents::documents(read)?;

@@ -10,10 +10,10 @@ use super::context::StageContext;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::frames::utf8;
-use crate::schema::{self, Depth, Table};
+use crate::schema::{self, AuditDepth, Table};
 
 /// The columns that the check of each run reads.
-pub(super) const DEPTH: Depth = Depth::WithoutLists;
+pub(super) const DEPTH: AuditDepth = AuditDepth::WithoutLists;
 
 /// One number or more for the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

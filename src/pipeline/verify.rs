@@ -12,7 +12,7 @@ use super::sketches::Sketched;
 use super::tables::{self, WorkTable};
 use crate::error::Result;
 use crate::frames;
-use crate::frames::scores::{Block, SketchJoin};
+use crate::frames::scores::{PairBlock, SketchJoin};
 use crate::job::{Job, NewPairs, ScoreBy};
 
 /// Bytes of a row (shingle, document, size, position).
@@ -139,10 +139,10 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
 }
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
-async fn blocks(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<Block>> {
+async fn blocks(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<PairBlock>> {
     let room = cx.task_bytes() as f64 * 0.4;
     let bytes = one_number(frames::scores::held_bytes(documents, &cx.job.minhash)?).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
     tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
-    Ok(Block::all(segments))
+    Ok(PairBlock::all(segments))
 }

@@ -14,4 +14,4 @@ pub(crate) use description::{
     Batches, Description, Requirement, Shape, SharedValue, Task, file_scan, only_input, scanned_rows,
 };
 pub use exec::OperatorExec;
-pub(crate) use partition_store::{Gathered, PartitionStore, Reads};
+pub(crate) use partition_store::{Gathered, PartitionReads, PartitionStore};

@@ -60,7 +60,7 @@ impl Gathered {
 
 /// How often a partition is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reads {
+pub(crate) enum PartitionReads {
     /// Once; reading removes the rows.
     Once,
     /// Any number of times. All rows are on disk once the store is complete, so that the readers have the memory.
@@ -70,7 +70,7 @@ pub(crate) enum Reads {
 /// Rows in numbered partitions.
 #[derive(Debug)]
 pub(crate) struct PartitionStore {
-    reads: Reads,
+    reads: PartitionReads,
     spills: Arc<SpillManager>,
     inner: Mutex<Inner>,
 }
@@ -86,7 +86,7 @@ impl PartitionStore {
     /// `count` empty partitions for rows of `schema`, reserved in the memory pool as `consumer`.
     pub(crate) fn new(
         consumer: &str,
-        (count, reads): (usize, Reads),
+        (count, reads): (usize, PartitionReads),
         schema: SchemaRef,
         metrics: SpillMetrics,
         context: &TaskContext,
@@ -154,8 +154,8 @@ impl PartitionStore {
     pub(crate) fn complete(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         match self.reads {
-            Reads::Once => inner.partitions.iter_mut().for_each(|partition| partition.sink = None),
-            Reads::Again => inner.spill(&self.spills, self.reads)?,
+            PartitionReads::Once => inner.partitions.iter_mut().for_each(|partition| partition.sink = None),
+            PartitionReads::Again => inner.spill(&self.spills, self.reads)?,
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl PartitionStore {
         let mut inner = self.inner.lock();
         let partition = inner.partition(number)?;
         let files = self.read_files(partition.files.clone());
-        if self.reads == Reads::Again {
+        if self.reads == PartitionReads::Again {
             return Ok(self.gather(files));
         }
         let Partition { disk, memory, .. } = std::mem::take(partition);
@@ -215,7 +215,7 @@ impl Inner {
     }
 
     /// Writes the rows in memory to disk.
-    fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
+    fn spill(&mut self, spills: &Arc<SpillManager>, reads: PartitionReads) -> Result<()> {
         for partition in &mut self.partitions {
             partition.spill(spills, reads)?;
         }
@@ -274,12 +274,12 @@ impl fmt::Debug for Partition {
 
 impl Partition {
     /// Writes the rows in memory to disk.
-    fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
+    fn spill(&mut self, spills: &Arc<SpillManager>, reads: PartitionReads) -> Result<()> {
         if self.memory.is_empty() {
             return Ok(());
         }
         let batch = concat_batches(spills.schema(), &std::mem::take(&mut self.memory))?;
-        if reads == Reads::Again {
+        if reads == PartitionReads::Again {
             self.files.extend(spills.spill_record_batch_and_finish(&[batch], "a partition")?);
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use datafusion::prelude::SessionContext;
 
 use super::numbers::{settings_of, similarities};
-use super::view::{Before, Change, Compared};
+use super::view::{Before, Change, ComparedOutputs};
 use crate::address::masked;
 use crate::apply::decisions;
 use crate::error::Result;
@@ -63,8 +63,8 @@ pub(super) async fn compare(
         ("clusters", CLUSTERS.to_owned()),
         ("removals", documents("removals")),
     ] {
-        let rows: Vec<Compared> = query(session, &sql).await?;
-        compared.extend(rows.into_iter().map(|row| Compared { what: what.to_owned(), ..row }));
+        let rows: Vec<ComparedOutputs> = query(session, &sql).await?;
+        compared.extend(rows.into_iter().map(|row| ComparedOutputs { what: what.to_owned(), ..row }));
     }
     let (now, then) = (&finished.manifest().counts, &before.manifest().counts);
     let counts = [

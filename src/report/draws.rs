@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::job::{Job, Reference};
 use crate::lookup::Finished;
 use crate::lookup::query::query;
-use crate::lookup::show::{Member, Texts, similarity};
+use crate::lookup::show::{Member, MemberTexts, similarity};
 use crate::page::sides;
 
 /// Documents of a cluster that are listed.
@@ -24,7 +24,7 @@ const MOST_BRIDGES: usize = 3;
 const MOST_EDGES: usize = 200_000;
 
 /// The clusters that are shown.
-pub(super) struct Drawn {
+pub(super) struct DrawnClusters {
     pub clusters: Vec<DrawnCluster>,
     /// Why there are no texts.
     pub no_texts: Option<String>,
@@ -34,16 +34,16 @@ pub(super) struct Drawn {
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) async fn read(session: &SessionContext, finished: &Finished, seed: u64) -> Result<Drawn> {
+pub(super) async fn read(session: &SessionContext, finished: &Finished, seed: u64) -> Result<DrawnClusters> {
     let mut found = Vec::new();
     for (why, id) in chosen(session, seed).await? {
         found.push(Scene::read(session, finished, why, &id).await?);
     }
     let members: BTreeSet<Member> = found.iter().flat_map(Scene::members).collect();
     if members.is_empty() {
-        return Ok(Drawn { clusters: Vec::new(), no_texts: None });
+        return Ok(DrawnClusters { clusters: Vec::new(), no_texts: None });
     }
-    let (texts, no_texts) = match Texts::open(finished, members).await {
+    let (texts, no_texts) = match MemberTexts::open(finished, members).await {
         Ok(texts) => (Some(texts), None),
         Err(error) => (None, Some(error.one_line())),
     };
@@ -51,7 +51,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, seed: u6
         tracing::warn!("the report has no texts: {why}");
     }
     let clusters = found.into_iter().map(|scene| scene.with(texts.as_ref(), finished));
-    Ok(Drawn { clusters: clusters.collect::<Result<Vec<_>>>()?, no_texts })
+    Ok(DrawnClusters { clusters: clusters.collect::<Result<Vec<_>>>()?, no_texts })
 }
 
 /// The ids of the clusters to show, each with the reason.
@@ -99,7 +99,7 @@ async fn chosen(session: &SessionContext, seed: u64) -> Result<Vec<(&'static str
 }
 
 /// A pair whose texts are shown.
-struct Wanted {
+struct WantedPair {
     what: &'static str,
     documents: [Member; 2],
 }
@@ -107,7 +107,7 @@ struct Wanted {
 /// A cluster before its texts are read.
 struct Scene {
     cluster: DrawnCluster,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedPair>,
 }
 
 impl Scene {
@@ -143,12 +143,12 @@ impl Scene {
         let mut wanted = Vec::new();
         if let (Some(first), Some(last)) = (shown.first(), last.first().filter(|last| !last.representative)) {
             let documents = [member(&first.id, first.reference)?, member(&last.id, last.reference)?];
-            wanted.push(Wanted {
+            wanted.push(WantedPair {
                 what: "the representative and the document that is least like it",
                 documents,
             });
         }
-        let links = Links::read(session, finished.job()).await?;
+        let links = ClusterLinks::read(session, finished.job()).await?;
         let (mut bridges, mut all_bridges, mut weakest) = (Vec::new(), None, None);
         if let Some(links) = &links {
             let found = links.bridges();
@@ -167,12 +167,12 @@ impl Scene {
                 let documents = links.documents(edge);
                 let documents =
                     [member(&documents[0].0, documents[0].1)?, member(&documents[1].0, documents[1].1)?];
-                let is_new = wanted.iter().all(|other: &Wanted| {
+                let is_new = wanted.iter().all(|other: &WantedPair| {
                     let [a, b] = &other.documents;
                     documents != other.documents && documents != [b.clone(), a.clone()]
                 });
                 if is_new {
-                    wanted.push(Wanted { what, documents });
+                    wanted.push(WantedPair { what, documents });
                 }
             }
         }
@@ -194,10 +194,10 @@ impl Scene {
     }
 
     /// The cluster with its texts.
-    fn with(self, texts: Option<&Texts>, finished: &Finished) -> Result<DrawnCluster> {
+    fn with(self, texts: Option<&MemberTexts>, finished: &Finished) -> Result<DrawnCluster> {
         let Some(texts) = texts else { return Ok(self.cluster) };
         let job = finished.job();
-        let pair = |Wanted { what, documents: [a, b] }: Wanted| {
+        let pair = |WantedPair { what, documents: [a, b] }: WantedPair| {
             let both = [texts.of(&a)?, texts.of(&b)?];
             let pair = similarity([&a, &b], both, job)?;
             Ok(PairOfTexts {
@@ -214,13 +214,13 @@ impl Scene {
 }
 
 /// The pairs within a cluster.
-struct Links {
+struct ClusterLinks {
     /// (id, whether it is a reference document) of each document with a pair.
     documents: Vec<(String, bool)>,
-    edges: Vec<Edge>,
+    edges: Vec<ClusterEdge>,
 }
 
-impl Links {
+impl ClusterLinks {
     /// The pairs within the cluster of the table `drawn`; `None` if there are too many, or some may be in other outputs.
     async fn read(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         let known = session.table("drawn").await?.filter(col("reference"))?;
@@ -249,9 +249,9 @@ impl Links {
         let numbers: BTreeMap<(String, bool), usize> =
             ends.collect::<BTreeSet<_>>().into_iter().enumerate().map(|(number, of)| (of, number)).collect();
         let number = |id: String, is_reference| numbers.get(&(id, is_reference)).copied().unwrap_or_default();
-        let mut edges: Vec<Edge> = rows
+        let mut edges: Vec<ClusterEdge> = rows
             .into_iter()
-            .map(|row| Edge {
+            .map(|row| ClusterEdge {
                 a: number(row.id_a, false),
                 b: number(row.id_b, row.reference_b),
                 jaccard: row.jaccard,
@@ -262,7 +262,7 @@ impl Links {
     }
 
     /// The weakest link, unless all that connect the cluster are between documents with the same shingles.
-    fn weakest(&self) -> Option<Edge> {
+    fn weakest(&self) -> Option<ClusterEdge> {
         weakest(self.documents.len(), &self.edges).filter(|edge| edge.jaccard < 1.0)
     }
 
@@ -277,11 +277,11 @@ impl Links {
         found
     }
 
-    fn documents(&self, edge: &Edge) -> [&(String, bool); 2] {
+    fn documents(&self, edge: &ClusterEdge) -> [&(String, bool); 2] {
         [&self.documents[edge.a], &self.documents[edge.b]]
     }
 
-    fn link(&self, edge: &Edge) -> Link {
+    fn link(&self, edge: &ClusterEdge) -> Link {
         let [a, b] = self.documents(edge);
         Link { id_a: a.0.clone(), id_b: b.0.clone(), jaccard: edge.jaccard }
     }
@@ -289,7 +289,7 @@ impl Links {
 
 /// A pair of two documents, by their numbers in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Edge {
+pub(super) struct ClusterEdge {
     pub a: usize,
     pub b: usize,
     pub jaccard: f64,
@@ -298,7 +298,7 @@ pub(super) struct Edge {
 /// An edge without which the documents of its two ends are not connected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bridge {
-    pub edge: Edge,
+    pub edge: ClusterEdge,
     /// Documents that stay connected with `a`.
     pub side_a: usize,
     /// Documents that stay connected with `b`.
@@ -307,8 +307,8 @@ pub(super) struct Bridge {
 
 /// The edge of the least similarity that the strongest connections of `nodes` documents need: the lightest edge of the maximum
 /// spanning forest (Kruskal, 1956). `None` without edges.
-pub(super) fn weakest(nodes: usize, edges: &[Edge]) -> Option<Edge> {
-    let mut order: Vec<&Edge> = edges.iter().collect();
+pub(super) fn weakest(nodes: usize, edges: &[ClusterEdge]) -> Option<ClusterEdge> {
+    let mut order: Vec<&ClusterEdge> = edges.iter().collect();
     order.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard).then((a.a, a.b).cmp(&(b.a, b.b))));
     let mut parent: Vec<usize> = (0..nodes).collect();
     let mut last = None;
@@ -332,7 +332,7 @@ fn root(parent: &mut [usize], mut node: usize) -> usize {
 
 /// The bridges between `nodes` documents (Tarjan, *A note on finding the bridges of a graph*, 1974). Two documents have at most
 /// one edge.
-pub(super) fn bridges(nodes: usize, edges: &[Edge]) -> Vec<Bridge> {
+pub(super) fn bridges(nodes: usize, edges: &[ClusterEdge]) -> Vec<Bridge> {
     let mut of: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for (number, edge) in edges.iter().enumerate() {
         of[edge.a].push(number);
@@ -398,12 +398,12 @@ mod tests {
 
     use super::*;
 
-    fn edge((a, b, percent): (usize, usize, u8)) -> Edge {
-        Edge { a, b, jaccard: f64::from(percent) / 100.0 }
+    fn edge((a, b, percent): (usize, usize, u8)) -> ClusterEdge {
+        ClusterEdge { a, b, jaccard: f64::from(percent) / 100.0 }
     }
 
     /// The nodes that are connected with `from` by `edges`.
-    fn reached(from: usize, edges: &[Edge]) -> BTreeSet<usize> {
+    fn reached(from: usize, edges: &[ClusterEdge]) -> BTreeSet<usize> {
         let mut all = BTreeSet::from([from]);
         loop {
             let before = all.len();
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_two_triangles_has_one_bridge() {
-        let edges: Vec<Edge> =
+        let edges: Vec<ClusterEdge> =
             [(0, 1, 90), (1, 2, 90), (0, 2, 90), (2, 3, 60), (3, 4, 80), (4, 5, 80), (3, 5, 50)]
                 .map(edge)
                 .into();
@@ -434,7 +434,7 @@ mod tests {
         fn they_are_those_of_the_definition(
             pairs in proptest::collection::btree_map((0usize..8, 0usize..8), 50u8..100, 0..14)
         ) {
-            let edges: Vec<Edge> =
+            let edges: Vec<ClusterEdge> =
                 pairs.into_iter().filter(|((a, b), _)| a < b).map(|((a, b), j)| edge((a, b, j))).collect();
             let mut expected = Vec::new();
             for (number, of) in edges.iter().enumerate() {
@@ -450,7 +450,7 @@ mod tests {
             prop_assert_eq!(found, expected);
             // The weakest link is the greatest similarity that every connected pair of documents keeps.
             let keeps = |least: f64| {
-                let strong: Vec<Edge> = edges.iter().filter(|edge| edge.jaccard >= least).copied().collect();
+                let strong: Vec<ClusterEdge> = edges.iter().filter(|edge| edge.jaccard >= least).copied().collect();
                 (0..8).all(|node| reached(node, &strong) == reached(node, &edges))
             };
             if let Some(weakest) = weakest(8, &edges) {

@@ -19,19 +19,19 @@ use crate::audit;
 use crate::error::Result;
 use crate::evaluate;
 use crate::lookup::Finished;
-pub use crate::page::{Part, Side};
+pub use crate::page::{Side, TextPart};
 pub use page::html;
-pub use record::Record;
+pub use record::ReportRecord;
 pub use repeated::{FrequentPassage, FrequentShingle, FrequentShingles, RepeatedPassages};
 pub use view::{
-    Alarms, Before, BridgeLink, Change, ClusterSizes, Compared, Cost, DrawnCluster, Example, Link, MemberOf,
-    Numbers, PairOfTexts, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed, Report, Setting,
-    SimilarityBin, SpareExample, Spared, StageCost, TableCost,
+    AlarmView, Before, BridgeLink, Change, ClusterSizes, ComparedOutputs, Cost, DrawnCluster, Example, Link,
+    MemberOf, PairOfTexts, RecallView, Rejected, RemovalsBy, RemovalsOfGroup, RemovedView, Report,
+    ReportNumbers, Setting, SimilarityBin, SpareExample, Spared, StageCost, TableCost,
 };
 
 /// What a report needs to know besides its output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct ReportSettings {
     /// The seed of the cluster that is drawn at random.
     pub seed: u64,
     /// An earlier output to compare with.
@@ -43,7 +43,7 @@ pub struct Settings {
     /// A file of labels of its pairs; `None` if no file is named.
     pub labels: Option<String>,
     /// The record of the run that made the output, with what was forecast.
-    pub record: Option<Record>,
+    pub record: Option<ReportRecord>,
     /// Bytes of memory.
     pub memory: u64,
 }
@@ -54,7 +54,7 @@ pub struct Settings {
 /// # Errors
 /// As [`Finished::open`], for the output and the earlier one, and as [`evaluate::evaluate`] and [`audit::judge`].
 /// [`Kind::Job`](crate::error::Kind::Job) for the record of another output.
-pub async fn report(session: &SessionContext, url: &str, settings: &Settings) -> Result<Report> {
+pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettings) -> Result<Report> {
     let finished = Finished::open(session, url).await?.with_source_in(settings.places.clone());
     let mut report = numbers::read(session, &finished, url).await?;
     if let Some(record) = &settings.record {
@@ -66,7 +66,7 @@ pub async fn report(session: &SessionContext, url: &str, settings: &Settings) ->
         report.before = Some(before::compare(session, &finished, before, report.per_unit).await?);
     }
     if let Some(sample) = settings.evaluate {
-        let settings = evaluate::Settings { sample, seed: 1, memory: settings.memory, truth: None };
+        let settings = evaluate::EvaluationSettings { sample, seed: 1, memory: settings.memory, truth: None };
         report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
     }
     if let Some(file) = &settings.labels {

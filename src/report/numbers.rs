@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::repeated;
 use super::view::{
-    Alarms, ClusterSizes, Cost, Example, Numbers, Recall, Rejected, RemovalsBy, RemovalsOfGroup, Removed,
-    Report, Setting, SimilarityBin, StageCost, TableCost,
+    AlarmView, ClusterSizes, Cost, Example, RecallView, Rejected, RemovalsBy, RemovalsOfGroup, RemovedView,
+    Report, ReportNumbers, Setting, SimilarityBin, StageCost, TableCost,
 };
 use crate::address::masked;
 use crate::apply::{self, alarms, decisions};
@@ -35,7 +35,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     let removals = decisions::removed(stored, job.source.group.as_deref(), None, None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
-    let numbers = Numbers {
+    let numbers = ReportNumbers {
         documents: run.counts.documents,
         pairs: run.counts.pairs,
         clusters: run.counts.clusters,
@@ -62,7 +62,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
             settings::shingles(job, job.shingle.size)
         ),
         numbers,
-        alarms: Alarms {
+        alarms: AlarmView {
             has_bounds,
             exceeded: verdicts.into_iter().flat_map(|verdict| verdict.alarms).collect(),
             warnings: run.warnings.iter().take(MOST_WARNINGS).cloned().collect(),
@@ -99,8 +99,8 @@ fn dataset(urls: &[String]) -> Option<String> {
     Some(if more.is_empty() { name.to_owned() } else { format!("{name} and {} more", more.len()) })
 }
 
-fn sentence(numbers: &Numbers, method: Method) -> String {
-    let Numbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
+fn sentence(numbers: &ReportNumbers, method: Method) -> String {
+    let ReportNumbers { documents, pairs, removed, lossy_removals, .. } = *numbers;
     if !method.compares() {
         return format!("{} documents were searched for passages and not compared.", count(documents));
     }
@@ -153,7 +153,7 @@ struct Sum {
     sum: Option<f64>,
 }
 
-async fn removed(session: &SessionContext, finished: &Finished) -> Result<Removed> {
+async fn removed(session: &SessionContext, finished: &Finished) -> Result<RemovedView> {
     let (stored, job) = (finished, finished.job());
     let by_reason: Vec<RemovalsBy> = query(session, BY_REASON).await?;
     let all: Vec<Sum> =
@@ -174,7 +174,7 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
         counts.truncate(MOST_GROUPS);
         by_group = Some(counts);
     }
-    Ok(Removed {
+    Ok(RemovedView {
         by_reason,
         by_group,
         more_groups,
@@ -266,7 +266,7 @@ async fn rejected(session: &SessionContext, rejects: &BTreeMap<String, u64>) -> 
     Ok(rejects.iter().map(of).collect())
 }
 
-async fn recall(session: &SessionContext, finished: &Finished) -> Result<Recall> {
+async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallView> {
     let (job, counts) = (finished.job(), &finished.manifest().counts);
     let Score { threshold, by, .. } = job.score;
     let estimates = job.curve().has_estimates();
@@ -298,7 +298,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<Recall>
     if let Some(left_out) = counts.dense_pairs_left_out.filter(|left_out| *left_out > 0) {
         missed.push(format!("About {} pairs within dense groups were not written.", count(left_out)));
     }
-    Ok(Recall {
+    Ok(RecallView {
         missed,
         at_threshold: job.expected_recall(),
         expected: expected(&alike, job),

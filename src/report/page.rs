@@ -7,12 +7,12 @@ use crate::audit::Judged;
 use crate::error::{Error, Result};
 use crate::evaluate::{Estimate, Recall};
 use crate::page::text::decimal;
-use crate::page::{Axis, Chart, Scale, Series, Words, count};
+use crate::page::{Axis, Chart, PageWords, Scale, Series, count};
 
 /// What the template reads.
 #[derive(Template)]
 #[template(path = "report.html", config = "src/page/askama.toml")]
-struct Page<'a> {
+struct ReportPage<'a> {
     report: &'a Report,
     /// The curve of precision; `None` without labels.
     precision: Option<Chart>,
@@ -24,7 +24,7 @@ struct Page<'a> {
 /// Only if there is a bug.
 pub fn html(report: &Report) -> Result<String> {
     let judged = report.judged.as_ref().filter(|judged| judged.judged > 0);
-    let page = Page { report, precision: judged.map(precision) };
+    let page = ReportPage { report, precision: judged.map(precision) };
     page.render().map_err(|e| Error::bug("the page of a report cannot be written").because(e))
 }
 
@@ -52,9 +52,9 @@ fn length(of: u64, all: impl Iterator<Item = u64>) -> String {
     decimal(100.0 * of as f64 / all.max().unwrap_or_default().max(1) as f64, 2)
 }
 
-impl Words for Page<'_> {}
+impl PageWords for ReportPage<'_> {}
 
-impl Page<'_> {
+impl ReportPage<'_> {
     /// The length of a bar in percent, of the longest one.
     fn bar(&self, pairs: &u64) -> String {
         let bins = self.report.similarities.iter().chain(self.before_bins());

@@ -8,7 +8,7 @@ use crate::forecast::Forecast;
 
 /// The parts of a record that a report shows.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Record {
+pub struct ReportRecord {
     /// The forecast of the run; `None` if none was made.
     #[serde(default)]
     pub forecast: Option<Forecast>,
@@ -16,16 +16,16 @@ pub struct Record {
     #[serde(default)]
     pub peak_memory_bytes: Option<u64>,
     /// The manifest of its output.
-    manifest: Made,
+    manifest: OutputIdentity,
 }
 
 /// The part of a manifest that identifies an output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Made {
+struct OutputIdentity {
     fingerprint: String,
 }
 
-impl Record {
+impl ReportRecord {
     /// Reads the record in `file`.
     ///
     /// # Errors

@@ -22,15 +22,15 @@ pub struct Report {
     /// When the run finished, in UTC, as RFC 3339.
     pub finished: String,
     /// The answer in five numbers.
-    pub numbers: Numbers,
+    pub numbers: ReportNumbers,
     /// The answer in a sentence.
     pub sentence: String,
     /// A sentence that explains shingles.
     pub shingle: String,
     /// Bounds of the job that are exceeded, and warnings of the run.
-    pub alarms: Alarms,
+    pub alarms: AlarmView,
     /// What `apply` would remove.
-    pub removed: Removed,
+    pub removed: RemovedView,
     /// The threshold of the job.
     pub threshold: f64,
     /// What the threshold is for: jaccard, estimated jaccard or containment.
@@ -56,7 +56,7 @@ pub struct Report {
     /// Shingles of templates; `None` if all shingles count.
     pub frequent_shingles: Option<FrequentShingles>,
     /// What was found of what there is.
-    pub recall: Recall,
+    pub recall: RecallView,
     /// What labels say about the pairs; `None` if no file has such.
     pub judged: Option<Judged>,
     /// What the run took.
@@ -69,7 +69,7 @@ pub struct Report {
 
 /// The answer in five numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Numbers {
+pub struct ReportNumbers {
     /// Documents that were compared.
     pub documents: u64,
     /// Pairs.
@@ -84,7 +84,7 @@ pub struct Numbers {
 
 /// What a reader should look at first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Alarms {
+pub struct AlarmView {
     /// Whether the job has bounds.
     pub has_bounds: bool,
     /// Bounds that are exceeded, a sentence each.
@@ -95,7 +95,7 @@ pub struct Alarms {
 
 /// What `apply` would remove.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Removed {
+pub struct RemovedView {
     /// By reason.
     pub by_reason: Vec<RemovalsBy>,
     /// By group, the groups with the most removals first; `None` if the job has no groups.
@@ -291,7 +291,7 @@ pub struct Example {
 
 /// What was found of what there is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Recall {
+pub struct RecallView {
     /// The ways in which the job may miss pairs, in sentences.
     pub missed: Vec<String>,
     /// The share of the pairs at the threshold that the job is expected to find.
@@ -367,7 +367,7 @@ pub struct Before {
     /// Counts of both runs.
     pub counts: Vec<Change<u64>>,
     /// Rows that only one of the two has, by what they are.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedOutputs>,
     /// Pairs of the earlier output by similarity, in the intervals of the report.
     pub similarities: Vec<SimilarityBin>,
     /// Settings that differ.
@@ -387,7 +387,7 @@ pub struct Change<T> {
 
 /// What only one of two outputs has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Compared {
+pub struct ComparedOutputs {
     /// What is compared: documents, pairs, clusters or removals.
     #[serde(default)]
     pub what: String,

@@ -14,13 +14,13 @@ use parquet::file::properties::WriterProperties;
 
 use super::annotations::annotated;
 use super::decisions::{Decision, TextColumns, other_text};
-use super::record::{Counts, Written};
-use super::work::{RowDestination, Work, rejected_path, written};
+use super::record::{DocumentCounts, WrittenFile};
+use super::work::{RewriteSettings, RowDestination, rejected_path, written};
 use crate::error::{Context, Result};
 use crate::job;
 use crate::kernel::text::without_spans::without_spans;
 use crate::output::upload::Upload;
-use crate::source::{self, Listed, Request, SourceFile};
+use crate::source::{self, Listed, ReadRequest, SourceFile};
 
 /// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
 /// the same file.
@@ -31,18 +31,18 @@ const ROW_GROUP_BYTES: usize = 4 << 20;
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
-    work: &Work,
+    work: &RewriteSettings,
     file: &SourceFile,
     path: &str,
-    expected: Counts,
-) -> Result<(Counts, Vec<Written>)> {
+    expected: DocumentCounts,
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
     let own =
         Schema::new(vec![Field::new("id", DataType::Utf8, true), Field::new("text", DataType::Utf8, true)]);
     let mut files = vec![DocumentFile::begin(work, path, annotated(&own, &work.annotations, work.id)).await?];
     if work.rejects.are_separate(expected) {
         files.push(DocumentFile::begin(work, &rejected_path(path), own).await?);
     }
-    let mut counts = Counts::default();
+    let mut counts = DocumentCounts::default();
     // Files without bytes have no documents.
     if file.size() > 0 {
         let mut batches = documents(&work.session, &work.source, file).await?.execute_stream().await?;
@@ -90,7 +90,7 @@ pub(super) async fn documents(
 ) -> Result<DataFrame> {
     let all = job::Source { condition: None, limit: None, ..source.clone() };
     let listed = Listed::of(std::slice::from_ref(file));
-    let read = source::read(session, &all, &listed, Request::all()).await?.frame;
+    let read = source::read(session, &all, &listed, ReadRequest::all()).await?.frame;
     let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
     let position = cast(col("position"), DataType::UInt64).alias("position");
     Ok(read.select(vec![text("id"), text("text"), position])?)
@@ -108,7 +108,7 @@ struct DocumentFile {
 }
 
 impl DocumentFile {
-    async fn begin(work: &Work, inside: &str, schema: Schema) -> Result<Self> {
+    async fn begin(work: &RewriteSettings, inside: &str, schema: Schema) -> Result<Self> {
         let properties = WriterProperties::builder()
             .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -133,7 +133,7 @@ impl DocumentFile {
         }
     }
 
-    async fn finish(mut self) -> Result<Written> {
+    async fn finish(mut self) -> Result<WrittenFile> {
         self.writer.finish().await.context(|| format!("cannot write {}", self.shown))?;
         written(self.writer.into_inner(), self.rows).await
     }

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::annotations::Annotation;
 use super::decisions::Decisions;
 use super::one_file;
-use super::record::{Counts, Part, SourceRecord, finished_part, put_part};
-use super::work::{Rejects, Work};
+use super::record::{DocumentCounts, FinishedPart, SourceRecord, finished_part, put_part};
+use super::work::{Rejects, RewriteSettings};
 use crate::error::Error;
 use crate::job;
 use crate::output::manifest::File;
@@ -72,7 +72,7 @@ pub(crate) struct FileToWrite {
     /// Its path below the folders of the result.
     pub path: String,
     /// The counts of its documents in the output.
-    pub expected: Counts,
+    pub expected: DocumentCounts,
 }
 
 impl Rewrite {
@@ -113,7 +113,7 @@ impl Rewrite {
         let annotations: Arc<[Annotation]> = self.annotations.clone().into();
         let decisions =
             || Decisions::open(&session, &records, &self.decisions, sources, (&annotations, self.id));
-        let work = Work {
+        let work = RewriteSettings {
             decisions: decisions()?,
             decisions_of_texts: decisions()?,
             decisions_of_columns: decisions()?,
@@ -134,7 +134,7 @@ impl Rewrite {
             files.push(SourceRecord { origin: part.origin, source: file.path().to_owned(), counts, written });
         }
         let (fingerprint, count) = (self.fingerprint.clone(), files.len());
-        put_part(&work.target, part.number, &Part { fingerprint, files }).await?;
+        put_part(&work.target, part.number, &FinishedPart { fingerprint, files }).await?;
         tracing::debug!(part = part.number, files = count, "files written");
         Ok(())
     }

@@ -22,6 +22,6 @@ pub(crate) use annotations::{annotated, append_names, column_exists, names};
 pub(crate) use decisions::{DECISION_ORDER, REJECT, REMOVE, decision_schema};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub(crate) use one_file::rows_of_file;
-pub use record::{Counts, SourceRecord, Written};
+pub use record::{DocumentCounts, SourceRecord, WrittenFile};
 pub(crate) use rows::pieces;
 pub use work::Rejects;

@@ -7,13 +7,13 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
 use super::decisions::{Decision, other_text};
-use super::record::{Counts, Written};
-use super::work::{RowDestination, Work, rejected_path, written};
+use super::record::{DocumentCounts, WrittenFile};
+use super::work::{RewriteSettings, RowDestination, rejected_path, written};
 use super::{as_parquet, parquet, rows};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::kernel::text::without_spans::SpanCutter;
-use crate::source::{FileBytes, ParquetFile, Piece, Rewriting, SourceFile, format_of};
+use crate::source::{FileBytes, FilePiece, ParquetFile, Rewriting, SourceFile, format_of};
 
 /// Writes the kept rows of a file of the source to `path`. The output counted `expected` documents in it. Returns its counts, and the
 /// files written.
@@ -21,17 +21,17 @@ use crate::source::{FileBytes, ParquetFile, Piece, Rewriting, SourceFile, format
 /// # Errors
 /// When the file cannot be read to its end, has other counts than the output, or the store refuses.
 pub(super) async fn write(
-    work: &Work,
+    work: &RewriteSettings,
     file: &SourceFile,
     path: &str,
-    expected: Counts,
-) -> Result<(Counts, Vec<Written>)> {
+    expected: DocumentCounts,
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
     let bytes = FileBytes::new(&work.read, file.size());
     let (counts, written) = match format_of(work.source.format).rewriting {
         Rewriting::AsParquet => as_parquet::write(work, file, path, expected).await?,
         Rewriting::WholeFile => whole_file(work, file, path).await?,
         // Frameworks leave files without bytes behind, which readers of the format refuse.
-        _ if file.size() == 0 => (Counts::default(), Vec::new()),
+        _ if file.size() == 0 => (DocumentCounts::default(), Vec::new()),
         Rewriting::ParquetValues => parquet::write(work, file, path, expected, bytes).await?,
         Rewriting::Rows(format) => rows::write(work, format, file, path, expected, bytes).await?,
     };
@@ -52,25 +52,29 @@ pub(super) async fn write(
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Copies a file that is one document, unless it is removed.
-async fn whole_file(work: &Work, file: &SourceFile, path: &str) -> Result<(Counts, Vec<Written>)> {
+async fn whole_file(
+    work: &RewriteSettings,
+    file: &SourceFile,
+    path: &str,
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
     let Decision { action, cuts, .. } = work.decisions.at(file.path(), 0).await?;
     let copied = match work.rejects.destination(action) {
         RowDestination::Kept => Some(without_spans(work, file, path, cuts).await?),
         RowDestination::Rejected => Some(without_spans(work, file, &rejected_path(path), Vec::new()).await?),
         RowDestination::Nowhere => None,
     };
-    let mut counts = Counts::default();
+    let mut counts = DocumentCounts::default();
     counts.count(action);
     Ok((counts, copied.into_iter().collect()))
 }
 
 /// Copies a file without `spans` of its text, which begins behind a byte order mark.
 async fn without_spans(
-    work: &Work,
+    work: &RewriteSettings,
     file: &SourceFile,
     inside: &str,
     spans: Vec<Range<usize>>,
-) -> Result<Written> {
+) -> Result<WrittenFile> {
     let mut upload = work.target.upload(inside).await?;
     let mut bytes = file.stored(&work.session).await?;
     let reading = || format!("reading {} failed", file.path());
@@ -115,7 +119,7 @@ pub(crate) async fn rows_of_file(
         Rewriting::Rows(format) => {
             let mut rows = 0;
             rows::pieces(session, source, format, file, |piece| {
-                rows += u64::from(matches!(piece, Piece::Row(_)));
+                rows += u64::from(matches!(piece, FilePiece::Row(_)));
                 true
             })
             .await?;

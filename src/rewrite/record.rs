@@ -11,7 +11,7 @@ const PARTS: &str = "_work/parts";
 
 /// Documents: `kept + removed + rejected = read`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct DocumentCounts {
     /// Documents of the source.
     pub read: u64,
     /// Documents that were compared and are kept.
@@ -22,7 +22,7 @@ pub struct Counts {
     pub rejected: u64,
 }
 
-impl Counts {
+impl DocumentCounts {
     /// Counts a document.
     pub(super) fn count(&mut self, action: RowAction) {
         self.read += 1;
@@ -35,7 +35,7 @@ impl Counts {
 
     /// The sum of both.
     #[must_use]
-    pub(crate) fn plus(self, other: Counts) -> Self {
+    pub(crate) fn plus(self, other: DocumentCounts) -> Self {
         Self {
             read: self.read + other.read,
             kept: self.kept + other.kept,
@@ -54,14 +54,14 @@ pub struct SourceRecord {
     pub source: String,
     /// Its documents.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: DocumentCounts,
     /// The files that hold them now; empty if no row is left, and the format needs no header.
-    pub written: Vec<Written>,
+    pub written: Vec<WrittenFile>,
 }
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
+pub struct WrittenFile {
     /// Its path in the folder of the result. That of separate rejects is in `_resemblance/`.
     pub path: String,
     /// Its documents.
@@ -72,7 +72,7 @@ pub struct Written {
     pub crc32: u32,
 }
 
-impl Written {
+impl WrittenFile {
     /// Whether it holds documents that are kept.
     pub(crate) fn is_kept(&self) -> bool {
         !self.path.starts_with(APPLIED)
@@ -81,7 +81,7 @@ impl Written {
 
 /// A finished part of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct FinishedPart {
     /// The fingerprint of the settings on which the written files depend.
     pub fingerprint: String,
     /// The files of the part.
@@ -92,9 +92,13 @@ pub(crate) struct Part {
 ///
 /// # Errors
 /// When the store does not answer.
-pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &str) -> Result<Option<Part>> {
+pub(crate) async fn finished_part(
+    target: &Layout,
+    number: usize,
+    fingerprint: &str,
+) -> Result<Option<FinishedPart>> {
     let (records, inside) = (target.within(APPLIED), part_name(number));
-    let part = match records.read::<Part>(&inside).await {
+    let part = match records.read::<FinishedPart>(&inside).await {
         Ok(Some(part)) if part.fingerprint == fingerprint => part,
         Ok(None) => return Ok(None),
         Err(error) if !is_content(&error) => return Err(error),
@@ -117,12 +121,12 @@ pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &
 ///
 /// # Errors
 /// When the store refuses.
-pub(crate) async fn put_part(target: &Layout, number: usize, part: &Part) -> Result<()> {
+pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
     match records.create(&part_name(number), part).await? {
         true => Ok(()),
         // A task that was considered lost wrote the same record.
-        false if records.read::<Part>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
+        false if records.read::<FinishedPart>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
         false => Err(Error::input(format!(
             "another process writes to {}: let only one process at a time write there",
             target.shown()

@@ -11,13 +11,13 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::annotations::{append_names, name_exists, names};
 use super::decisions::{Decision, other_text};
-use super::record::{Counts, Written};
-use super::work::{RowDestination, Work, rejected_path, written};
+use super::record::{DocumentCounts, WrittenFile};
+use super::work::{RewriteSettings, RowDestination, rejected_path, written};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 use crate::output::Layout;
 use crate::output::upload::Upload;
-use crate::source::{CannotAppend, FileBytes, Piece, Row, RowFormat, SourceFile, TextPlace};
+use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFile, TextPlace};
 
 /// Bytes that are gathered before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
@@ -27,13 +27,13 @@ const BUFFER: usize = 256 << 10;
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
-    work: &Work,
+    work: &RewriteSettings,
     format: &dyn RowFormat,
     file: &SourceFile,
     path: &str,
-    expected: Counts,
+    expected: DocumentCounts,
     mut bytes: FileBytes,
-) -> Result<(Counts, Vec<Written>)> {
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
     let mut cutter = format.checked_cutter(&work.source)?;
     let ([mark, first], mut chunks) = file.decompressed(&work.session).await?;
     refuse_utf16_mark(work.source.encoding, &first, file.path())?;
@@ -45,7 +45,7 @@ pub(super) async fn write(
     };
     // Files without a header say where the text is, too.
     let text = format.text_place(&work.source, &work.text, b"");
-    let counts = Counts::default();
+    let counts = DocumentCounts::default();
     let mut copy = RowCopy { work, format, path: file.path(), text, counts, kept, rejected };
     copy.kept.buffer.extend_from_slice(&mark);
     if let Some(rejected) = &mut copy.rejected {
@@ -55,7 +55,7 @@ pub(super) async fn write(
     let mut next = Some(first);
     loop {
         let end = next.is_none();
-        let mut take = |piece: Piece<'_>| {
+        let mut take = |piece: FilePiece<'_>| {
             pieces.push(piece);
             Ok(())
         };
@@ -87,7 +87,7 @@ pub(crate) async fn pieces(
     source: &job::Source,
     format: &dyn RowFormat,
     file: &SourceFile,
-    mut take: impl FnMut(Piece<'_>) -> bool + Send,
+    mut take: impl FnMut(FilePiece<'_>) -> bool + Send,
 ) -> Result<()> {
     let mut cutter = format.checked_cutter(source)?;
     let ([_, first], mut chunks) = file.decompressed(session).await?;
@@ -136,11 +136,11 @@ enum PieceKind {
 }
 
 impl Pieces {
-    fn push(&mut self, piece: Piece<'_>) {
+    fn push(&mut self, piece: FilePiece<'_>) {
         let (body, end, kind) = match piece {
-            Piece::Header(body, end) => (body, end, PieceKind::Header),
-            Piece::Other(bytes) => (bytes, &b""[..], PieceKind::Other),
-            Piece::Row(Row { position, line, body, end, whole }) => {
+            FilePiece::Header(body, end) => (body, end, PieceKind::Header),
+            FilePiece::Other(bytes) => (bytes, &b""[..], PieceKind::Other),
+            FilePiece::Row(Row { position, line, body, end, whole }) => {
                 (body, end, PieceKind::Row { position, line, whole })
             }
         };
@@ -151,16 +151,16 @@ impl Pieces {
         self.ends.push((ends, kind));
     }
 
-    fn iter(&self) -> impl Iterator<Item = Piece<'_>> {
+    fn iter(&self) -> impl Iterator<Item = FilePiece<'_>> {
         let mut from = 0;
         self.ends.iter().map(move |([middle, last], kind)| {
             let (body, end) = (&self.bytes[from..*middle], &self.bytes[*middle..*last]);
             from = *last;
             match *kind {
-                PieceKind::Header => Piece::Header(body, end),
-                PieceKind::Other => Piece::Other(body),
+                PieceKind::Header => FilePiece::Header(body, end),
+                PieceKind::Other => FilePiece::Other(body),
                 PieceKind::Row { position, line, whole } => {
-                    Piece::Row(Row { position, line, body, end, whole })
+                    FilePiece::Row(Row { position, line, body, end, whole })
                 }
             }
         })
@@ -174,25 +174,25 @@ impl Pieces {
 
 /// The copy of a file, and the files to which its rows go.
 struct RowCopy<'a> {
-    work: &'a Work,
+    work: &'a RewriteSettings,
     format: &'a dyn RowFormat,
     path: &'a str,
     /// The place of the texts in the rows.
     text: Option<TextPlace>,
-    counts: Counts,
+    counts: DocumentCounts,
     kept: RowFile,
     rejected: Option<RowFile>,
 }
 
 impl RowCopy<'_> {
-    async fn write(&mut self, piece: Piece<'_>) -> Result<()> {
+    async fn write(&mut self, piece: FilePiece<'_>) -> Result<()> {
         match piece {
-            Piece::Header(body, end) => self.header(body, end),
-            Piece::Other(bytes) => {
+            FilePiece::Header(body, end) => self.header(body, end),
+            FilePiece::Other(bytes) => {
                 self.kept.buffer.extend_from_slice(bytes);
                 Ok(())
             }
-            Piece::Row(row) => {
+            FilePiece::Row(row) => {
                 let decision = self.work.decisions.at(self.path, row.position).await?;
                 self.counts.count(decision.action);
                 match (self.work.rejects.destination(decision.action), &mut self.rejected) {
@@ -206,7 +206,7 @@ impl RowCopy<'_> {
     }
 
     fn header(&mut self, body: &[u8], end: &[u8]) -> Result<()> {
-        let Work { source, text, annotations, .. } = self.work;
+        let RewriteSettings { source, text, annotations, .. } = self.work;
         self.text = self.format.text_place(source, text, body);
         self.kept.has_header = true;
         let mut header = body.to_vec();
@@ -224,7 +224,7 @@ impl RowCopy<'_> {
     }
 
     fn kept_row(&mut self, row: Row<'_>, Decision { cuts, added, .. }: Decision) -> Result<()> {
-        let Work { source, annotations, .. } = self.work;
+        let RewriteSettings { source, annotations, .. } = self.work;
         let Row { position, line, body, end, whole } = row;
         let mut body = Cow::Borrowed(body);
         if !cuts.is_empty() {
@@ -262,7 +262,7 @@ impl RowCopy<'_> {
         }
     }
 
-    async fn finish(self) -> Result<(Counts, Vec<Written>)> {
+    async fn finish(self) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
         let mut files = Vec::new();
         // Some readers refuse a file that has neither rows nor a header.
         if self.kept.rows > 0 || self.kept.has_header {
@@ -345,7 +345,7 @@ impl RowFile {
         }
     }
 
-    async fn finish(mut self) -> Result<Written> {
+    async fn finish(mut self) -> Result<WrittenFile> {
         self.flush(0).await?;
         self.encoder.shutdown().await?;
         self.upload().await?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::annotations::Annotation;
 use super::decisions::{Decisions, RowAction};
-use super::record::{Counts, Written};
+use super::record::{DocumentCounts, WrittenFile};
 use crate::error::Result;
 use crate::job;
 use crate::output::upload::Upload;
@@ -30,7 +30,7 @@ pub enum Rejects {
 }
 
 /// The settings with which the files of a part are rewritten.
-pub(super) struct Work {
+pub(super) struct RewriteSettings {
     pub session: SessionContext,
     pub source: job::Source,
     /// The place of the texts in the files.
@@ -70,7 +70,7 @@ impl Rejects {
     }
 
     /// Whether a file with these counts has separate rejects.
-    pub(super) fn are_separate(self, expected: Counts) -> bool {
+    pub(super) fn are_separate(self, expected: DocumentCounts) -> bool {
         self == Self::Separate && expected.rejected > 0
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn rejected_path(path: &str) -> String {
 ///
 /// # Errors
 /// As [`Upload::finish`].
-pub(super) async fn written(upload: Upload, rows: u64) -> Result<Written> {
+pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
     let (path, bytes, crc32) = upload.finish().await?;
-    Ok(Written { path, rows, bytes, crc32 })
+    Ok(WrittenFile { path, rows, bytes, crc32 })
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// Which columns an audit reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub enum AuditDepth {
     /// All but lists and binaries, which are nearly all of the bytes of `documents`: cheap enough for every run.
     WithoutLists,
     /// Every column.
@@ -19,11 +19,11 @@ pub enum Depth {
 
 impl Contract {
     /// The rules for every row as SQL: columns that are not null, in their order, and then the contract's rules.
-    fn promises(&self, depth: Depth) -> Vec<String> {
+    fn promises(&self, depth: AuditDepth) -> Vec<String> {
         let list = |c: &&Column| c.kind.arrow().is_nested() || c.kind.arrow() == DataType::Binary;
         let lists: Vec<&str> = match depth {
-            Depth::Whole => vec![],
-            Depth::WithoutLists => self.columns.iter().filter(list).map(|c| c.name.as_str()).collect(),
+            AuditDepth::Whole => vec![],
+            AuditDepth::WithoutLists => self.columns.iter().filter(list).map(|c| c.name.as_str()).collect(),
         };
         let present = self.columns.iter().filter(|c| !c.nullable).map(|c| format!("{} IS NOT NULL", c.name));
         present
@@ -37,7 +37,7 @@ impl Contract {
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) where the columns are not the contract's.
-    pub fn audit(&self, table: DataFrame, depth: Depth) -> Result<DataFrame> {
+    pub fn audit(&self, table: DataFrame, depth: AuditDepth) -> Result<DataFrame> {
         self.check_schema(table.schema().as_arrow())?;
         let mut counts = vec![count(lit(1)).alias("rows")];
         for (at, promise) in self.promises(depth).iter().enumerate() {
@@ -50,7 +50,7 @@ impl Contract {
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) with the promise that is broken and by how many rows.
-    pub fn verdict(&self, broken: &[u64], depth: Depth) -> Result<()> {
+    pub fn verdict(&self, broken: &[u64], depth: AuditDepth) -> Result<()> {
         self.readable()?;
         let promises = self.promises(depth);
         if promises.len() != broken.len() {

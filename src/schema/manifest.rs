@@ -9,7 +9,7 @@ const TEXT: &str = include_str!("../../schemas/manifest.toml");
 
 /// The file `schemas/manifest.toml`.
 #[derive(Deserialize)]
-struct Manifest {
+struct ManifestSchema {
     fields: Vec<Field>,
 }
 
@@ -18,26 +18,26 @@ struct Manifest {
 struct Field {
     name: String,
     #[serde(rename = "type")]
-    kind: Kind,
+    kind: JsonKind,
 }
 
 /// The JSON types that keys have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum JsonKind {
     Integer,
     String,
     Array,
     Object,
 }
 
-impl Kind {
+impl JsonKind {
     fn accepts(self, value: &Value) -> bool {
         match self {
-            Kind::Integer => value.is_u64(),
-            Kind::String => value.is_string(),
-            Kind::Array => value.is_array(),
-            Kind::Object => value.is_object(),
+            JsonKind::Integer => value.is_u64(),
+            JsonKind::String => value.is_string(),
+            JsonKind::Array => value.is_array(),
+            JsonKind::Object => value.is_object(),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Kind {
 /// # Errors
 /// [`Kind::Bug`](crate::error::Kind::Bug) with the key and what it should be.
 pub(crate) fn check_manifest(manifest: &Value) -> Result<()> {
-    let contract: Manifest = toml::from_str(TEXT)
+    let contract: ManifestSchema = toml::from_str(TEXT)
         .map_err(|e| Error::bug("schemas/manifest.toml cannot be read").because(e.to_string()))?;
     for Field { name, kind } in contract.fields {
         if !manifest.get(&name).is_some_and(|value| kind.accepts(value)) {

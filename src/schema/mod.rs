@@ -10,7 +10,7 @@ mod manifest;
 pub(crate) mod publish;
 mod source_types;
 
-pub use self::audit::Depth;
+pub use self::audit::AuditDepth;
 pub use self::contract::{Column, Contract, Table, Type, contract};
 pub(crate) use self::manifest::check_manifest;
 pub use self::source_types::{IdType, SourceColumn, SourceTypes, carried};

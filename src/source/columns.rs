@@ -15,7 +15,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use super::file::SourceFile;
 use crate::error::spelling::sort_by_likeness;
 use crate::error::{Error, Result};
-use crate::job::{Condition, Id, Source};
+use crate::job::{Condition, Source, SourceId};
 use crate::schema::{self, IdType, SourceColumn};
 
 /// The columns that a job needs, each once, in the order in which it names them.
@@ -32,8 +32,8 @@ impl<'a> NeededColumns<'a> {
     /// files.
     pub(super) fn of(source: &'a Source, files: &[Arc<SourceFile>]) -> Self {
         let id: &[String] = match &source.id {
-            Id::Columns(columns) => columns,
-            Id::RowNumber | Id::Path => &[],
+            SourceId::Columns(columns) => columns,
+            SourceId::RowNumber | SourceId::Path => &[],
         };
         let condition = source.condition.iter().flat_map(Condition::columns);
         let mut needed = Self { of_files: Vec::new(), of_paths: Vec::new() };
@@ -79,7 +79,7 @@ pub(super) fn partition_name(i: usize) -> String {
 }
 
 /// The job's names for its columns, each with the expression that gives its value.
-pub(super) type Values = Vec<(String, Expr)>;
+pub(super) type NamedExpressions = Vec<(String, Expr)>;
 
 /// The column `name` of a plan, without the parsing of dots and letter case.
 pub(super) fn column(name: impl Into<String>) -> Expr {
@@ -87,7 +87,7 @@ pub(super) fn column(name: impl Into<String>) -> Expr {
 }
 
 /// The value of the job's column `name`.
-pub(super) fn value(values: &Values, name: &str) -> Result<Expr> {
+pub(super) fn value(values: &NamedExpressions, name: &str) -> Result<Expr> {
     values
         .iter()
         .find(|(known, _)| known == name)
@@ -96,7 +96,7 @@ pub(super) fn value(values: &Values, name: &str) -> Result<Expr> {
 }
 
 /// The carried columns, cast to their types, under the names that they have in plans.
-pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<Expr>> {
+pub(super) fn carried(values: &NamedExpressions, columns: &[SourceColumn]) -> Result<Vec<Expr>> {
     let one = |(at, column): (usize, &SourceColumn)| {
         let value = value(values, &column.name)?;
         let value = match column.data_type {
@@ -112,15 +112,15 @@ pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<E
 ///
 /// The name of the file precedes the row number, which is unique only within a file, so an id stays what it is when another file
 /// comes.
-pub(super) fn id(source: &Source, values: &Values, kind: IdType) -> Result<Expr> {
+pub(super) fn id(source: &Source, values: &NamedExpressions, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
-        Id::Columns(names) if kind == IdType::Int64 => {
+        SourceId::Columns(names) if kind == IdType::Int64 => {
             let [name] = names.as_slice() else {
                 return Err(Error::bug("an id of several columns is not a number"));
             };
             return Ok(cast(value(values, name)?, DataType::Int64));
         }
-        Id::Columns(names) => {
+        SourceId::Columns(names) => {
             let part = |name: &String| Ok(cast(value(values, name)?, DataType::Utf8View));
             let mut parts = names.iter().map(part).collect::<Result<Vec<_>>>()?;
             let null = parts.iter().cloned().map(Expr::is_null).reduce(Expr::or);
@@ -129,11 +129,11 @@ pub(super) fn id(source: &Source, values: &Values, kind: IdType) -> Result<Expr>
             }
             joined(&source.id_separator, parts, null)?
         }
-        Id::RowNumber => {
+        SourceId::RowNumber => {
             let row = cast(column("position"), DataType::Utf8View);
             joined(":", vec![column("name"), row], None)?
         }
-        Id::Path => column("name"),
+        SourceId::Path => column("name"),
     };
     Ok(cast(id, DataType::Utf8View))
 }
@@ -149,7 +149,7 @@ fn escaped(part: Expr, separator: &str) -> Expr {
 }
 
 /// The text (Utf8View): the parts that are not null, joined by newlines; null if there are none.
-pub(super) fn text(source: &Source, values: &Values) -> Result<Expr> {
+pub(super) fn text(source: &Source, values: &NamedExpressions) -> Result<Expr> {
     let parts = source.text.iter().map(|name| value(values, name)).collect::<Result<Vec<_>>>()?;
     let none = parts.iter().cloned().map(Expr::is_null).reduce(and);
     Ok(cast(joined("\n", parts, none)?, DataType::Utf8View))

@@ -60,11 +60,11 @@ impl FileInReading {
 /// Takes the documents of one file, counts them, and puts the wanted ones into a batch.
 pub(crate) struct DocumentSink<'a> {
     state: &'a mut FileInReading,
-    batch: &'a mut Batch,
+    batch: &'a mut DocumentBatch,
 }
 
 impl<'a> DocumentSink<'a> {
-    pub(super) fn new(state: &'a mut FileInReading, batch: &'a mut Batch) -> Self {
+    pub(super) fn new(state: &'a mut FileInReading, batch: &'a mut DocumentBatch) -> Self {
         Self { state, batch }
     }
 
@@ -181,7 +181,7 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 const OWN_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A batch that is being filled.
-pub(super) struct Batch {
+pub(super) struct DocumentBatch {
     schema: SchemaRef,
     values: Vec<StringViewBuilder>,
     sources: StringViewBuilder,
@@ -196,7 +196,7 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
-impl Batch {
+impl DocumentBatch {
     /// An empty batch of rows with `values` values and so many partition columns.
     pub(super) fn new(schema: SchemaRef, values: usize, partition_columns: usize) -> Self {
         // A batch has few files and many rows: each path is held once.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
 use futures::future::BoxFuture;
 
-use super::columns::Values;
+use super::columns::NamedExpressions;
 use super::documents::DocumentSink;
 use super::file::SourceFile;
 use super::parser::{FileToParse, Parser, WantedValues};
@@ -113,7 +113,7 @@ pub(crate) struct ParsePlan {
     /// Where the wanted values are in each document.
     pub wanted: WantedValues,
     /// The columns of the files, each with the expression that gives its value.
-    pub values: Values,
+    pub values: NamedExpressions,
     /// The files that have documents.
     pub files: Vec<Arc<SourceFile>>,
 }

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::bytes::BYTE_ORDER_MARK;
-use super::rows::{Piece, Row, RowCutter, TakePiece};
+use super::rows::{FilePiece, Row, RowCutter, TakePiece};
 use crate::error::Result;
 
 /// Cuts bytes into lines, which end in `\n`, `\r\n` or `\r`. Holds no more than the longest line, or the most bytes of one, and one chunk.
@@ -119,15 +119,15 @@ impl LineCutter {
     fn give(&mut self, line: &[u8], take: &mut TakePiece<'_>) -> Result<()> {
         let (body, end) = (without_mark(line), self.lines.end);
         if body.trim_ascii().is_empty() {
-            take(Piece::Other(line))?;
-            return take(Piece::Other(end));
+            take(FilePiece::Other(line))?;
+            return take(FilePiece::Other(end));
         }
         if body.len() < line.len() {
-            take(Piece::Other(BYTE_ORDER_MARK))?;
+            take(FilePiece::Other(BYTE_ORDER_MARK))?;
         }
         let position = self.rows;
         self.rows += 1;
-        take(Piece::Row(Row { position, line: self.lines.line(), body, end, whole: true }))
+        take(FilePiece::Row(Row { position, line: self.lines.line(), body, end, whole: true }))
     }
 }
 
@@ -157,14 +157,14 @@ mod tests {
         for size in [1, 2, 3, 5, 100] {
             let (mut lines, mut cutter) = (Lines::default(), LineCutter::default());
             let (mut found, mut rows, mut whole) = (Vec::new(), Vec::new(), Vec::new());
-            let mut take = |piece: Piece<'_>| {
+            let mut take = |piece: FilePiece<'_>| {
                 let parts = match piece {
-                    Piece::Row(Row { position, line, body, end, .. }) => {
+                    FilePiece::Row(Row { position, line, body, end, .. }) => {
                         rows.push((position, line, String::from_utf8(body.to_vec()).unwrap()));
                         [body, end]
                     }
-                    Piece::Header(body, end) => [body, end],
-                    Piece::Other(bytes) => [bytes, b""],
+                    FilePiece::Header(body, end) => [body, end],
+                    FilePiece::Other(bytes) => [bytes, b""],
                 };
                 parts.iter().for_each(|part| whole.extend_from_slice(part));
                 Ok(())

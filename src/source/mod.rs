@@ -73,9 +73,9 @@ pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::parts::parts;
 pub(crate) use self::rows::TextPlace;
-pub(crate) use self::rows::{Piece, Row};
+pub(crate) use self::rows::{FilePiece, Row};
 pub use self::selection::Selection;
-pub(crate) use self::selection::{Places, RowSet};
+pub(crate) use self::selection::{DocumentPlaces, RowSet};
 
 /// The documents of a source, and their files.
 #[derive(Debug)]
@@ -146,8 +146,8 @@ impl Listed {
     }
 }
 
-impl From<listing::Found> for Listed {
-    fn from(mut found: listing::Found) -> Self {
+impl From<listing::ListedFiles> for Listed {
+    fn from(mut found: listing::ListedFiles) -> Self {
         listing::name_apart(&mut found.files);
         Self {
             files: found.files.into_iter().map(Arc::new).collect(),
@@ -166,7 +166,7 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
     Ok(Listed::from(find(ctx, source).await?))
 }
 
-async fn find(ctx: &SessionContext, source: &job::Source) -> Result<listing::Found> {
+async fn find(ctx: &SessionContext, source: &job::Source) -> Result<listing::ListedFiles> {
     let format = format_of(source.format);
     match format.listing {
         Listing::Files => listing::files(ctx, &source.urls, format).await,
@@ -228,7 +228,7 @@ pub(crate) async fn is_delta_table(ctx: &SessionContext, url: &str) -> Result<bo
 
 /// Which documents are read, and in which form.
 #[derive(Debug, Default)]
-pub struct Request<'a> {
+pub struct ReadRequest<'a> {
     /// The documents that are read; `None` for all. Documents that cannot be read are reported only where all are read. Parquet
     /// rows that are not wanted are not read; files of other formats are read to their end.
     pub wanted: Option<Selection>,
@@ -237,7 +237,7 @@ pub struct Request<'a> {
     pub shingle: Option<&'a job::Shingle>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReadRequest<'a> {
     /// All documents.
     pub fn all() -> Self {
         Self::default()
@@ -259,7 +259,7 @@ impl<'a> Request<'a> {
 /// # Errors
 /// As [`list`] and [`read`].
 pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Documents> {
-    read(ctx, source, &list(ctx, source).await?, Request::all()).await
+    read(ctx, source, &list(ctx, source).await?, ReadRequest::all()).await
 }
 
 /// The documents of listed files. Reads the files' footers, headers or first rows.
@@ -275,9 +275,9 @@ pub async fn read(
     ctx: &SessionContext,
     source: &job::Source,
     listed: &Listed,
-    request: Request<'_>,
+    request: ReadRequest<'_>,
 ) -> Result<Documents> {
-    let Request { wanted, shingle } = request;
+    let ReadRequest { wanted, shingle } = request;
     let all = wanted.is_none();
     let OpenedRows { rows, values, types, .. } =
         open_rows(ctx, source, &listed.files, wanted, shingle).await?;
@@ -313,13 +313,13 @@ pub async fn read(
 pub(crate) async fn read_at<'a>(
     ctx: &SessionContext,
     sources: impl IntoIterator<Item = (u64, &'a job::Source, &'a Listed)>,
-    mut places: Places,
+    mut places: DocumentPlaces,
     shingle: Option<&job::Shingle>,
 ) -> Result<Vec<(u64, DataFrame)>> {
     let mut frames = Vec::new();
     for (origin, source, listed) in sources {
         if let wanted @ Some(_) = places.take(origin) {
-            frames.push((origin, read(ctx, source, listed, Request { wanted, shingle }).await?.frame));
+            frames.push((origin, read(ctx, source, listed, ReadRequest { wanted, shingle }).await?.frame));
         }
     }
     places.all_taken()?;

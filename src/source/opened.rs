@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::execution::context::SessionContext;
 use datafusion::prelude::DataFrame;
 
-use super::columns::{NeededColumns, Values};
+use super::columns::{NamedExpressions, NeededColumns};
 use super::file::SourceFile;
 use super::format::{EmptyFile, Reading};
 use super::parse_files::ParsedTable;
@@ -22,7 +22,7 @@ pub(super) struct OpenedRows {
     /// The columns of [`numbered_schema`](super::columns::numbered_schema), and where documents can be damaged `defect`.
     pub rows: DataFrame,
     /// The job's columns.
-    pub values: Values,
+    pub values: NamedExpressions,
     pub types: SourceTypes,
     /// Files that the condition leaves out by their paths.
     pub files_left_out: u64,

@@ -26,7 +26,7 @@ use super::bytes::{Chunks, FileBytes, decompress, read_bytes, start, stored};
 use super::checksums::Checksums;
 use super::columns::{numbered_schema, project};
 use super::decode::decoded;
-use super::documents::{Batch, DocumentSink, FileInReading};
+use super::documents::{DocumentBatch, DocumentSink, FileInReading};
 use super::file::SourceFile;
 use super::format::{DocumentReader, ParsedFormat, Reading};
 use super::formats;
@@ -188,7 +188,7 @@ pub(super) struct PartitionReader {
     /// Indices of the files that the input has named.
     ahead: VecDeque<u32>,
     open: Option<OpenFile>,
-    batch: Batch,
+    batch: DocumentBatch,
 }
 
 /// The file that is being read.
@@ -212,7 +212,7 @@ impl PartitionReader {
         context: Arc<TaskContext>,
         read: Count,
     ) -> Self {
-        let batch = Batch::new(schema, parser.wanted.len(), parser.partition_columns.len());
+        let batch = DocumentBatch::new(schema, parser.wanted.len(), parser.partition_columns.len());
         Self {
             format,
             parser: parser.clone(),
@@ -290,7 +290,7 @@ impl PartitionReader {
 
 impl OpenFile {
     /// Reads until the batch is full or a chunk has been read. Returns false after the end of the file.
-    async fn advance(&mut self, batch: &mut Batch) -> Result<bool> {
+    async fn advance(&mut self, batch: &mut DocumentBatch) -> Result<bool> {
         self.reader.read(&mut self.chunk, &mut DocumentSink::new(&mut self.state, batch))?;
         if batch.is_full() {
             return Ok(true);

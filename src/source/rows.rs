@@ -17,7 +17,7 @@ use crate::job::Encoding;
 
 /// A part of a file.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum FilePiece<'a> {
     /// The record that names the columns, and the end of its line.
     Header(&'a [u8], &'a [u8]),
     /// A row.
@@ -42,7 +42,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// The consumer of pieces.
-pub(crate) type TakePiece<'a> = dyn FnMut(Piece<'_>) -> Result<()> + Send + 'a;
+pub(crate) type TakePiece<'a> = dyn FnMut(FilePiece<'_>) -> Result<()> + Send + 'a;
 
 /// Cuts a file into pieces. Holds one row at most.
 pub(crate) trait RowCutter: Send {

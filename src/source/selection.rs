@@ -188,9 +188,9 @@ impl Selection {
 ///
 /// Nothing less tells two documents apart, because two sources may read other columns of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Places(BTreeMap<u64, Selection>);
+pub(crate) struct DocumentPlaces(BTreeMap<u64, Selection>);
 
-impl Places {
+impl DocumentPlaces {
     /// The documents that `frame` (source, position: UInt64, ..) names. `origin` is their origin.
     ///
     /// # Errors
@@ -202,7 +202,7 @@ impl Places {
             cast(col("position"), DataType::UInt64),
         ];
         let mut rows = frame.select(columns)?.execute_stream().await?;
-        let mut places = Places::default();
+        let mut places = DocumentPlaces::default();
         while let Some(batch) = rows.try_next().await? {
             let (origins, sources) = (as_uint64_array(batch.column(0))?, as_string_array(batch.column(1))?);
             let places_of_rows = origins.values().iter().zip(sources.iter().flatten());

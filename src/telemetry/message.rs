@@ -294,7 +294,7 @@ pub(crate) fn of_run(outcome: &Outcome) -> Vec<KeyValue> {
 }
 
 /// What was written to the folder `to`.
-pub(crate) fn of_application(to: &str, outcome: &apply::Outcome) -> Vec<KeyValue> {
+pub(crate) fn of_application(to: &str, outcome: &apply::ApplyOutcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let written = || manifest.files.iter().flat_map(|file| &file.written);
     let numbers = [

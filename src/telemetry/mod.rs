@@ -13,9 +13,9 @@ mod settings;
 #[cfg(feature = "otlp")]
 pub(crate) use message::{of_application, of_job, of_run};
 #[cfg(feature = "otlp")]
-pub(crate) use recorded::{Failure, Recorded, Request};
+pub(crate) use recorded::{CollectorRequest, CommandFailure, Recorded};
 #[cfg(feature = "otlp")]
-pub(crate) use settings::Settings;
+pub(crate) use settings::TelemetrySettings;
 
 use crate::environment::{self as names, Environment};
 

@@ -14,7 +14,7 @@ use super::message::{
     Event, ExportMetrics, ExportTraces, KeyValue, Resource, ResourceMetrics, ResourceSpans, Scope,
     ScopeMetrics, ScopeSpans, Span, Status, attribute, gauges,
 };
-use super::settings::{BodyEncoding, Destination, Parent, Settings};
+use super::settings::{BodyEncoding, ParentSpan, SignalEndpoint, TelemetrySettings};
 use crate::address::masked;
 use crate::engine::Progress;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const INTERNAL: i32 = 1;
 const FAILED: i32 = 2;
 
 /// A request to a collector, by POST.
-pub(crate) struct Request {
+pub(crate) struct CollectorRequest {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) content_type: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Request {
 }
 
 /// The error that ended a command.
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     /// The word for its kind, as in records.
     pub(crate) kind: &'static str,
     /// The error in one line without secrets.
@@ -42,14 +42,14 @@ pub(crate) struct Failure {
 
 /// What a command does, from its start to its end.
 pub(crate) struct Recorded {
-    settings: Settings,
+    settings: TelemetrySettings,
     clock: Clock,
     trace_id: Vec<u8>,
-    seen: Mutex<Seen>,
+    seen: Mutex<RecordedState>,
 }
 
 /// What was seen so far.
-struct Seen {
+struct RecordedState {
     command: Span,
     /// The stages that run, and those that have ended.
     running: Vec<Span>,
@@ -72,13 +72,13 @@ impl Clock {
 
 impl Recorded {
     /// Begins the command of this name, `at` so many seconds since 1970.
-    pub(crate) fn begin(settings: Settings, command: &str, at: f64) -> Self {
+    pub(crate) fn begin(settings: TelemetrySettings, command: &str, at: f64) -> Self {
         let clock = Clock { start: (at * 1e9) as u64, began: Instant::now() };
         let parent = settings.parent.as_ref();
         let trace_id =
             parent.map_or_else(|| Uuid::new_v4().into_bytes().into(), |parent| parent.trace_id.clone());
         let mut span = new_span(format!("resemblance {command}"), &trace_id, clock.now());
-        if let Some(Parent { span_id, state, .. }) = parent {
+        if let Some(ParentSpan { span_id, state, .. }) = parent {
             (span.parent_span_id, span.trace_state) = (span_id.clone(), state.clone());
         }
         span.attributes = vec![
@@ -86,7 +86,8 @@ impl Recorded {
             attribute("process.pid", u64::from(std::process::id())),
             attribute("resemblance.command", command),
         ];
-        let seen = Seen { command: span, running: Vec::new(), ended: Vec::new(), metrics: Vec::new() };
+        let seen =
+            RecordedState { command: span, running: Vec::new(), ended: Vec::new(), metrics: Vec::new() };
         Self { settings, clock, trace_id, seen: Mutex::new(seen) }
     }
 
@@ -119,7 +120,11 @@ impl Recorded {
     ///
     /// # Errors
     /// Only a bug causes one.
-    pub(crate) fn end(&self, exit_code: u8, failure: Option<&Failure>) -> Result<Vec<Request>> {
+    pub(crate) fn end(
+        &self,
+        exit_code: u8,
+        failure: Option<&CommandFailure>,
+    ) -> Result<Vec<CollectorRequest>> {
         self.set([attribute("process.exit.code", u64::from(exit_code))]);
         let now = self.clock.now();
         let mut seen = self.seen.lock();
@@ -195,9 +200,9 @@ fn new_span(name: String, trace_id: &[u8], now: u64) -> Span {
 }
 
 /// The span that ends `now`, with the error if there is one.
-fn failed(mut span: Span, failure: Option<&Failure>, now: u64) -> Span {
+fn failed(mut span: Span, failure: Option<&CommandFailure>, now: u64) -> Span {
     span.end_time_unix_nano = now;
-    if let Some(Failure { kind, described }) = failure {
+    if let Some(CommandFailure { kind, described }) = failure {
         span.attributes.push(attribute("error.type", *kind));
         span.status = Some(Status { message: described.clone(), code: FAILED });
     }
@@ -208,7 +213,7 @@ fn scope() -> Scope {
     Scope { name: "resemblance".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
-fn request(to: &Destination, message: &(impl Message + Serialize)) -> Result<Request> {
+fn request(to: &SignalEndpoint, message: &(impl Message + Serialize)) -> Result<CollectorRequest> {
     let (content_type, body) = match to.encoding {
         BodyEncoding::Protobuf => ("application/x-protobuf", message.encode_to_vec()),
         BodyEncoding::Json => {
@@ -216,5 +221,5 @@ fn request(to: &Destination, message: &(impl Message + Serialize)) -> Result<Req
             ("application/json", json.map_err(|e| Error::bug("a message cannot be written").because(e))?)
         }
     };
-    Ok(Request { url: to.url.clone(), headers: to.headers.clone(), content_type, body })
+    Ok(CollectorRequest { url: to.url.clone(), headers: to.headers.clone(), content_type, body })
 }

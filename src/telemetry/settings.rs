@@ -14,19 +14,19 @@ const SERVICE: &str = "resemblance";
 
 /// What the environment says about spans and metrics.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct TelemetrySettings {
     /// Where spans go; `None` if none are wanted.
-    pub(super) traces: Option<Destination>,
+    pub(super) traces: Option<SignalEndpoint>,
     /// Where metrics go; `None` if none are wanted.
-    pub(super) metrics: Option<Destination>,
+    pub(super) metrics: Option<SignalEndpoint>,
     /// Attributes of this program.
     pub(super) resource: Vec<(String, String)>,
-    pub(super) parent: Option<Parent>,
+    pub(super) parent: Option<ParentSpan>,
 }
 
 /// A place for one kind of messages.
 #[derive(Debug, PartialEq)]
-pub(super) struct Destination {
+pub(super) struct SignalEndpoint {
     pub(super) url: Url,
     pub(super) encoding: BodyEncoding,
     pub(super) headers: HeaderMap,
@@ -64,7 +64,7 @@ const METRICS: Signal = Signal {
     path: ["v1", "metrics"],
 };
 
-impl Settings {
+impl TelemetrySettings {
     /// What the environment says; `None` if it asks for nothing.
     ///
     /// # Errors
@@ -88,12 +88,12 @@ impl Settings {
             let (key, value) = service(name);
             set(&mut resource, key, value);
         }
-        Ok(Some(Self { traces, metrics, resource, parent: Parent::read(environment) }))
+        Ok(Some(Self { traces, metrics, resource, parent: ParentSpan::read(environment) }))
     }
 }
 
 impl Signal {
-    fn destination(&self, environment: &Environment) -> Result<Option<Destination>> {
+    fn destination(&self, environment: &Environment) -> Result<Option<SignalEndpoint>> {
         match environment.get(self.exporter) {
             None | Some("otlp") => {}
             Some("none") => return Ok(None),
@@ -105,7 +105,7 @@ impl Signal {
             }
         }
         let Some(url) = self.url(environment)? else { return Ok(None) };
-        Ok(Some(Destination {
+        Ok(Some(SignalEndpoint {
             url,
             encoding: self.encoding(environment)?,
             headers: self.headers(environment)?,
@@ -190,7 +190,7 @@ fn set(attributes: &mut Vec<(String, String)>, key: String, value: String) {
 
 /// A span of another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Parent {
+pub(super) struct ParentSpan {
     /// 16 bytes.
     pub(super) trace_id: Vec<u8>,
     /// 8 bytes.
@@ -201,7 +201,7 @@ pub(super) struct Parent {
     pub(super) is_sampled: bool,
 }
 
-impl Parent {
+impl ParentSpan {
     /// The parent that the environment names. As the standard asks, one that cannot be read is left out.
     pub(super) fn read(environment: &Environment) -> Option<Self> {
         let text = environment.get(names::TRACEPARENT)?;
@@ -218,7 +218,7 @@ impl Parent {
     }
 }
 
-fn parse(text: &str) -> Option<Parent> {
+fn parse(text: &str) -> Option<ParentSpan> {
     let mut parts = text.split('-');
     let [version, trace_id, span_id, flags] = std::array::from_fn(|_| parts.next());
     let (version, flags) = (bytes(version?, 1)?[0], bytes(flags?, 1)?[0]);
@@ -228,7 +228,7 @@ fn parse(text: &str) -> Option<Parent> {
     }
     let (trace_id, span_id) = (bytes(trace_id?, 16)?, bytes(span_id?, 8)?);
     let are_valid = [&trace_id, &span_id].iter().all(|id| id.iter().any(|&byte| byte != 0));
-    are_valid.then(|| Parent { trace_id, span_id, state: String::new(), is_sampled: flags & 1 == 1 })
+    are_valid.then(|| ParentSpan { trace_id, span_id, state: String::new(), is_sampled: flags & 1 == 1 })
 }
 
 /// The bytes that lower-case hexadecimal digits name, if they are `number` bytes.
@@ -246,15 +246,15 @@ mod tests {
 
     const ALL: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
 
-    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>> {
+    fn read(variables: &[(&str, &str)]) -> Result<Option<TelemetrySettings>> {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Settings::read(&Environment::of(variables.collect()))
+        TelemetrySettings::read(&Environment::of(variables.collect()))
     }
 
     /// The URLs for spans and for metrics.
     fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let settings = read(variables).unwrap().unwrap();
-        let url = |destination: Option<Destination>| destination.map(|to| to.url.to_string());
+        let url = |destination: Option<SignalEndpoint>| destination.map(|to| to.url.to_string());
         (url(settings.traces), url(settings.metrics))
     }
 
@@ -288,7 +288,7 @@ mod tests {
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,deployment.environment.name=a%2Cb"),
             ("OTEL_SERVICE_NAME", "nightly"),
         ]);
-        let Settings { traces, metrics, resource, .. } = settings.unwrap().unwrap();
+        let TelemetrySettings { traces, metrics, resource, .. } = settings.unwrap().unwrap();
         let (traces, metrics) = (traces.unwrap(), metrics.unwrap());
         assert_eq!((traces.encoding, metrics.encoding), (BodyEncoding::Json, BodyEncoding::Protobuf));
         assert_eq!(traces.headers["authorization"], "Basic aHVzaA==");

@@ -118,10 +118,10 @@ fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataTy
 }
 
 /// The values of a setting, by their names; the first one is the default.
-pub(super) type Names<'n, T> = &'n [(&'static str, T)];
+pub(super) type SettingNames<'n, T> = &'n [(&'static str, T)];
 
 /// The name of a value.
-pub(super) fn name<T: PartialEq>(names: Names<'_, T>, value: T) -> &'static str {
+pub(super) fn name<T: PartialEq>(names: SettingNames<'_, T>, value: T) -> &'static str {
     names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name)
 }
 
@@ -153,7 +153,7 @@ impl<'a> Literals<'a> {
     }
 
     /// A setting that is one of the named values.
-    pub(super) fn one_of<T: Copy>(self, at: usize, setting: &str, names: Names<'_, T>) -> Result<T> {
+    pub(super) fn one_of<T: Copy>(self, at: usize, setting: &str, names: SettingNames<'_, T>) -> Result<T> {
         let default = names.first().map_or("", |(name, _)| name);
         let given = self.string(at, setting, default)?;
         if let Some((_, value)) = names.iter().find(|(name, _)| *name == given) {
@@ -245,7 +245,7 @@ pub(super) fn texts<'a>(
 }
 
 /// A column with a value in each row, which may be null.
-pub(crate) trait Column<'a>: Sized {
+pub(crate) trait ValueColumn<'a>: Sized {
     /// The value of a row.
     type Row;
 
@@ -268,12 +268,12 @@ pub(crate) trait Column<'a>: Sized {
 }
 
 /// The rows of an array of lists of `T`, or of signed numbers of the same width, as slices. No element may be null.
-pub(crate) struct Rows<'a, T: ArrowPrimitiveType> {
+pub(crate) struct ListRows<'a, T: ArrowPrimitiveType> {
     list: &'a ListArray,
     values: &'a [T::Native],
 }
 
-impl<'a, T: ArrowPrimitiveType> Column<'a> for Rows<'a, T> {
+impl<'a, T: ArrowPrimitiveType> ValueColumn<'a> for ListRows<'a, T> {
     type Row = &'a [T::Native];
 
     fn new(function: &str, array: &'a ArrayRef) -> Result<Self> {
@@ -324,19 +324,19 @@ fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
 }
 
 /// The rows of an array of signatures.
-pub(crate) enum Signatures<'a> {
+pub(crate) enum SignatureRows<'a> {
     /// Lists of UInt32, or of Int32 with the same bits.
-    Of32(Rows<'a, UInt32Type>),
+    Of32(ListRows<'a, UInt32Type>),
     /// Binaries with two bytes for each value.
     Of16(&'a BinaryArray),
 }
 
-impl<'a> Column<'a> for Signatures<'a> {
+impl<'a> ValueColumn<'a> for SignatureRows<'a> {
     type Row = Signature<'a>;
 
     fn new(function: &str, array: &'a ArrayRef) -> Result<Self> {
         if array.data_type() != &DataType::Binary {
-            return Rows::new(function, array).map(Self::Of32);
+            return ListRows::new(function, array).map(Self::Of32);
         }
         let array: &BinaryArray = downcast(array)?;
         let lengths = array.value_offsets().windows(2).map(|ends| ends[1] - ends[0]);

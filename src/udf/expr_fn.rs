@@ -6,12 +6,14 @@ use datafusion::prelude::lit;
 use super::arguments::name;
 use super::function::Function;
 use super::sets::{Containment, Jaccard, SetHash};
-use super::shingles::{HASHES, ShingleSamples, ShingleTexts, Shingles, UNITS, WORDS};
+use super::shingles::{HASHES, ShingleSamples, ShingleTexts, ShinglesFunction, UNITS, WORDS};
 use super::signatures::{
-    HASHES as BUCKET_HASHES, LshBands, Minhash, MinhashSimilarity, OnePermutation, ShortSignature,
+    HASHES as BUCKET_HASHES, LshBands, MinhashFunction, MinhashSimilarity, OnePermutation, ShortSignature,
     SignatureSet,
 };
-use super::texts::{Fingerprints, Passages, TextSample, TextWithout, Units, Windows, WordCount, WordRuns};
+use super::texts::{
+    Fingerprints, PassagesFunction, TextSample, TextWithout, Units, Windows, WordCount, WordRuns,
+};
 use super::udf;
 use super::values::{DocumentKey, JoinedTexts, OrderKey, UnsignedBits};
 use crate::job::{Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit};
@@ -23,7 +25,7 @@ fn call<F: Function<N>, const N: usize>(arguments: Vec<Expr>) -> Expr {
 /// `shingles(text, ...)`: a list of UInt64, cut and hashed by the rules of `by`. A dictionary's numbers cannot be
 /// computed from a text alone: see [`shingle_texts()`].
 pub fn shingles(text: Expr, by: &Shingle) -> Expr {
-    call::<Shingles, 1>(cut_arguments(text, by))
+    call::<ShinglesFunction, 1>(cut_arguments(text, by))
 }
 
 /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
@@ -121,7 +123,7 @@ fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
 pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
     let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
     args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
-    call::<Minhash, 1>(args)
+    call::<MinhashFunction, 1>(args)
 }
 
 /// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
@@ -136,7 +138,7 @@ pub fn minhash_by(shingles: Expr, coefficients: &[Coefficients], modulus: u64) -
         lit(modulus - 1),
         lit(numbers.join(" ")),
     ];
-    call::<Minhash, 1>(args)
+    call::<MinhashFunction, 1>(args)
 }
 
 /// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
@@ -175,7 +177,7 @@ pub fn document_key(id: Expr) -> Expr {
 
 /// `passages(a, b)`: a struct of two texts, `a` and `b`.
 pub(crate) fn passages(a: Expr, b: Expr) -> Expr {
-    call::<Passages, 2>(vec![a, b])
+    call::<PassagesFunction, 2>(vec![a, b])
 }
 
 /// `set_hash(shingles, half)`: a UInt64.

@@ -56,15 +56,15 @@ use datafusion::prelude::SessionContext;
 use crate::error::Result;
 use function::{Function, Udf};
 use sets::{Containment, Jaccard};
-use shingles::Shingles;
-use signatures::{LshBands, Minhash, MinhashSimilarity, OnePermutation, ShortSignature};
+use shingles::ShinglesFunction;
+use signatures::{LshBands, MinhashFunction, MinhashSimilarity, OnePermutation, ShortSignature};
 pub(crate) use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
 /// Every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     vec![
-        udf::<Shingles, 1>(),
-        udf::<Minhash, 1>(),
+        udf::<ShinglesFunction, 1>(),
+        udf::<MinhashFunction, 1>(),
         udf::<OnePermutation, 1>(),
         udf::<ShortSignature, 1>(),
         udf::<MinhashSimilarity, 2>(),
@@ -82,7 +82,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
         udf::<values::JoinedTexts, 1>(),
         udf::<shingles::ShingleTexts, 1>(),
         udf::<shingles::ShingleSamples, 2>(),
-        udf::<texts::Passages, 2>(),
+        udf::<texts::PassagesFunction, 2>(),
         udf::<texts::Units, 1>(),
         udf::<texts::Fingerprints, 1>(),
         udf::<texts::Windows, 2>(),

@@ -7,14 +7,14 @@ use arrow::array::{ArrayRef, Float64Array, UInt64Array};
 use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::Result;
 
-use super::arguments::{Column, Literals, Param, Rows};
+use super::arguments::{ListRows, Literals, Param, ValueColumn};
 use super::function::{Doc, Function, Settings};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of, shared};
 use crate::kernel::set_hash::set_hash;
 
 /// The similarities of two columns, row by row. A column of one row is compared with every row of the other column.
-pub(super) fn compared<'a, C: Column<'a>>(
+pub(super) fn compared<'a, C: ValueColumn<'a>>(
     function: &str,
     [a, b]: [&'a ArrayRef; 2],
     compare: impl Fn(C::Row, C::Row) -> Result<Option<f64>>,
@@ -35,7 +35,7 @@ fn compared_sets(
     sets: [&ArrayRef; 2],
     similarity: impl Fn(u64, u64, u64) -> f64,
 ) -> Result<ArrayRef> {
-    compared::<Rows<UInt64Type>>(function, sets, |a, b| {
+    compared::<ListRows<UInt64Type>>(function, sets, |a, b| {
         let (a, b) = (as_set(a), as_set(b));
         let similarity = similarity(shared(&a, &b), a.len() as u64, b.len() as u64);
         Ok(Some(similarity).filter(|similarity| !similarity.is_nan()))
@@ -137,7 +137,7 @@ impl Function for SetHash {
     }
 
     fn rows([sets]: [&ArrayRef; 1], &Half(half): &Half) -> Result<ArrayRef> {
-        let rows = Rows::<UInt64Type>::new(Self::NAME, sets)?;
+        let rows = ListRows::<UInt64Type>::new(Self::NAME, sets)?;
         Ok(Arc::new(rows.iter().map(|set| Some(set_hash(set?, half))).collect::<UInt64Array>()))
     }
 }

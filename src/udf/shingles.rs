@@ -6,23 +6,23 @@ use arrow::array::{ArrayRef, LargeStringBuilder};
 use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, plan_err};
 
-use super::arguments::{Column, Literals, Names, Param, Rows, list_of, lists, room, texts};
+use super::arguments::{ListRows, Literals, Param, SettingNames, ValueColumn, list_of, lists, room, texts};
 use super::function::{Doc, Function, Settings};
 use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::normalize::parse_steps;
 use crate::kernel::text::shingle_texts::{shingle_texts, shingles_numbered};
-use crate::kernel::text::shingles::{MAX_MIN_WORDS, Scratch, shingles};
+use crate::kernel::text::shingles::{MAX_MIN_WORDS, ShingleBuffers, shingles};
 
 /// The units by their names.
-pub(super) const UNITS: Names<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
+pub(super) const UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
 
 /// The hashes.
-pub(super) const HASHES: Names<ShingleHash> =
+pub(super) const HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 
 /// What a word is.
-pub(super) const WORDS: Names<Words> = &[
+pub(super) const WORDS: SettingNames<Words> = &[
     ("unicode", Words::Unicode),
     ("auto", Words::Auto),
     ("word-characters", Words::WordCharacters),
@@ -30,7 +30,7 @@ pub(super) const WORDS: Names<Words> = &[
 ];
 
 /// What a text of fewer units than a shingle has.
-const SHORT: Names<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
+const SHORT: SettingNames<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
 
 impl Settings for Shingle {
     fn read(literals: Literals<'_>) -> Result<Self> {
@@ -51,9 +51,9 @@ impl Settings for Shingle {
 
 /// The SQL function `shingles`.
 #[derive(Debug)]
-pub(crate) enum Shingles {}
+pub(crate) enum ShinglesFunction {}
 
-impl Function for Shingles {
+impl Function for ShinglesFunction {
     const NAME: &'static str = "shingles";
     const COLUMNS: [Param; 1] = [Param::Text];
     const SETTINGS: RangeInclusive<usize> = 0..=8;
@@ -109,7 +109,7 @@ impl Function for Shingles {
     fn rows([column]: [&ArrayRef; 1], by: &Shingle) -> Result<ArrayRef> {
         // A word and the space behind it take about six bytes of English.
         let bytes: usize = texts(Self::NAME, column)?.flatten().map(str::len).sum();
-        let mut scratch = Scratch::default();
+        let mut scratch = ShingleBuffers::default();
         lists(Self::NAME, texts(Self::NAME, column)?, room(bytes / 6), |text, hashes| {
             shingles(text, by, &mut scratch, hashes)?;
             Ok(true)
@@ -162,7 +162,7 @@ impl Function<2> for ShingleSamples {
     }
 
     fn rows([column, wanted]: [&ArrayRef; 2], by: &Shingle) -> Result<ArrayRef> {
-        let wanted = Rows::<UInt64Type>::new(Self::NAME, wanted)?;
+        let wanted = ListRows::<UInt64Type>::new(Self::NAME, wanted)?;
         let rows = texts(Self::NAME, column)?.zip(wanted.iter()).map(|(text, wanted)| text.zip(wanted));
         let mut scratch = CutScratch::default();
         lists(Self::NAME, rows, LargeStringBuilder::new(), |(text, wanted), values| {

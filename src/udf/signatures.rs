@@ -8,7 +8,9 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err, plan_err};
 
-use super::arguments::{Column, Literals, Names, Param, Rows, Signatures, list_of, lists, room};
+use super::arguments::{
+    ListRows, Literals, Param, SettingNames, SignatureRows, ValueColumn, list_of, lists, room,
+};
 use super::function::{Doc, Function, Settings};
 use super::sets::compared;
 use crate::job::BucketHash;
@@ -31,9 +33,9 @@ const SEED: &str = "What the hash functions are drawn from, a literal of at leas
 
 /// The SQL function `minhash`.
 #[derive(Debug)]
-pub(crate) enum Minhash {}
+pub(crate) enum MinhashFunction {}
 
-impl Function for Minhash {
+impl Function for MinhashFunction {
     const NAME: &'static str = "minhash";
     const COLUMNS: [Param; 1] = [Param::Set];
     const SETTINGS: RangeInclusive<usize> = 2..=5;
@@ -69,7 +71,7 @@ impl Function for Minhash {
 
     fn rows([sets]: [&ArrayRef; 1], family: &HashFamily) -> Result<ArrayRef> {
         let functions = family.functions()?;
-        let rows = Rows::<UInt64Type>::new(Self::NAME, sets)?;
+        let rows = ListRows::<UInt64Type>::new(Self::NAME, sets)?;
         let values = room(rows.len().saturating_mul(family.count));
         lists(Self::NAME, rows.iter(), values, |set, values| {
             match &functions {
@@ -190,7 +192,7 @@ impl Function for OnePermutation {
 
     fn rows([sets]: [&ArrayRef; 1], bins: &Bins) -> Result<ArrayRef> {
         let (rounds, mut scratch) = (Rounds::new(bins.count, bins.seed), Vec::new());
-        let rows = Rows::<UInt64Type>::new(Self::NAME, sets)?;
+        let rows = ListRows::<UInt64Type>::new(Self::NAME, sets)?;
         let values = room(rows.len().saturating_mul(bins.count));
         lists(Self::NAME, rows.iter(), values, |set, values| {
             if !set.is_empty() {
@@ -229,7 +231,7 @@ impl Function for ShortSignature {
     }
 
     fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
-        let rows = Rows::<UInt32Type>::new(Self::NAME, signatures)?;
+        let rows = ListRows::<UInt32Type>::new(Self::NAME, signatures)?;
         let lengths = rows.iter().map(|minima| 2 * minima.map_or(0, <[u32]>::len));
         let length = rows.iter().flatten().map(|minima| 2 * minima.len()).sum();
         if i32::try_from(length).is_err() {
@@ -250,7 +252,7 @@ impl Function for ShortSignature {
 pub(crate) enum LshBands {}
 
 /// The hashes by their names.
-pub(super) const HASHES: Names<BucketHash> =
+pub(super) const HASHES: SettingNames<BucketHash> =
     &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
 
 impl Settings for Buckets {
@@ -308,7 +310,7 @@ impl Function for LshBands {
     }
 
     fn rows([signatures]: [&ArrayRef; 1], &by: &Buckets) -> Result<ArrayRef> {
-        let rows = Signatures::new(Self::NAME, signatures)?;
+        let rows = SignatureRows::new(Self::NAME, signatures)?;
         let values = room(rows.len().saturating_mul(by.bands));
         lists(Self::NAME, rows.iter(), values, |signature, buckets| {
             let enough = lsh_bands(signature, by, buckets);
@@ -353,7 +355,7 @@ impl Function<2> for MinhashSimilarity {
     }
 
     fn rows(signatures: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
-        compared::<Signatures>(Self::NAME, signatures, |a, b| match (a, b) {
+        compared::<SignatureRows>(Self::NAME, signatures, |a, b| match (a, b) {
             (Signature::Of16(_), Signature::Of32(_)) | (Signature::Of32(_), Signature::Of16(_)) => exec_err!(
                 "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
             ),
@@ -382,7 +384,7 @@ impl Function for SignatureSet {
     }
 
     fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
-        let rows = Signatures::new(Self::NAME, signatures)?;
+        let rows = SignatureRows::new(Self::NAME, signatures)?;
         lists(Self::NAME, rows.iter(), Vec::new(), |signature, values| {
             signature_set(signature, values);
             Ok(true)

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Fields, UInt64Type};
 use datafusion::common::{Result, exec_datafusion_err};
 
 use super::arguments::{
-    Column, Literals, Param, Rows, Structs, downcast, list_of, lists, numbers, structs_of, texts,
+    ListRows, Literals, Param, Structs, ValueColumn, downcast, list_of, lists, numbers, structs_of, texts,
 };
 use super::function::{Function, Settings};
 use crate::job::{Shingle, TextUnit};
@@ -168,7 +168,7 @@ impl Function<2> for Windows {
         [column, wanted]: [&ArrayRef; 2],
         &WindowSettings { length, ref by }: &WindowSettings,
     ) -> Result<ArrayRef> {
-        let wanted = Rows::<UInt64Type>::new(Self::NAME, wanted)?;
+        let wanted = ListRows::<UInt64Type>::new(Self::NAME, wanted)?;
         let rows = texts(Self::NAME, column)?.zip(wanted.iter()).map(|(text, wanted)| text.zip(wanted));
         let mut words = WrittenWords::new(&by.normalize, by.words)?;
         let (run, mut hashes) = (run_of(length), Vec::new());
@@ -298,14 +298,14 @@ fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> 
 
 /// The longest common passage of two texts, in the spelling of each text; both are NULL without one.
 #[derive(Debug)]
-pub(crate) enum Passages {}
+pub(crate) enum PassagesFunction {}
 
 /// The fields of the result: the passage of the first text, and that of the second.
 fn passage_fields() -> Fields {
     ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true)).into_iter().collect()
 }
 
-impl Function<2> for Passages {
+impl Function<2> for PassagesFunction {
     const NAME: &'static str = "passages";
     const COLUMNS: [Param; 2] = [Param::Text, Param::Text];
 

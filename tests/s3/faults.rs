@@ -8,7 +8,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use resemblance::output::manifest::File;
 use resemblance::output::names::Attempt;
-use resemblance::output::write::{Rows, Target, Write};
+use resemblance::output::write::{TableRows, TableTarget, Write};
 use resemblance::output::{Layout, read};
 use resemblance::plan::OperatorExec;
 use resemblance::source;
@@ -172,10 +172,10 @@ async fn what_may_pass_is_an_error_for_which_a_task_is_run_again() {
 async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> {
     let scattered = format!("SELECT CAST(value * 2654435761 AS BIGINT UNSIGNED) AS n FROM range({rows})");
     let input = context.sql(&scattered).await.unwrap().create_physical_plan().await.unwrap();
-    let target = Target {
+    let target = TableTarget {
         table: "numbers".into(),
         folder: "numbers".into(),
-        rows: Rows::All,
+        rows: TableRows::All,
         schema: Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)])),
         carried: 0,
     };

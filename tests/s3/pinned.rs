@@ -111,19 +111,21 @@ async fn a_file_that_is_replaced_between_listing_and_reading_is_an_error() {
         };
         let context = one_partition();
         let listed = source::list(&context, &job.source).await.unwrap();
-        let documents = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
+        let documents =
+            source::read(&context, &job.source, &listed, source::ReadRequest::all()).await.unwrap();
         assert_eq!(rows(documents).await.unwrap(), 60, "{name}");
 
         // After it was opened: where it is known how long it is, also when it is as long as before.
-        let documents = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
+        let documents =
+            source::read(&context, &job.source, &listed, source::ReadRequest::all()).await.unwrap();
         write_later(&file, &other(bytes));
         assert_replaced(rows(documents).await, name);
         // Before.
-        let opened = match source::read(&one_partition(), &job.source, &listed, source::Request::all()).await
-        {
-            Ok(documents) => rows(documents).await,
-            Err(error) => Err(error),
-        };
+        let opened =
+            match source::read(&one_partition(), &job.source, &listed, source::ReadRequest::all()).await {
+                Ok(documents) => rows(documents).await,
+                Err(error) => Err(error),
+            };
         assert_replaced(opened, name);
         // A new listing takes what is there.
         std::fs::write(&file, bytes).unwrap();

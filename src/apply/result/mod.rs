@@ -3,28 +3,28 @@
 mod removed;
 mod tables;
 
-pub use removed::{Of, Removed};
+pub use removed::{Removed, RemovedFilter};
 pub use tables::TABLES;
 
 use datafusion::prelude::SessionContext;
 
-use super::manifest::Manifest;
+use super::manifest::ApplyManifest;
 use crate::error::Result;
-use crate::output::check::{self, Damage, Seen};
+use crate::output::check::{self, Damage, ReadProgress};
 use crate::output::manifest::File;
 use crate::output::{Layout, applied};
-use crate::rewrite::Written;
+use crate::rewrite::WrittenFile;
 
 /// A finished result of `apply`.
-pub struct Applied {
+pub struct AppliedResult {
     session: SessionContext,
     target: Layout,
-    manifest: Manifest,
+    manifest: ApplyManifest,
     /// The places to which its sources were moved since, one for each of their URLs; none if they were not.
     places: Vec<String>,
 }
 
-impl Applied {
+impl AppliedResult {
     /// The finished result in the folder `url`; `None` if the folder has no result of `apply`.
     ///
     /// # Errors
@@ -53,16 +53,16 @@ impl Applied {
     ///
     /// # Errors
     /// When the store does not answer, or the manifest names a file outside of the folder.
-    pub(crate) async fn damage(&self, seen: Seen<'_>) -> Result<Vec<Damage>> {
+    pub(crate) async fn damage(&self, seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
         check::bytes(&self.target, &self.files().iter().collect::<Vec<_>>(), seen).await
     }
 
-    fn written(&self) -> impl Iterator<Item = &Written> {
+    fn written(&self) -> impl Iterator<Item = &WrittenFile> {
         self.manifest.files.iter().flat_map(|file| &file.written)
     }
 }
 
 /// A file of documents as one of a table.
-fn file(Written { path, rows, bytes, crc32 }: &Written) -> File {
+fn file(WrittenFile { path, rows, bytes, crc32 }: &WrittenFile) -> File {
     File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
 }

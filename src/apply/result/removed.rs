@@ -9,23 +9,23 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::Applied;
+use super::AppliedResult;
 use crate::apply::decisions::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
-use crate::lookup::show::{First, Member, Pair, Texts, similarity};
+use crate::lookup::show::{Member, MemberTexts, PairOrder, PairRow, similarity};
 use crate::origins::{Moved, numbered};
 use crate::output::Stored;
-use crate::source::{self, Places};
+use crate::source::{self, DocumentPlaces};
 
 /// Removed documents with their texts.
 pub struct Removed {
     /// Each document that was kept, and one that was removed because of it.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<PairRow>,
     /// Their texts.
-    pub texts: Texts,
+    pub texts: MemberTexts,
     /// The number of all removed documents that were asked for.
     pub all: u64,
     /// Removed documents that are left out because the document that was kept is of another output or a second source.
@@ -36,7 +36,7 @@ pub struct Removed {
 
 /// Which removed documents are read.
 #[derive(Debug, Clone, Copy)]
-pub enum Of<'a> {
+pub enum RemovedFilter<'a> {
     /// All of them.
     All,
     /// Those that have this id, or were removed because of the document with this id.
@@ -46,23 +46,23 @@ pub enum Of<'a> {
 }
 
 /// The place of a document: its origin, its file and its row there.
-type Place = (u64, String, u64);
+type DocumentPlace = (u64, String, u64);
 
 /// A removed document, and the one that was kept instead.
-struct Row {
+struct RemovedRow {
     id: String,
-    place: Place,
+    place: DocumentPlace,
     kept: String,
-    kept_place: Place,
+    kept_place: DocumentPlace,
 }
 
-impl Applied {
+impl AppliedResult {
     /// The first `most` of the removed documents, with their texts from the source. Holds only those.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) when no removed document has the id, and
     /// [`Kind::Input`](crate::error::Kind::Input) when the source is gone or has changed.
-    pub async fn removed(&self, first: First, of: Of<'_>, most: usize) -> Result<Removed> {
+    pub async fn removed(&self, first: PairOrder, of: RemovedFilter<'_>, most: usize) -> Result<Removed> {
         let rows = self.wanted(of).await?;
         let (mut firsts, mut all, mut by_reference) = (BTreeMap::new(), 0, 0);
         let mut batches = rows.execute_stream().await?;
@@ -85,9 +85,9 @@ impl Applied {
                 // Documents without a similarity are not a pair, so they are less similar than all pairs.
                 let similarity = similarity.unwrap_or_default();
                 let order = match first {
-                    First::MostSimilar => u64::MAX - similarity,
-                    First::LeastSimilar => similarity,
-                    First::Random { seed } => xxh3_64_with_seed(&document_key(&id).to_le_bytes(), seed),
+                    PairOrder::MostSimilar => u64::MAX - similarity,
+                    PairOrder::LeastSimilar => similarity,
+                    PairOrder::Random { seed } => xxh3_64_with_seed(&document_key(&id).to_le_bytes(), seed),
                 };
                 let place = |origins: &Int64Array, sources: &StringArray, positions: &Int64Array| {
                     let [origin, position] = [origins, positions].map(|of| of.value(row).cast_unsigned());
@@ -95,15 +95,15 @@ impl Applied {
                 };
                 let kept_place = place(kept_origins, kept_sources, kept_positions);
                 let place = place(origins, sources, positions);
-                firsts.insert((order, place.clone()), Row { id, place, kept, kept_place });
+                firsts.insert((order, place.clone()), RemovedRow { id, place, kept, kept_place });
                 if firsts.len() > most {
                     firsts.pop_last();
                 }
             }
         }
-        let rows: Vec<Row> = firsts.into_values().collect();
+        let rows: Vec<RemovedRow> = firsts.into_values().collect();
         let (job, texts) = self.texts(&rows).await?;
-        let text = |place: &Place| {
+        let text = |place: &DocumentPlace| {
             texts.get(place).map(String::as_str).ok_or_else(|| {
                 Error::input(format!("{} has no text at row {}: run the job again", place.1, place.2))
             })
@@ -116,15 +116,15 @@ impl Applied {
             of_documents.extend(members.into_iter().zip(both.map(str::to_owned)));
         }
         match first {
-            First::MostSimilar => pairs.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard)),
-            First::LeastSimilar => pairs.sort_by(|a, b| a.jaccard.total_cmp(&b.jaccard)),
-            First::Random { .. } => {}
+            PairOrder::MostSimilar => pairs.sort_by(|a, b| b.jaccard.total_cmp(&a.jaccard)),
+            PairOrder::LeastSimilar => pairs.sort_by(|a, b| a.jaccard.total_cmp(&b.jaccard)),
+            PairOrder::Random { .. } => {}
         }
-        Ok(Removed { pairs, texts: Texts::of_read(of_documents), all, by_reference, job })
+        Ok(Removed { pairs, texts: MemberTexts::of_read(of_documents), all, by_reference, job })
     }
 
     /// (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number), texts as Utf8.
-    async fn wanted(&self, of: Of<'_>) -> Result<DataFrame> {
+    async fn wanted(&self, of: RemovedFilter<'_>) -> Result<DataFrame> {
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let duplicates = self.removed_rows()?.filter(col("reason").eq(lit(DUPLICATE)))?;
         let rows = duplicates.select(vec![
@@ -140,8 +140,8 @@ impl Applied {
             text("cluster_id"),
         ])?;
         let id = match of {
-            Of::All => return Ok(rows.drop_columns(&["cluster_id"])?),
-            Of::Document(id) | Of::Cluster(id) => id,
+            RemovedFilter::All => return Ok(rows.drop_columns(&["cluster_id"])?),
+            RemovedFilter::Document(id) | RemovedFilter::Cluster(id) => id,
         };
         let has_id = col("id").eq(lit(id)).or(col("kept_id").eq(lit(id)));
         let with_id = rows.clone().filter(has_id)?;
@@ -155,11 +155,11 @@ impl Applied {
             )));
         };
         let rows = match of {
-            Of::Cluster(_) => {
+            RemovedFilter::Cluster(_) => {
                 let cluster = as_string_array(cluster.column(0))?.value(0).to_owned();
                 rows.filter(col("cluster_id").eq(lit(cluster)))?
             }
-            Of::All | Of::Document(_) => with_id,
+            RemovedFilter::All | RemovedFilter::Document(_) => with_id,
         };
         Ok(rows.drop_columns(&["cluster_id"])?)
     }
@@ -173,8 +173,8 @@ impl Applied {
     }
 
     /// The texts of all documents of `rows`, and a job that read them.
-    async fn texts(&self, rows: &[Row]) -> Result<(Job, BTreeMap<Place, String>)> {
-        let mut wanted = Places::default();
+    async fn texts(&self, rows: &[RemovedRow]) -> Result<(Job, BTreeMap<DocumentPlace, String>)> {
+        let mut wanted = DocumentPlaces::default();
         for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {
             wanted.insert(*origin, source, *position);
         }

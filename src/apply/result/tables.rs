@@ -11,7 +11,7 @@ use datafusion::prelude::{DataFrame, col, ident, lit};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectMeta;
 
-use super::{Applied, file};
+use super::{AppliedResult, file};
 use crate::apply::decisions::removed_schema;
 use crate::apply::passages::removed_spans_schema;
 use crate::error::{Context, Error, Result};
@@ -20,9 +20,9 @@ use crate::inspect;
 use crate::job::{self, OnError};
 use crate::output::manifest::{File, read_job};
 use crate::output::read;
-use crate::rewrite::Written;
+use crate::rewrite::WrittenFile;
 use crate::schema::carried;
-use crate::source::{self, Listed, Request, Rewriting, SourceFile, format_of};
+use crate::source::{self, Listed, ReadRequest, Rewriting, SourceFile, format_of};
 
 /// Files whose metadata are read at the same time.
 const CONCURRENT_FILES: usize = 32;
@@ -30,7 +30,7 @@ const CONCURRENT_FILES: usize = 32;
 /// The names of the tables.
 pub const TABLES: [&str; 4] = ["kept", "removed", "rejected", "removed_spans"];
 
-impl Applied {
+impl AppliedResult {
     /// Registers the tables in the session. `rejected` has rows only if they were written to files of their own.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Applied {
     pub async fn register(&self) -> Result<()> {
         let [kept, removed, rejected, removed_spans] = TABLES;
         let nothing = || self.session.read_table(Arc::new(EmptyTable::new(Arc::new(Schema::empty()))));
-        let rows = match self.documents(Written::is_kept).await? {
+        let rows = match self.documents(WrittenFile::is_kept).await? {
             Some(rows) => rows,
             None => nothing()?,
         };
@@ -69,11 +69,11 @@ impl Applied {
     }
 
     /// The rows of the files of documents that are `wanted`, with the columns of any of them; `None` if there are no such files.
-    async fn documents(&self, wanted: impl Fn(&Written) -> bool) -> Result<Option<DataFrame>> {
+    async fn documents(&self, wanted: impl Fn(&WrittenFile) -> bool) -> Result<Option<DataFrame>> {
         let mut all = Vec::new();
         for (number, origin) in (0..).zip(&self.manifest.origins) {
             let of_origin = self.manifest.files.iter().filter(|file| file.origin == number);
-            let files: Vec<&Written> =
+            let files: Vec<&WrittenFile> =
                 of_origin.flat_map(|file| &file.written).filter(|file| wanted(file)).collect();
             if files.is_empty() {
                 continue;
@@ -87,7 +87,7 @@ impl Applied {
         by_name(all)
     }
 
-    async fn parquet(&self, files: &[&Written]) -> Result<DataFrame> {
+    async fn parquet(&self, files: &[&WrittenFile]) -> Result<DataFrame> {
         let store = self.session.runtime_env().object_store(self.target.store_url())?;
         let metas = self.metas(files).await?;
         let schema = ParquetFormat::default().infer_schema(&self.session.state(), &store, &metas).await;
@@ -97,7 +97,7 @@ impl Applied {
     }
 
     /// The rows of CSV or JSON lines, and text files, as the job read them.
-    async fn records(&self, source: job::Source, files: &[&Written]) -> Result<DataFrame> {
+    async fn records(&self, source: job::Source, files: &[&WrittenFile]) -> Result<DataFrame> {
         let metas = self.metas(files).await?.into_iter();
         let mut listed: Vec<SourceFile> = metas
             .zip(files)
@@ -118,7 +118,8 @@ impl Applied {
         let columns = columns.iter().filter(is_alone).cloned().collect();
         // The table has rows that could not be read, too.
         let source = job::Source { columns, group: None, on_error: OnError::Reject, ..source };
-        let read = source::read(&self.session, &source, &Listed::of(&listed), Request::all()).await?.frame;
+        let read =
+            source::read(&self.session, &source, &Listed::of(&listed), ReadRequest::all()).await?.frame;
         let names = source.columns.iter().enumerate();
         let columns = match source.columns.is_empty() {
             true => vec![col("id"), col("text")],
@@ -127,7 +128,7 @@ impl Applied {
         Ok(read.select(columns)?)
     }
 
-    async fn metas(&self, files: &[&Written]) -> Result<Vec<ObjectMeta>> {
+    async fn metas(&self, files: &[&WrittenFile]) -> Result<Vec<ObjectMeta>> {
         let metas = stream::iter(files.iter().copied()).map(|file| async move {
             self.target.meta(&file.path).await?.ok_or_else(|| {
                 let shown = self.target.shown();

@@ -3,16 +3,16 @@
 use serde::Serialize;
 
 use crate::apply::{
-    self, Annotation, ApplyForecast, ApplySettings, Counts, GroupCounts, Losses, Manifest, Opened, Outcome,
-    PassageAction, PassageCounts, Rejects, SizeCounts,
+    self, Annotation, ApplyForecast, ApplyManifest, ApplyOutcome, ApplySettings, DocumentCounts, GroupCounts,
+    Opened, PassageAction, PassageCounts, Rejects, RemovalLosses, SizeCounts,
 };
 use crate::cli::support::applied::WrittenRecord;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::work::Work;
+use crate::cli::support::work::JobRuntime;
 use crate::cli::support::{applied, arguments, print};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, Tables};
+use crate::job::{Alarms, TableFormat};
 use crate::lookup;
 
 /// Examples of the command.
@@ -61,7 +61,7 @@ pub(in crate::cli) struct Apply {
     min_words: Option<u64>,
     /// What the kept and the removed documents are
     #[arg(long, value_enum, value_name = "KIND", default_value_t)]
-    tables: Tables,
+    tables: TableFormat,
     /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of
     /// its shingles there, such as 0.98; instead of clusters.contained of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
@@ -90,12 +90,12 @@ pub(in crate::cli) struct Apply {
 #[derive(Serialize)]
 struct ApplyRecord {
     #[serde(flatten)]
-    counts: Counts,
+    counts: DocumentCounts,
     passages: PassageCounts,
     sizes: Option<SizeCounts>,
     groups: Option<Vec<GroupCounts>>,
     superseded_reference_documents: u64,
-    losses: Losses,
+    losses: RemovalLosses,
     #[serde(flatten)]
     written: WrittenRecord,
     files_reused: Option<u64>,
@@ -110,7 +110,7 @@ struct ApplyRecord {
 impl Apply {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
-        let work = Work::begin(&settings_of_engine)?;
+        let work = JobRuntime::begin(&settings_of_engine)?;
         if self.min_words.is_some() && self.passages != Some(PassageAction::Drop) {
             return Err(Error::job(
                 "--min-words works only with --passages drop, which removes short documents",
@@ -148,7 +148,7 @@ impl Apply {
             let (done, groups, outcome) = match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
-                    let Manifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
+                    let ApplyManifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
                     (ApplyForecast { counts, passages, sizes }, None, Some(outcome))
                 }
                 _ => {
@@ -181,9 +181,9 @@ impl Apply {
         }
     }
 
-    fn text(&self, report: &ApplyRecord, columns: &[&str], outcome: Option<&Outcome>) -> String {
+    fn text(&self, report: &ApplyRecord, columns: &[&str], outcome: Option<&ApplyOutcome>) -> String {
         let ApplyRecord { counts, passages, sizes, groups, losses, shingle, .. } = report;
-        let duplicates = Counts { removed: counts.removed - passages.too_short, ..*counts };
+        let duplicates = DocumentCounts { removed: counts.removed - passages.too_short, ..*counts };
         let rejected = format!("rejected by the job, {}", applied::rejects_in_words(self.rejects));
         let mut text = applied::counts(duplicates, "kept", &rejected);
         text.push_str(&self.passages_text(*passages));

@@ -10,7 +10,7 @@ use crate::cli::support::work::{above_machine, on_session};
 use crate::cli::support::{data_text, print};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
-use crate::inspect::{self, Contents};
+use crate::inspect::{self, InspectedContents};
 use crate::job::{self, BandRule, Choice, Job, curve};
 use crate::lineage;
 use crate::pipeline::{self, keep_values};
@@ -58,7 +58,7 @@ impl Check {
 }
 
 /// The job with the columns that it means, and what it reads.
-fn contents(job: &Job) -> Result<(Job, Contents)> {
+fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     on_session(LOOK_MEMORY, async |session, _| {
         let job = keep_values::settled(session, job).await?;
         let contents = inspect::contents(session, &job.source).await?;
@@ -81,7 +81,7 @@ fn similarities(threshold: f64) -> Vec<f64> {
     similarities
 }
 
-fn as_json(job: &Job, contents: Option<&Contents>) -> Result<String> {
+fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     let of_job = job.curve();
     let point =
         |s| serde_json::json!({"similarity": s, "candidate": of_job.candidate(s), "kept": of_job.kept(s)});
@@ -113,7 +113,7 @@ fn stages(job: &Job) -> Vec<String> {
         .collect()
 }
 
-fn as_text(job: &Job, contents: Option<&Contents>) -> Result<String> {
+fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
     let mut text = String::new();
     let _ = writeln!(text, "job {}: {} -> {}\n", job.name, job.source.urls.join(", "), job.output.url);
     for stage in stages(job) {

@@ -83,7 +83,7 @@ impl Clean {
             // A run that died after it put its manifest may have left logs that name the files of the previous result.
             // These files are removed now, so the logs are brought up first. Tables without a log get one by the next run
             // whose job asks for it.
-            delta::publish(output, job::Tables::Parquet).await?;
+            delta::publish(output, job::TableFormat::Parquet).await?;
             let found = garbage::survey(output, claim.attempt()).await?;
             claim.verify().await?;
             garbage::remove(output, &found).await?;

@@ -13,7 +13,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use crate::address;
-use crate::cli::support::work::Work;
+use crate::cli::support::work::JobRuntime;
 use crate::cli::support::{arguments, own_file, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
@@ -34,7 +34,7 @@ Examples:
 /// size and representative, which is true for that smallest id. Documents without such a pair have no row.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Cluster {
+pub(in crate::cli) struct ClusterCommand {
     /// The pairs: a Parquet file, or a folder of Parquet files
     #[arg(value_name = "PAIRS")]
     pairs: String,
@@ -66,16 +66,16 @@ pub(in crate::cli) struct Cluster {
 
 /// What was written.
 #[derive(serde::Serialize)]
-struct Found {
+struct WrittenClusters {
     clusters: u64,
     documents: u64,
 }
 
-impl Cluster {
+impl ClusterCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let target = Target::new(&self.to)?;
-        let engine = job::Engine::local(self.memory);
-        let work = Work::begin(&engine)?;
+        let target = OutputFile::new(&self.to)?;
+        let engine = job::EngineSettings::local(self.memory);
+        let work = JobRuntime::begin(&engine)?;
         let session = session::session(&engine)?;
         // The engine takes a column for constant whose least and greatest value in the footer are equal, but NaN is neither.
         session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
@@ -147,12 +147,12 @@ async fn missing(pairs: &DataFrame) -> Result<u64> {
 }
 
 /// The file that is written, under another name until it is whole.
-struct Target {
+struct OutputFile {
     path: PathBuf,
     partial: tempfile::NamedTempFile,
 }
 
-impl Target {
+impl OutputFile {
     fn new(path: &Path) -> Result<Self> {
         let folder = own_file::folder(path);
         if std::fs::symlink_metadata(path).is_ok() {
@@ -167,13 +167,13 @@ impl Target {
     }
 
     /// Writes all rows, and counts them.
-    async fn write(&self, clusters: DataFrame) -> Result<Found> {
+    async fn write(&self, clusters: DataFrame) -> Result<WrittenClusters> {
         let mut batches = clusters.execute_stream().await?;
         let compression = Compression::ZSTD(parquet::basic::ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(compression).build();
         let file: &File = self.partial.as_file();
         let mut writer = ArrowWriter::try_new(file, batches.schema(), Some(properties))?;
-        let mut found = Found { clusters: 0, documents: 0 };
+        let mut found = WrittenClusters { clusters: 0, documents: 0 };
         while let Some(batch) = batches.try_next().await? {
             let representatives = as_boolean_array(batch.column(3))?;
             found.clusters += representatives.true_count() as u64;

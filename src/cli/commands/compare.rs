@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use crate::cli::support::arguments;
-use crate::cli::support::measure::Measure;
+use crate::cli::support::measure::MeasureArguments;
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::Result;
@@ -23,7 +23,7 @@ Examples:
 /// source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Compare {
+pub(in crate::cli) struct CompareCommand {
     /// Sizes of the samples: each has the first N documents that can be compared, by file and position
     #[arg(
         long,
@@ -37,10 +37,10 @@ pub(in crate::cli) struct Compare {
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     #[command(flatten)]
-    measure: Measure,
+    measure: MeasureArguments,
 }
 
-impl Compare {
+impl CompareCommand {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let measured = self.measure.run(screen, async |session, job, control| {
             compare(session, job, &self.documents, self.repeat, control).await

@@ -4,7 +4,7 @@ use crate::cli::support::print;
 use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
 use crate::error::Result;
 use crate::output::Stored;
-use crate::schema::publish::{Described, dbt, odcs, yaml};
+use crate::schema::publish::{DescribedOutput, dbt, odcs, yaml};
 use crate::schema::{self, Table};
 
 /// Examples of the command.
@@ -19,7 +19,7 @@ Examples:
 /// that every row keeps. They are those by which each run checks its tables before it publishes them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Contract {
+pub(in crate::cli) struct ContractCommand {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
     /// Format of the contract
@@ -35,14 +35,14 @@ enum ContractFormat {
     Dbt,
 }
 
-impl Contract {
+impl ContractCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let stored =
             on_session(MANIFEST_MEMORY, async |session, _| Stored::open(session, &self.output).await)?;
         let (manifest, job) = (stored.manifest(), stored.job());
         let url = stored.layout().absolute();
         let over = |table: Table| schema::contract(table).over(&manifest.source, job.columns());
-        let described = Described {
+        let described = DescribedOutput {
             name: &manifest.name,
             url: url.trim_end_matches('/'),
             tables: Table::of(job).into_iter().map(over).collect(),

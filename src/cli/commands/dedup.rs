@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::apply::{self, ApplySettings, Counts, Losses, Opened, Outcome, Rejects};
+use crate::apply::{self, ApplyOutcome, ApplySettings, DocumentCounts, Opened, Rejects, RemovalLosses};
 use crate::cli::support::applied::WrittenRecord;
 use crate::cli::support::arguments::KeepArguments;
-use crate::cli::support::from_data::{FromData, Job};
-use crate::cli::support::print::{self, Numbers};
+use crate::cli::support::from_data::{DataJob, FromData};
+use crate::cli::support::print::{self, NumberColumn};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
-use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
+use crate::cli::support::work::{JobRuntime, MANIFEST_MEMORY, on_session};
 use crate::cli::support::{applied, side_by_side, temporary};
 use crate::engine::{Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job;
-use crate::lookup::show::Texts;
+use crate::lookup::show::MemberTexts;
 use crate::lookup::{self, Finished, Id, rows};
 use crate::output::manifest::Run;
 use crate::page::side_by_side::Extent;
@@ -74,11 +74,11 @@ struct FirstRemoved {
 }
 
 /// The result of the command.
-struct Ended {
-    counts: Counts,
-    losses: Losses,
+struct DedupResult {
+    counts: DocumentCounts,
+    losses: RemovalLosses,
     /// The application; `None` where nothing was to be written.
-    outcome: Option<Outcome>,
+    outcome: Option<ApplyOutcome>,
     /// The first documents that would be removed; empty if they were removed.
     removed: Vec<FirstRemoved>,
     /// The beginnings of the texts of some of them, each beside the text that stays.
@@ -92,7 +92,8 @@ impl Dedup {
             Some(output) => output.clone(),
             None => folder.path().join("out").to_string_lossy().into_owned(),
         };
-        let Job { job, .. } = self.data.job(screen, "dedup", &output, &folder, |file| self.keep.set(file))?;
+        let DataJob { job, .. } =
+            self.data.job(screen, "dedup", &output, &folder, |file| self.keep.set(file))?;
         let to = self.to.as_deref().filter(|_| !self.dry_run);
         if let Some(to) = to {
             on_session(MANIFEST_MEMORY, async |session, _| {
@@ -115,7 +116,7 @@ impl Dedup {
             reasons => format!("not compared ({reasons}), {}", applied::rejects_in_words(self.rejects)),
         };
         let kept = format!("kept; of similar ones {}", self.keep.in_words());
-        let mut numbers = Numbers(applied::counts(ended.counts, &kept, &of_rejects));
+        let mut numbers = NumberColumn(applied::counts(ended.counts, &kept, &of_rejects));
         let shingle = applied::shingle(&job.shingle);
         numbers.0.push_str(&applied::losses(&ended.losses, ended.counts.removed, &shingle));
         if let Some((n, words)) = applied::short(&run.manifest.counts, &job.shingle) {
@@ -154,8 +155,13 @@ fn refuse_few(run: &Run, paths: &[String]) -> Result<()> {
 }
 
 /// Applies the output of `job` to the folder `to`, or says what that would do.
-fn apply_to(job: &job::Job, settings: ApplySettings, to: Option<&str>, screen: &Screen) -> Result<Ended> {
-    let work = Work::begin(&job.engine)?;
+fn apply_to(
+    job: &job::Job,
+    settings: ApplySettings,
+    to: Option<&str>,
+    screen: &Screen,
+) -> Result<DedupResult> {
+    let work = JobRuntime::begin(&job.engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     work.run(async {
         let engine = Local::new(lookup::session(&job.engine)?);
@@ -166,7 +172,7 @@ fn apply_to(job: &job::Job, settings: ApplySettings, to: Option<&str>, screen: &
             Some(to) => {
                 let outcome = applied::apply(&engine, opened, to, &control).await?;
                 let counts = outcome.manifest.counts;
-                Ok(Ended {
+                Ok(DedupResult {
                     counts,
                     losses,
                     outcome: Some(outcome),
@@ -179,7 +185,7 @@ fn apply_to(job: &job::Job, settings: ApplySettings, to: Option<&str>, screen: &
                 let removed: Vec<FirstRemoved> = rows::read(opened.first_removed(SHOWN)?).await?;
                 let finished = Finished::open(engine.session(), url).await?;
                 let texts = examples(&finished, &removed).await?;
-                Ok(Ended { counts, losses, outcome: None, removed, texts })
+                Ok(DedupResult { counts, losses, outcome: None, removed, texts })
             }
         }
     })
@@ -189,7 +195,7 @@ fn apply_to(job: &job::Job, settings: ApplySettings, to: Option<&str>, screen: &
 async fn examples(finished: &Finished, removed: &[FirstRemoved]) -> Result<String> {
     let example = |of: &FirstRemoved| Some(([of.id.own(), of.kept_id.own()], of.jaccard?));
     let examples: Vec<_> = removed.iter().take(EXAMPLES_SHOWN).filter_map(example).collect();
-    let texts = Texts::open(finished, examples.iter().flat_map(|(members, _)| members.clone())).await?;
+    let texts = MemberTexts::open(finished, examples.iter().flat_map(|(members, _)| members.clone())).await?;
     let mut shown = String::new();
     for ([gone, stays], jaccard) in &examples {
         let names = [format!("would be removed: {}", gone.id), format!("stays: {}", stays.id)];
@@ -209,7 +215,7 @@ fn beginning(text: &str) -> String {
 }
 
 /// The first documents that would be removed.
-fn preview(ended: &Ended) -> String {
+fn preview(ended: &DedupResult) -> String {
     let row = |of: &FirstRemoved| {
         let jaccard = of.jaccard.map(|jaccard| format!("{jaccard:.6}")).unwrap_or_default();
         vec![rows::shorten(of.id.to_string()), rows::shorten(of.kept_id.to_string()), jaccard]
@@ -232,15 +238,15 @@ fn preview(ended: &Ended) -> String {
 #[derive(Serialize)]
 struct DedupRecord<'a> {
     #[serde(flatten)]
-    counts: Counts,
-    losses: Losses,
+    counts: DocumentCounts,
+    losses: RemovalLosses,
     first_removed: Option<&'a [FirstRemoved]>,
     #[serde(flatten)]
     written: WrittenRecord,
 }
 
-fn record(ended: &Ended) -> Result<String> {
-    let Ended { counts, losses, outcome, removed, .. } = ended;
+fn record(ended: &DedupResult) -> Result<String> {
+    let DedupResult { counts, losses, outcome, removed, .. } = ended;
     print::json_line(&DedupRecord {
         counts: *counts,
         losses: *losses,

@@ -6,7 +6,7 @@ use crate::audit;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, audited, evaluated, print};
 use crate::error::Result;
-use crate::evaluate::{Settings, evaluate};
+use crate::evaluate::{EvaluationSettings, evaluate};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ impl Evaluate {
             });
         }
         let (sample, truth) = (self.sample.get(), self.truth.clone());
-        let settings = Settings { sample, seed: self.seed, memory: self.memory, truth };
+        let settings = EvaluationSettings { sample, seed: self.seed, memory: self.memory, truth };
         let evaluation =
             on_session(self.memory, async |session, _| evaluate(session, &self.output, &settings).await)?;
         print::result(&if self.json { print::json(&evaluation)? } else { evaluated::text(&evaluation) })
@@ -82,7 +82,8 @@ impl Evaluate {
     /// Writes a pack of pairs to judge.
     fn draw(&self, pairs: NonZeroUsize) -> Result<()> {
         let paths = audited::free(&self.to)?;
-        let settings = audit::Settings { pairs: pairs.get(), seed: self.seed, places: self.source.clone() };
+        let settings =
+            audit::AuditSettings { pairs: pairs.get(), seed: self.seed, places: self.source.clone() };
         let pack =
             on_session(self.memory, async |session, _| audit::audit(session, &self.output, &settings).await)?;
         audited::write(&pack, &paths)?;

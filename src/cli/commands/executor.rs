@@ -18,7 +18,7 @@ Examples:
 /// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM it finishes those that it has
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Executor {
+pub(in crate::cli) struct ExecutorCommand {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::place)]
     scheduler: (String, u16),
@@ -49,7 +49,7 @@ pub(in crate::cli) struct Executor {
     wait: u16,
 }
 
-impl Executor {
+impl ExecutorCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         roles::check_bind(self.bind, self.allow_unauthenticated)?;
         if self.bind.port() == 0 {

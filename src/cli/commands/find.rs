@@ -3,14 +3,14 @@
 use std::num::NonZeroUsize;
 
 use crate::cli::support::arguments::CsvArguments;
-use crate::cli::support::from_data::{FromData, Job, Noun};
+use crate::cli::support::from_data::{DataJob, FromData, Noun};
 use crate::cli::support::progress::Screen;
-use crate::cli::support::run_job::{Pairs, run_job};
-use crate::cli::support::work::Work;
+use crate::cli::support::run_job::{TopPairs, run_job};
+use crate::cli::support::work::JobRuntime;
 use crate::cli::support::{applied, arguments, print, side_by_side, temporary};
 use crate::error::Result;
 use crate::job;
-use crate::lookup::show::{self, First, Pair, Texts};
+use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
 use crate::page::side_by_side::Extent;
@@ -50,14 +50,14 @@ fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
 
 /// The `most` most similar pairs of the finished job with their texts.
 fn shown(job: &job::Job, most: usize) -> Result<String> {
-    Work::begin(&job.engine)?.run(async {
+    JobRuntime::begin(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
-        let found = show::pairs(&finished, First::MostSimilar, None, most).await?;
+        let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
         if found.first.is_empty() {
             return Ok(String::new());
         }
-        let texts = Texts::open(&finished, found.first.iter().flat_map(Pair::documents)).await?;
+        let texts = MemberTexts::open(&finished, found.first.iter().flat_map(PairRow::documents)).await?;
         let sides = side_by_side::pairs(&found.first, &texts, &job.shingle, Extent::Compared)?;
         Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
     })
@@ -67,7 +67,7 @@ impl Find {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         // The tables are temporary: they are removed when the command ends.
         let folder = temporary::apart(&self.data.paths, temporary::folders())?;
-        let Job { job, noun } =
+        let DataJob { job, noun } =
             self.data.job(screen, "find", &folder.path().join("out").to_string_lossy(), &folder, |_| ())?;
         let (outcome, pairs) = run_job(&job, screen.progress(), OnExisting::Fail, None)?;
         screen.clear();
@@ -75,7 +75,7 @@ impl Find {
     }
 
     /// The pairs, the counts, and the texts of the first pairs.
-    fn text(&self, job: &job::Job, noun: Noun, manifest: &Run, pairs: &Pairs) -> Result<String> {
+    fn text(&self, job: &job::Job, noun: Noun, manifest: &Run, pairs: &TopPairs) -> Result<String> {
         let cells = rows::cells(pairs)?;
         let counts = &manifest.counts;
         let notes: String = applied::short(counts, &job.shingle)

@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use crate::cli::support::from_data::file;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::temporary::{self, Place};
+use crate::cli::support::temporary::{self, WriteFolder};
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print};
-use crate::engine::{Reached, Unit};
+use crate::engine::{InputProgress, InputUnit};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, ShingleSection};
-use crate::lab::corpus::write::{self, Written};
-use crate::lab::corpus::{Corpus, Settings, settings};
+use crate::lab::corpus::write::{self, CorpusFiles};
+use crate::lab::corpus::{Corpus, CorpusSettings, settings};
 use crate::lab::planted;
 
 /// Examples of the command.
@@ -123,8 +123,8 @@ impl Generate {
         self.write(screen).map_err(|error| {
             let places = [("OUT", Some(&self.out)), ("--truth", self.truth.as_ref())];
             let place =
-                |(setting, path): (_, Option<&PathBuf>)| Some(Place { setting, folder: path?.clone() });
-            let places: Vec<Place> = places.into_iter().filter_map(place).collect();
+                |(setting, path): (_, Option<&PathBuf>)| Some(WriteFolder { setting, folder: path?.clone() });
+            let places: Vec<WriteFolder> = places.into_iter().filter_map(place).collect();
             let words = self
                 .documents
                 .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
@@ -142,7 +142,7 @@ impl Generate {
         self.check_truth()?;
         let progress = screen.progress();
         let files = 1 + usize::from(self.truth.is_some());
-        let timed = |name: &str, number: usize, write: &dyn Fn() -> Result<Written>| {
+        let timed = |name: &str, number: usize, write: &dyn Fn() -> Result<CorpusFiles>| {
             let start = Instant::now();
             progress.stage_begins(name, number, files);
             let written = write()?;
@@ -154,7 +154,10 @@ impl Generate {
         let advanced = |more| {
             let done = rows.fetch_add(more, Ordering::Relaxed) + more;
             progress.stage_advances(0, done);
-            progress.stage_reaches("documents", Reached { done: done.min(all), all, unit: Unit::Rows });
+            progress.stage_reaches(
+                "documents",
+                InputProgress { done: done.min(all), all, unit: InputUnit::Rows },
+            );
         };
         let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
         let written =
@@ -165,15 +168,15 @@ impl Generate {
         };
         screen.clear();
         if self.json {
-            let (documents, truth) = (Files::of(&written), truth.as_ref().map(Files::of));
+            let (documents, truth) = (GeneratedFiles::of(&written), truth.as_ref().map(GeneratedFiles::of));
             return print::result(&print::json(&Generated { documents, truth, left_out: None })?);
         }
         print::result(&as_text(&written, truth.as_ref()))
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> CorpusSettings {
         let words = self.words.get();
-        Settings {
+        CorpusSettings {
             documents: self.documents.map_or(0, NonZeroUsize::get) as u64,
             words,
             seed: self.seed,
@@ -207,7 +210,7 @@ impl Generate {
         }
         let columns = (self.text.as_deref(), self.id.as_deref());
         let job = job_of(screen, from, columns, self.shingle.get())?;
-        let settings = planted::Settings {
+        let settings = planted::PlantingSettings {
             seed: self.seed,
             shingle: job.shingle.clone(),
             copies: self.copies,
@@ -224,7 +227,7 @@ impl Generate {
         })?;
         let (out, truth) = (self.out.as_path(), self.truth.as_deref());
         if self.json {
-            let files = |rows, bytes, path: &Path| Files { rows, bytes, files: vec![shown(path)] };
+            let files = |rows, bytes, path: &Path| GeneratedFiles { rows, bytes, files: vec![shown(path)] };
             let truth = truth.zip(written.truth_bytes);
             return print::result(&print::json(&Generated {
                 documents: files(written.originals + written.planted, written.bytes, out),
@@ -255,22 +258,22 @@ impl Generate {
 /// What was written, for programs.
 #[derive(Serialize)]
 struct Generated {
-    documents: Files,
-    truth: Option<Files>,
+    documents: GeneratedFiles,
+    truth: Option<GeneratedFiles>,
     /// Rows of the source, with `--from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct Files {
+struct GeneratedFiles {
     rows: u64,
     bytes: u64,
     files: Vec<String>,
 }
 
-impl Files {
-    fn of(written: &Written) -> Self {
+impl GeneratedFiles {
+    fn of(written: &CorpusFiles) -> Self {
         let files = written.files.iter().map(|path| shown(path)).collect();
         Self { rows: written.rows, bytes: written.bytes, files }
     }
@@ -280,9 +283,9 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn as_text(written: &Written, truth: Option<&Written>) -> String {
+fn as_text(written: &CorpusFiles, truth: Option<&CorpusFiles>) -> String {
     let mut text = String::new();
-    let mut say = |written: &Written, noun: &str| {
+    let mut say = |written: &CorpusFiles, noun: &str| {
         let files = match written.files.as_slice() {
             [file] => file.display().to_string(),
             files => print::counted(files.len() as u64, "file"),
@@ -295,7 +298,7 @@ fn as_text(written: &Written, truth: Option<&Written>) -> String {
     text
 }
 
-fn planted_as_text(written: &planted::Written, out: &Path, truth: Option<&Path>) -> String {
+fn planted_as_text(written: &planted::PlantedFiles, out: &Path, truth: Option<&Path>) -> String {
     let originals = print::counted(written.originals, "document");
     let mut text =
         format!("{originals} and {} planted ones in {}\n", print::count(written.planted), out.display());

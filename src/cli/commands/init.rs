@@ -6,7 +6,7 @@ use crate::cli::support::from_data::{encoding, look, refuse_columns};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::{own_file, print};
 use crate::error::{Error, Result};
-use crate::inspect::{self, Found};
+use crate::inspect::{self, InspectedPaths};
 use crate::job::{self, Encoding, Format};
 
 /// Examples of the command.
@@ -54,11 +54,11 @@ impl Init {
             false => path.display().to_string(),
         };
         let text = match look(screen, "init", &self.paths, self.encoding)? {
-            Found { dataset: None, urls, .. } => {
+            InspectedPaths { dataset: None, urls, .. } => {
                 refuse_columns(&[("--text", self.text.as_deref()), ("--id", self.id.as_deref())])?;
                 inspect::of_texts(&urls, &shown, self.encoding)?
             }
-            Found { dataset: Some(dataset), .. } => {
+            InspectedPaths { dataset: Some(dataset), .. } => {
                 let id = dataset.id_column(self.id.as_deref());
                 let (text, is_guess) = dataset.guessed_text(self.text.as_deref(), id.as_deref())?;
                 screen.say(&dataset.sentence(&text, id.as_deref()));

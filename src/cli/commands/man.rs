@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::support::own_file::{Mark, OwnFile};
+use crate::cli::support::own_file::{FileMark, OwnFile};
 use crate::cli::support::print;
 use crate::error::{Context, Result};
 
@@ -12,7 +12,7 @@ Examples:
   resemblance man /usr/local/share/man/man1/";
 
 /// The beginning of every page.
-const PAGE: Mark = Mark {
+const PAGE: FileMark = FileMark {
     beginning: ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH resemblance",
     what: "a manual page of this program",
 };

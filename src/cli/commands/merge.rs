@@ -2,7 +2,7 @@
 
 use crate::cli::support::arguments;
 use crate::cli::support::arguments::made_by;
-use crate::cli::support::print::{self, Numbers};
+use crate::cli::support::print::{self, NumberColumn};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::{finished_already, run_job};
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl Merge {
 
 fn as_text(job: &Job, outcome: &Outcome) -> String {
     let Counts { documents, pairs, clusters, rejects, .. } = outcome.manifest.counts;
-    let mut numbers = Numbers(finished_already(job, outcome));
+    let mut numbers = NumberColumn(finished_already(job, outcome));
     for (count, noun) in
         [(documents, "document"), (pairs, "pair"), (clusters, "cluster"), (rejects, "reject")]
     {

@@ -36,10 +36,10 @@ use crate::error::Result;
 
 /// Declares the commands in the order of the help, with what each needs besides its arguments.
 macro_rules! commands {
-    (|$screen:ident, $line:ident| $($(#[$cfg:meta])* $module:ident::$name:ident($($needed:ident)?),)*) => {
+    (|$screen:ident, $line:ident| $($(#[$cfg:meta])* $name:ident: $module:ident::$arguments:ident($($needed:ident)?),)*) => {
         #[derive(Subcommand)]
         pub(in crate::cli) enum Command {
-            $($(#[$cfg])* $name($module::$name),)*
+            $($(#[$cfg])* $name($module::$arguments),)*
         }
 
         impl Command {
@@ -59,34 +59,34 @@ macro_rules! commands {
 
 commands! {
     |screen, line|
-    run::Run(screen),
-    check::Check(),
-    plan::Plan(screen),
-    find::Find(screen),
-    dedup::Dedup(screen),
-    init::Init(screen),
-    neighbors::Neighbors(),
-    show::Show(),
-    merge::Merge(screen),
-    apply::Apply(screen),
-    evaluate::Evaluate(),
-    cluster::Cluster(),
-    report::Report(),
-    compare::Compare(screen),
-    sweep::Sweep(screen),
-    generate::Generate(screen),
-    health::Health(),
+    Run: run::RunCommand(screen),
+    Check: check::Check(),
+    Plan: plan::PlanCommand(screen),
+    Find: find::Find(screen),
+    Dedup: dedup::Dedup(screen),
+    Init: init::Init(screen),
+    Neighbors: neighbors::NeighborsCommand(),
+    Show: show::Show(),
+    Merge: merge::Merge(screen),
+    Apply: apply::Apply(screen),
+    Evaluate: evaluate::Evaluate(),
+    Cluster: cluster::ClusterCommand(),
+    Report: report::ReportCommand(),
+    Compare: compare::CompareCommand(screen),
+    Sweep: sweep::SweepCommand(screen),
+    Generate: generate::Generate(screen),
+    Health: health::Health(),
     #[cfg(feature = "cluster")]
-    scheduler::Scheduler(),
+    Scheduler: scheduler::SchedulerCommand(),
     #[cfg(feature = "cluster")]
-    executor::Executor(),
-    clean::Clean(),
-    verify::Verify(screen),
-    contract::Contract(),
-    sql::Sql(),
-    completions::Completions(line),
-    man::Man(line),
-    schema::Schema(),
+    Executor: executor::ExecutorCommand(),
+    Clean: clean::Clean(),
+    Verify: verify::Verify(screen),
+    Contract: contract::ContractCommand(),
+    Sql: sql::Sql(),
+    Completions: completions::Completions(line),
+    Man: man::Man(line),
+    Schema: schema::Schema(),
 }
 
 impl Command {

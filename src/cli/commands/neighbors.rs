@@ -14,7 +14,7 @@ use crate::error::{Context, Error, Result};
 use crate::job::Job;
 use crate::lookup::neighbors::{self, By, Neighbor, Query};
 use crate::lookup::reread::{Need, Reread};
-use crate::lookup::show::Texts;
+use crate::lookup::show::MemberTexts;
 use crate::lookup::{Finished, not_found, sketch};
 use crate::page::side_by_side::Extent;
 
@@ -27,11 +27,11 @@ Examples:
 /// Find the documents of a finished output that are most similar to one document
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Neighbors {
+pub(in crate::cli) struct NeighborsCommand {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
     #[command(flatten)]
-    of: Of,
+    of: QueryView,
     /// Maximum number of neighbors to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
@@ -54,7 +54,7 @@ pub(in crate::cli) struct Neighbors {
 
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
-struct Of {
+struct QueryView {
     /// Id of a document in the output
     #[arg(long, allow_negative_numbers = true)]
     id: Option<String>,
@@ -76,7 +76,7 @@ const COLUMNS: [&str; 9] = [
     "shared_bands",
 ];
 
-impl Neighbors {
+impl NeighborsCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let (found, shown) = on_session(self.memory, async |session, _| self.find(session).await)?;
         let sentence = self.sentence(&found);
@@ -135,7 +135,7 @@ impl Neighbors {
             (Some(most), Some(again)) => {
                 let nearest = &found.nearest[..found.nearest.len().min(most.get())];
                 let ids = nearest.iter().map(|neighbor| &neighbor.id).chain(&own);
-                let texts = Texts::read(&finished, again, ids).await?;
+                let texts = MemberTexts::read(&finished, again, ids).await?;
                 let asked = match (&asked, &own) {
                     (Some(text), _) => text,
                     (None, Some(own)) => texts.of(&own.own())?,
@@ -149,7 +149,7 @@ impl Neighbors {
     }
 
     /// The text of the query side by side with that of each neighbor.
-    fn beside(&self, text: &str, nearest: &[Neighbor], texts: &Texts, job: &Job) -> Result<String> {
+    fn beside(&self, text: &str, nearest: &[Neighbor], texts: &MemberTexts, job: &Job) -> Result<String> {
         let mut shown = String::new();
         for neighbor in nearest {
             let names = [self.asked(), neighbor.id.to_string()];

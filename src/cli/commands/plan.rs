@@ -6,7 +6,7 @@ use crate::cli::support::arguments::JobArguments;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::{arguments, forecasted, print};
 use crate::error::Result;
-use crate::forecast::Settings;
+use crate::forecast::ForecastSettings;
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -22,7 +22,7 @@ Examples:
 /// narrower the ranges.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Plan {
+pub(in crate::cli) struct PlanCommand {
     #[command(flatten)]
     job: JobArguments,
     /// Documents to sample, about; all of them if there are no more
@@ -39,10 +39,10 @@ pub(in crate::cli) struct Plan {
     json: bool,
 }
 
-impl Plan {
+impl PlanCommand {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load_over_output()?;
-        let settings = Settings {
+        let settings = ForecastSettings {
             sample: self.sample.get() as u64,
             seed: self.seed,
             tasks: self.tasks.map(NonZeroU64::get),

@@ -1,11 +1,11 @@
 //! `resemblance report`: one page about a finished output.
 
-use crate::apply::result::Applied;
-use crate::cli::support::own_file::{Mark, OwnFile};
+use crate::apply::result::AppliedResult;
+use crate::cli::support::own_file::{FileMark, OwnFile};
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print};
 use crate::error::{Error, Result};
-use crate::report::{self, Record, Settings, html};
+use crate::report::{self, ReportRecord, ReportSettings, html};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 /// which must not have changed since the job ran; without it, the page has no texts and says why.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Report {
+pub(in crate::cli) struct ReportCommand {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
     /// The HTML file to write; the page of an earlier report is replaced
@@ -58,22 +58,22 @@ pub(in crate::cli) struct Report {
     memory: u64,
 }
 
-impl Report {
+impl ReportCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let mark = Mark { beginning: MARK, what: "a page of `resemblance report`" };
+        let mark = FileMark { beginning: MARK, what: "a page of `resemblance report`" };
         let page = |file| OwnFile::at("--to", file, mark);
         let to = self.to.as_ref().map(page).transpose()?;
-        let settings = Settings {
+        let settings = ReportSettings {
             seed: self.seed,
             before: self.before.clone(),
             places: self.source.clone(),
             evaluate: self.evaluate.map(std::num::NonZeroUsize::get),
             labels: self.labels.clone(),
-            record: self.record.as_deref().map(Record::read).transpose()?,
+            record: self.record.as_deref().map(ReportRecord::read).transpose()?,
             memory: self.memory,
         };
         let report = on_session(self.memory, async |session, _| {
-            if Applied::find(session, &self.output).await?.is_some() {
+            if AppliedResult::find(session, &self.output).await?.is_some() {
                 return Err(Error::job(format!(
                     "{} is a result of apply: name the output that was applied; dedup keeps it with --output",
                     self.output

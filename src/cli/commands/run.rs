@@ -7,17 +7,17 @@ use crate::cli::support::arguments;
 use crate::cli::support::arguments::JobArguments;
 use crate::cli::support::errors::sentences;
 use crate::cli::support::lineage::Lineage;
-use crate::cli::support::metrics::{self, Destination};
-use crate::cli::support::own_file::{Mark, OwnFile};
-use crate::cli::support::print::{self, Numbers};
+use crate::cli::support::metrics::{self, MetricsDestination};
+use crate::cli::support::own_file::{FileMark, OwnFile};
+use crate::cli::support::print::{self, NumberColumn};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{MARK, Recorder};
-use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
+use crate::cli::support::run_job::{Ran, TopPairs, finished_already, run_without_alarms};
 use crate::cli::support::time_left::Costs;
 use crate::cli::support::{applied, evaluated, forecasted, panics, telemetry};
 use crate::engine::{Both, Progress};
 use crate::error::Result;
-use crate::forecast::Settings;
+use crate::forecast::ForecastSettings;
 use crate::job::{Job, ScoreBy};
 use crate::lookup::rows;
 use crate::machine;
@@ -35,7 +35,7 @@ Examples:
 /// Run a job: documents in, tables of pairs, clusters and rejects out
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Run {
+pub(in crate::cli) struct RunCommand {
     #[command(flatten)]
     job: JobArguments,
     /// Replace the result that the output holds as soon as the new one is complete
@@ -70,7 +70,7 @@ fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-impl Run {
+impl RunCommand {
     /// The id of this run.
     pub(in crate::cli) fn id(&self) -> &str {
         &self.run_id
@@ -88,10 +88,10 @@ impl Run {
         screen: &Screen,
         run: impl FnOnce(&Job, Arc<dyn Progress>, OnExisting) -> Result<Ran>,
     ) -> Result<()> {
-        let mark = Mark { beginning: MARK, what: "the record of a run" };
+        let mark = FileMark { beginning: MARK, what: "the record of a run" };
         let record = |file| OwnFile::at("--record", file, mark);
         let file = self.record.as_ref().map(record).transpose()?;
-        let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
+        let metrics = self.metrics.as_deref().map(MetricsDestination::parse).transpose()?;
         let recorder = Recorder::begin();
         let job = self.job.load_over_output();
         let name = match &job {
@@ -104,7 +104,7 @@ impl Run {
         let ran = panics::caught(|| {
             let job = job?;
             if let Some(sample) = self.forecast {
-                let settings = Settings { sample: sample.get() as u64, seed: 1, tasks: None };
+                let settings = ForecastSettings { sample: sample.get() as u64, seed: 1, tasks: None };
                 let made = forecasted::make(&job, &settings, screen)?;
                 screen.expect(Costs::forecast(&made, job.engine.scheduler_address().is_none()));
                 forecast = Some(made);
@@ -169,7 +169,7 @@ fn warn_of(written: Result<()>) {
     }
 }
 
-fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
+fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     let manifest = &outcome.manifest;
     let mut text = finished_already(job, outcome);
     text.push_str(&numbers(job, manifest));
@@ -190,7 +190,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
 
 /// The counts of a run, each on a line.
 fn numbers(job: &Job, manifest: &Manifest) -> String {
-    let (counts, mut numbers) = (&manifest.counts, Numbers::default());
+    let (counts, mut numbers) = (&manifest.counts, NumberColumn::default());
     let more = |n: Option<u64>| print::count(n.unwrap_or_default());
     numbers.line(counts.documents, "document", " compared");
     let reasons = match print::reasons(&manifest.rejects) {
@@ -271,7 +271,7 @@ mod tests {
     use crate::error::Kind;
 
     /// The command line that runs a job in `folder`, with a record and metrics there.
-    fn command(folder: &std::path::Path) -> Run {
+    fn command(folder: &std::path::Path) -> RunCommand {
         let job = folder.join("job.toml");
         std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();

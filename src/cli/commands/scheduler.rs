@@ -14,7 +14,7 @@ Examples:
 /// Run the scheduler of a cluster: jobs with `engine.mode = "cluster"` are sent to it, and executors ask it for tasks
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Scheduler {
+pub(in crate::cli) struct SchedulerCommand {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::address)]
     bind: SocketAddr,
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Scheduler {
     grace: u64,
 }
 
-impl Scheduler {
+impl SchedulerCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         roles::check_bind(self.bind, self.allow_unauthenticated)?;
         let settings =

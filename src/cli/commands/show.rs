@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use arrow::datatypes::DataType;
 use serde::Serialize;
 
-use crate::apply::result::{Applied, Of};
+use crate::apply::result::{AppliedResult, RemovedFilter};
 use crate::cli::support::arguments::CsvArguments;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
@@ -13,10 +13,10 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::lookup::passage;
-use crate::lookup::rows::{self, Csv};
-use crate::lookup::show::{self, First, Pair, Texts};
+use crate::lookup::rows::{self, CsvStyle};
+use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{Finished, Id, not_found};
-use crate::page::side_by_side::{Common, Extent, common};
+use crate::page::side_by_side::{CommonPassage, Extent, common};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -82,9 +82,9 @@ enum Which {
 }
 
 /// What is shown.
-struct Shown {
-    pairs: Vec<Pair>,
-    texts: Option<Texts>,
+struct ShowView {
+    pairs: Vec<PairRow>,
+    texts: Option<MemberTexts>,
     /// The cluster that the pairs belong to, with `--cluster`.
     cluster_id: Option<Id>,
     /// A line before the pairs.
@@ -98,17 +98,17 @@ struct Shown {
 
 /// A pair with its texts, as `--json` prints it.
 #[derive(Serialize)]
-struct Line<'a> {
+struct PairLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
-    pair: &'a Pair,
+    pair: &'a PairRow,
     /// Whether the document is from a reference output or a second source.
     reference_a: bool,
     reference_b: bool,
     text_a: &'a str,
     text_b: &'a str,
-    passages: Vec<Common>,
+    passages: Vec<CommonPassage>,
     /// Whether the texts were searched to their ends.
     passages_complete: bool,
 }
@@ -119,7 +119,7 @@ impl Show {
             return self.passage(id);
         }
         let shown = on_session(self.memory, async |session, _| {
-            if let Some(applied) = Applied::find(session, &self.output).await? {
+            if let Some(applied) = AppliedResult::find(session, &self.output).await? {
                 return self.removed(&applied.with_source_in(self.source.clone())).await;
             }
             let finished = Finished::open(session, &self.output).await?.with_source_in(self.source.clone());
@@ -144,19 +144,19 @@ impl Show {
         self.csv.print(self.json, passage.columns(), &rows, || side_by_side::passage(&passage))
     }
 
-    fn first(&self, job_seed: u64) -> First {
+    fn first(&self, job_seed: u64) -> PairOrder {
         match self.pairs {
-            Which::MostSimilar => First::MostSimilar,
-            Which::LeastSimilar => First::LeastSimilar,
-            Which::Random => First::Random { seed: self.seed.unwrap_or(job_seed) },
+            Which::MostSimilar => PairOrder::MostSimilar,
+            Which::LeastSimilar => PairOrder::LeastSimilar,
+            Which::Random => PairOrder::Random { seed: self.seed.unwrap_or(job_seed) },
         }
     }
 
-    async fn removed(&self, applied: &Applied) -> Result<Shown> {
+    async fn removed(&self, applied: &AppliedResult) -> Result<ShowView> {
         let of = match (&self.id, &self.cluster) {
-            (Some(id), _) => Of::Document(id),
-            (None, Some(id)) => Of::Cluster(id),
-            (None, None) => Of::All,
+            (Some(id), _) => RemovedFilter::Document(id),
+            (None, Some(id)) => RemovedFilter::Cluster(id),
+            (None, None) => RemovedFilter::All,
         };
         let removed = applied.removed(self.first(0), of, self.top.get()).await?;
         let mut head = match removed.pairs.is_empty() {
@@ -169,7 +169,7 @@ impl Show {
                 "{left_out} cannot be shown here, because the kept documents are in a reference output or a second source\n"
             );
         }
-        Ok(Shown {
+        Ok(ShowView {
             texts: (!removed.pairs.is_empty()).then_some(removed.texts),
             pairs: removed.pairs,
             cluster_id: None,
@@ -180,7 +180,7 @@ impl Show {
         })
     }
 
-    async fn pairs(&self, finished: &Finished) -> Result<Shown> {
+    async fn pairs(&self, finished: &Finished) -> Result<ShowView> {
         let job = finished.job();
         let of = match &self.id {
             Some(id) => Some(document(finished, id).await?),
@@ -190,9 +190,11 @@ impl Show {
         let found = show::pairs(finished, first, of.as_ref(), self.top.get()).await?;
         let texts = match found.first.is_empty() {
             true => None,
-            false => Some(Texts::open(finished, found.first.iter().flat_map(Pair::documents)).await?),
+            false => {
+                Some(MemberTexts::open(finished, found.first.iter().flat_map(PairRow::documents)).await?)
+            }
         };
-        Ok(Shown {
+        Ok(ShowView {
             pairs: found.first,
             texts,
             cluster_id: None,
@@ -203,14 +205,14 @@ impl Show {
         })
     }
 
-    async fn cluster(&self, finished: &Finished, id: &str) -> Result<Shown> {
+    async fn cluster(&self, finished: &Finished, id: &str) -> Result<ShowView> {
         let of = document(finished, id).await?;
         let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
         let representative = &cluster.representative;
         let documents = std::iter::once(representative).chain(&cluster.others);
-        let texts = Texts::open(finished, documents.cloned()).await?;
+        let texts = MemberTexts::open(finished, documents.cloned()).await?;
         let beside = |other| {
             show::similarity(
                 [representative, other],
@@ -222,7 +224,7 @@ impl Show {
         let size = print::counted(cluster.size, "document");
         let (shown_id, represented_by) = (cluster.id.to_string(), representative.id.to_string());
         let (shown_id, represented_by) = (visible(&shown_id), visible(&represented_by));
-        Ok(Shown {
+        Ok(ShowView {
             pairs,
             texts: Some(texts),
             head: format!("cluster {shown_id}: {size}, represented by {represented_by}\n"),
@@ -233,7 +235,7 @@ impl Show {
         })
     }
 
-    fn text(&self, shown: &Shown) -> Result<String> {
+    fn text(&self, shown: &ShowView) -> Result<String> {
         let Some(texts) = &shown.texts else {
             return Ok(match &self.id {
                 _ if !shown.head.is_empty() => shown.head.clone(),
@@ -250,8 +252,8 @@ impl Show {
     }
 }
 
-impl Shown {
-    fn csv(&self, kind: Csv) -> Result<String> {
+impl ShowView {
+    fn csv(&self, kind: CsvStyle) -> Result<String> {
         use DataType::{Float64, Utf8};
         let lines = self.lines(|_| (Vec::new(), true))?;
         let id = self.pairs.first().map_or(Utf8, |pair| pair.id_a.data_type());
@@ -276,14 +278,14 @@ impl Shown {
     }
 
     /// The pairs with their texts, and the passages that `common` finds.
-    fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<Common>, bool)) -> Result<Vec<Line<'_>>> {
+    fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<CommonPassage>, bool)) -> Result<Vec<PairLine<'_>>> {
         let Some(texts) = &self.texts else { return Ok(Vec::new()) };
         let mut lines = Vec::with_capacity(self.pairs.len());
         for pair in &self.pairs {
             let [a, b] = pair.documents();
             let [text_a, text_b] = [texts.of(&a)?, texts.of(&b)?];
             let (passages, passages_complete) = common([text_a, text_b]);
-            lines.push(Line {
+            lines.push(PairLine {
                 cluster_id: self.cluster_id.as_ref(),
                 pair,
                 reference_a: a.is_reference,

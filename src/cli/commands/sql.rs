@@ -5,9 +5,9 @@ use std::io::{BufRead, IsTerminal};
 use datafusion::prelude::SessionContext;
 use rustyline::error::ReadlineError;
 
-use crate::apply::result::Applied;
+use crate::apply::result::AppliedResult;
 use crate::cli::support::arguments::CsvArguments;
-use crate::cli::support::work::Work;
+use crate::cli::support::work::JobRuntime;
 use crate::cli::support::{arguments, errors, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
@@ -58,8 +58,8 @@ const COLUMNS: &str = "SELECT table_name, column_name, data_type FROM informatio
 
 impl Sql {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let engine = job::Engine::local(self.memory);
-        let work = Work::begin(&engine)?;
+        let engine = job::EngineSettings::local(self.memory);
+        let work = JobRuntime::begin(&engine)?;
         let context = session::session(&engine)?;
         // Users write joins in any order.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
@@ -76,7 +76,7 @@ impl Sql {
 
     /// Registers the tables of the output, or of a result of `apply`.
     async fn open(&self, session: &SessionContext) -> Result<()> {
-        match Applied::find(session, &self.output).await? {
+        match AppliedResult::find(session, &self.output).await? {
             Some(applied) => applied.register().await,
             None => Finished::open(session, &self.output).await.map(|_| ()),
         }
@@ -95,7 +95,7 @@ impl Sql {
 }
 
 /// A command of the input.
-enum Asked {
+enum PromptInput {
     /// Run a query.
     Query(String),
     Help,
@@ -104,20 +104,20 @@ enum Asked {
 
 /// The lines of a query that has not ended.
 #[derive(Default)]
-struct Lines(String);
+struct QueryLines(String);
 
-impl Lines {
+impl QueryLines {
     /// Adds a line, and returns the command that it completes.
-    fn add(&mut self, line: &str) -> Option<Asked> {
+    fn add(&mut self, line: &str) -> Option<PromptInput> {
         match line.trim() {
             "" => None,
-            "\\q" | "exit" | "quit" if self.0.is_empty() => Some(Asked::Leave),
-            "\\d" if self.0.is_empty() => Some(Asked::Query(COLUMNS.to_owned())),
-            "\\?" | "help" if self.0.is_empty() => Some(Asked::Help),
+            "\\q" | "exit" | "quit" if self.0.is_empty() => Some(PromptInput::Leave),
+            "\\d" if self.0.is_empty() => Some(PromptInput::Query(COLUMNS.to_owned())),
+            "\\?" | "help" if self.0.is_empty() => Some(PromptInput::Help),
             text => {
                 self.0.push_str(text);
                 self.0.push('\n');
-                if text.ends_with(';') { self.rest().map(Asked::Query) } else { None }
+                if text.ends_with(';') { self.rest().map(PromptInput::Query) } else { None }
             }
         }
     }
@@ -132,14 +132,14 @@ impl Lines {
 
 /// Runs the queries of a file or a pipe, until one fails.
 fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
-    let mut lines = Lines::default();
+    let mut lines = QueryLines::default();
     for line in input.lines() {
         let line = line.context(|| "standard input cannot be read".to_owned())?;
         match lines.add(&line) {
             None => {}
-            Some(Asked::Query(query)) => answer(&query)?,
-            Some(Asked::Help) => print::result(HELP)?,
-            Some(Asked::Leave) => return Ok(()),
+            Some(PromptInput::Query(query)) => answer(&query)?,
+            Some(PromptInput::Help) => print::result(HELP)?,
+            Some(PromptInput::Leave) => return Ok(()),
         }
     }
     match lines.rest() {
@@ -153,12 +153,12 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
     print::result(&format!("{output}\ntables: {tables}; end a query with a semicolon\n{HELP}"))?;
-    let mut lines = Lines::default();
+    let mut lines = QueryLines::default();
     loop {
         let line = match editor.readline(if lines.0.is_empty() { "sql> " } else { "  -> " }) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => {
-                lines = Lines::default();
+                lines = QueryLines::default();
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(()),
@@ -166,7 +166,7 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
         };
         match lines.add(&line) {
             None => {}
-            Some(Asked::Query(query)) => {
+            Some(PromptInput::Query(query)) => {
                 // A history that cannot be kept is no reason to stop.
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
@@ -175,8 +175,8 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
                     Err(e) => print::error(&errors::explain(&e)),
                 }
             }
-            Some(Asked::Help) => print::result(HELP)?,
-            Some(Asked::Leave) => return Ok(()),
+            Some(PromptInput::Help) => print::result(HELP)?,
+            Some(PromptInput::Leave) => return Ok(()),
         }
     }
 }

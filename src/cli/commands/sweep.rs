@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use crate::cli::support::arguments;
-use crate::cli::support::measure::Measure;
+use crate::cli::support::measure::MeasureArguments;
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::Result;
@@ -24,7 +24,7 @@ Examples:
 /// is written to the job's output.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Sweep {
+pub(in crate::cli) struct SweepCommand {
     /// Thresholds: the lowest similarities of a pair, each over 0 and at most 1
     #[arg(
         long,
@@ -57,10 +57,10 @@ pub(in crate::cli) struct Sweep {
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     #[command(flatten)]
-    measure: Measure,
+    measure: MeasureArguments,
 }
 
-impl Sweep {
+impl SweepCommand {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let grid = Grid {
             thresholds: self.thresholds.clone(),

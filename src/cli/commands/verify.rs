@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use crate::apply::result::Applied;
+use crate::apply::result::AppliedResult;
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
-use crate::engine::{Reached, Unit};
+use crate::engine::{InputProgress, InputUnit};
 use crate::error::Result;
 use crate::output::Layout;
-use crate::output::check::{self, Depth};
+use crate::output::check::{self, CheckDepth};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
@@ -35,13 +35,14 @@ impl Verify {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let (progress, began) = (screen.progress(), Instant::now());
         progress.stage_begins("verify", 1, 1);
-        let seen = |done, all| progress.stage_reaches("verify", Reached { done, all, unit: Unit::Bytes });
+        let seen =
+            |done, all| progress.stage_reaches("verify", InputProgress { done, all, unit: InputUnit::Bytes });
         let verified = on_session(MANIFEST_MEMORY, async |session, _| {
             let output = Layout::open(session, &self.output)?;
-            if let Some(applied) = Applied::find(session, &self.output).await? {
+            if let Some(applied) = AppliedResult::find(session, &self.output).await? {
                 return Ok((output, applied.files(), applied.damage(&seen).await?));
             }
-            match check::result(&output, |_| Ok(Depth::Bytes), &seen).await? {
+            match check::result(&output, |_| Ok(CheckDepth::Bytes), &seen).await? {
                 Some((manifest, damage)) => Ok((output, manifest.files().cloned().collect(), damage)),
                 None => Err(output.unfinished().await?),
             }

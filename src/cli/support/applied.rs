@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::apply::{self, Counts, Losses, Opened, Outcome, Rejects};
-use crate::cli::support::print::{self, Numbers};
+use crate::apply::{self, ApplyOutcome, DocumentCounts, Opened, Rejects, RemovalLosses};
+use crate::cli::support::print::{self, NumberColumn};
 use crate::cli::support::telemetry;
-use crate::cli::support::temporary::{self, Place};
+use crate::cli::support::temporary::{self, WriteFolder};
 use crate::engine::{Engine, RunControl};
 use crate::error::Result;
 use crate::job::Shingle;
@@ -29,19 +29,19 @@ pub(in crate::cli) async fn apply(
     opened: Opened,
     to: &str,
     control: &RunControl,
-) -> Result<Outcome> {
+) -> Result<ApplyOutcome> {
     let needed = opened.bytes();
     let applied = apply::apply(engine, opened, to, control).await;
     if let Ok(outcome) = &applied {
         telemetry::applied(to, outcome);
     }
-    let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
+    let places: Vec<WriteFolder> = WriteFolder::of_url("--to", to).into_iter().collect();
     applied.map_err(|error| temporary::explain(error, &places, Some(needed)))
 }
 
 /// The counts, each on a line; the words of two of them are `kept` and `of_rejects`.
-pub(in crate::cli) fn counts(counts: Counts, kept: &str, of_rejects: &str) -> String {
-    let mut numbers = Numbers::default();
+pub(in crate::cli) fn counts(counts: DocumentCounts, kept: &str, of_rejects: &str) -> String {
+    let mut numbers = NumberColumn::default();
     numbers.line(counts.read, "", "documents read");
     numbers.line(counts.kept, "", kept);
     numbers.line(counts.removed, "", "removed as near-duplicates");
@@ -50,8 +50,8 @@ pub(in crate::cli) fn counts(counts: Counts, kept: &str, of_rejects: &str) -> St
 }
 
 /// What is lost by removing `removed` documents, each number on a line. `shingles` says what a shingle is.
-pub(in crate::cli) fn losses(losses: &Losses, removed: u64, shingles: &str) -> String {
-    let mut numbers = Numbers::default();
+pub(in crate::cli) fn losses(losses: &RemovalLosses, removed: u64, shingles: &str) -> String {
+    let mut numbers = NumberColumn::default();
     let rest = "kept: the document that represents their cluster does not contain them";
     numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
     let lossy = losses.lossy_removals.filter(|_| removed > 0);
@@ -69,7 +69,7 @@ pub(in crate::cli) fn losses(losses: &Losses, removed: u64, shingles: &str) -> S
 }
 
 /// The line for the files that were written to the folder `to`.
-pub(in crate::cli) fn written(outcome: &Outcome, to: &str) -> String {
+pub(in crate::cli) fn written(outcome: &ApplyOutcome, to: &str) -> String {
     if outcome.already_finished {
         return format!("{to} is finished already; nothing was written\n");
     }
@@ -90,7 +90,7 @@ pub(in crate::cli) struct WrittenRecord {
 }
 
 impl WrittenRecord {
-    pub(in crate::cli) fn new(outcome: Option<&Outcome>) -> Self {
+    pub(in crate::cli) fn new(outcome: Option<&ApplyOutcome>) -> Self {
         Self {
             files: outcome.map(files),
             already_finished: outcome.is_some_and(|outcome| outcome.already_finished),
@@ -100,7 +100,7 @@ impl WrittenRecord {
 }
 
 /// The number of files that were written.
-fn files(outcome: &Outcome) -> usize {
+fn files(outcome: &ApplyOutcome) -> usize {
     outcome.manifest.files.iter().map(|file| file.written.len()).sum()
 }
 

@@ -11,11 +11,11 @@ use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 use crate::job::{self, Names, Prefer, Preference};
-use crate::lookup::rows::{self, Csv};
+use crate::lookup::rows::{self, CsvStyle};
 use crate::output::Stored;
 use crate::pipeline::OnExisting;
 
-type Read<T> = std::result::Result<T, String>;
+type ParsedArgument<T> = std::result::Result<T, String>;
 
 /// The largest sample that is evaluated.
 pub(in crate::cli) const MAX_EVALUATED: usize = 1_000_000;
@@ -33,7 +33,7 @@ pub(in crate::cli) const MAX_REPEAT: usize = 1_000_000;
 /// A whole number from 1 to `most`.
 pub(in crate::cli) fn one_to(
     most: usize,
-) -> impl Fn(&str) -> Read<NonZeroUsize> + Clone + Send + Sync + 'static {
+) -> impl Fn(&str) -> ParsedArgument<NonZeroUsize> + Clone + Send + Sync + 'static {
     move |text| match text.trim().parse::<NonZeroUsize>() {
         Ok(number) if number.get() <= most => Ok(number),
         _ => Err(format!("expected a whole number of 1 or more, and at most {most}")),
@@ -41,7 +41,9 @@ pub(in crate::cli) fn one_to(
 }
 
 /// A whole number from 0 to `most`.
-pub(in crate::cli) fn zero_to(most: usize) -> impl Fn(&str) -> Read<usize> + Clone + Send + Sync + 'static {
+pub(in crate::cli) fn zero_to(
+    most: usize,
+) -> impl Fn(&str) -> ParsedArgument<usize> + Clone + Send + Sync + 'static {
     move |text| match text.trim().parse() {
         Ok(number) if number <= most => Ok(number),
         _ => Err(format!("expected a whole number from 0 to {most}")),
@@ -49,7 +51,7 @@ pub(in crate::cli) fn zero_to(most: usize) -> impl Fn(&str) -> Read<usize> + Clo
 }
 
 /// A similarity threshold, in (0, 1].
-pub(in crate::cli) fn similarity(text: &str) -> Read<f64> {
+pub(in crate::cli) fn similarity(text: &str) -> ParsedArgument<f64> {
     match text.trim().parse::<f64>() {
         Ok(similarity) if similarity > 0.0 && similarity <= 1.0 => Ok(similarity),
         _ => Err("expected a number over 0 and at most 1".to_owned()),
@@ -57,7 +59,7 @@ pub(in crate::cli) fn similarity(text: &str) -> Read<f64> {
 }
 
 /// A share, in [0, 1].
-pub(in crate::cli) fn share(text: &str) -> Read<f64> {
+pub(in crate::cli) fn share(text: &str) -> ParsedArgument<f64> {
     match text.trim().parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("expected a number from 0 to 1".to_owned()),
@@ -65,7 +67,7 @@ pub(in crate::cli) fn share(text: &str) -> Read<f64> {
 }
 
 /// The id of a run in logs, records and metrics.
-pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
+pub(in crate::cli) fn run_id(text: &str) -> ParsedArgument<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     match (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
         true => Ok(text.to_owned()),
@@ -74,7 +76,7 @@ pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
 }
 
 /// The address of a role of a cluster.
-pub(in crate::cli) fn host_and_port(text: &str) -> Read<String> {
+pub(in crate::cli) fn host_and_port(text: &str) -> ParsedArgument<String> {
     let url = url::Url::parse(&format!("http://{text}/")).ok();
     // A URL drops the port that its scheme has anyway.
     let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).is_some_and(|port| port > 0);
@@ -86,18 +88,18 @@ pub(in crate::cli) fn host_and_port(text: &str) -> Read<String> {
 }
 
 /// The URL of a scheduler.
-pub(in crate::cli) fn scheduler(text: &str) -> Read<String> {
-    job::Engine::on_cluster(text, 0).map(|_| text.to_owned())
+pub(in crate::cli) fn scheduler(text: &str) -> ParsedArgument<String> {
+    job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
 }
 
 /// The engine of a command: this machine, or the cluster of the scheduler that is named.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where it is not the URL of a scheduler.
-pub(in crate::cli) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine> {
+pub(in crate::cli) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
     match scheduler {
-        None => Ok(job::Engine::local(memory)),
-        Some(url) => job::Engine::on_cluster(url, memory)
+        None => Ok(job::EngineSettings::local(memory)),
+        Some(url) => job::EngineSettings::on_cluster(url, memory)
             .map_err(|expected| Error::job(format!("--scheduler is {url:?}: {expected}"))),
     }
 }
@@ -108,7 +110,7 @@ pub(in crate::cli) fn on_existing(overwrite: bool) -> OnExisting {
 }
 
 /// An amount of memory, in bytes.
-pub(in crate::cli) fn memory(text: &str) -> Read<u64> {
+pub(in crate::cli) fn memory(text: &str) -> ParsedArgument<u64> {
     job::parse_size(text).map_err(|e| e.to_string())
 }
 
@@ -145,10 +147,10 @@ impl CsvArguments {
     }
 
     /// The kind of CSV; `None` if it is not wanted.
-    pub(in crate::cli) fn kind(&self) -> Option<Csv> {
+    pub(in crate::cli) fn kind(&self) -> Option<CsvStyle> {
         match (self.csv, self.excel) {
-            (_, true) => Some(Csv::Spreadsheet),
-            (true, false) => Some(Csv::Exact),
+            (_, true) => Some(CsvStyle::Spreadsheet),
+            (true, false) => Some(CsvStyle::Exact),
             (false, false) => None,
         }
     }

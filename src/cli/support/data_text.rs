@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::cli::support::print::{self, bytes};
-use crate::inspect::{Contents, Rows};
+use crate::inspect::{InspectedContents, RowCount};
 use crate::job::Job;
 
 /// Bytes of a document in `documents/` besides its signature and its shingles.
@@ -24,7 +24,7 @@ struct Disk {
 }
 
 impl Disk {
-    fn of(job: &Job, contents: &Contents) -> Self {
+    fn of(job: &Job, contents: &InspectedContents) -> Self {
         let shingles = SHINGLE_BYTES * contents.words.round() as u64;
         let keep = job.output.keep;
         let signature = job.minhash.signature_bytes();
@@ -38,18 +38,18 @@ impl Disk {
 }
 
 /// Bytes on disk that the job needs in all, as far as the number of its documents is known.
-pub(in crate::cli) fn expected_bytes(job: &Job, contents: &Contents) -> Option<u64> {
+pub(in crate::cli) fn expected_bytes(job: &Job, contents: &InspectedContents) -> Option<u64> {
     let Disk { result, between } = Disk::of(job, contents);
     documents(contents).map(|documents| (result + between).saturating_mul(documents))
 }
 
 /// What the job reads, for people.
-pub(in crate::cli) fn as_text(job: &Job, contents: &Contents) -> String {
+pub(in crate::cli) fn as_text(job: &Job, contents: &InspectedContents) -> String {
     let mut text = String::new();
     let rows = match contents.rows {
-        Rows::Exact(rows) => print::counted(rows, "row"),
-        Rows::About(rows) => format!("about {}", print::counted(rows, "row")),
-        Rows::Unknown => "an unknown number of rows".to_owned(),
+        RowCount::Exact(rows) => print::counted(rows, "row"),
+        RowCount::About(rows) => format!("about {}", print::counted(rows, "row")),
+        RowCount::Unknown => "an unknown number of rows".to_owned(),
     };
     // Writing to a string does not fail.
     let _ = writeln!(
@@ -97,7 +97,7 @@ pub(in crate::cli) fn as_text(job: &Job, contents: &Contents) -> String {
 }
 
 /// The same for programs.
-pub(in crate::cli) fn as_json(job: &Job, contents: &Contents) -> Value {
+pub(in crate::cli) fn as_json(job: &Job, contents: &InspectedContents) -> Value {
     let disk = Disk::of(job, contents);
     let documents = documents(contents);
     let columns: Vec<Value> = contents
@@ -109,7 +109,7 @@ pub(in crate::cli) fn as_json(job: &Job, contents: &Contents) -> Value {
         "files": contents.files,
         "bytes": contents.bytes,
         "rows": documents,
-        "rows_are_exact": matches!(contents.rows, Rows::Exact(_)),
+        "rows_are_exact": matches!(contents.rows, RowCount::Exact(_)),
         "columns": columns,
         "carried": contents.carried.iter().map(|(name, read_as)| json!({"name": name, "read_as": read_as})).collect::<Vec<_>>(),
         "texts": contents.texts,
@@ -121,9 +121,9 @@ pub(in crate::cli) fn as_json(job: &Job, contents: &Contents) -> Value {
 }
 
 /// The number of documents, as far as it is known.
-fn documents(contents: &Contents) -> Option<u64> {
+fn documents(contents: &InspectedContents) -> Option<u64> {
     match contents.rows {
-        Rows::Exact(rows) | Rows::About(rows) => Some(rows),
-        Rows::Unknown => None,
+        RowCount::Exact(rows) | RowCount::About(rows) => Some(rows),
+        RowCount::Unknown => None,
     }
 }

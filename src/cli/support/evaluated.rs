@@ -6,13 +6,13 @@ use std::num::NonZeroUsize;
 use crate::cli::support::print;
 use crate::cli::support::work::on_session;
 use crate::error::Result;
-use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, Settings, evaluate};
+use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
 use crate::job::Job;
 
 /// Measures the finished output of `job` on a sample, with the memory of its engine.
 pub(in crate::cli) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluation> {
     let memory = job.engine.memory_bytes();
-    let settings = Settings { sample: sample.get(), seed: 1, memory, truth: None };
+    let settings = EvaluationSettings { sample: sample.get(), seed: 1, memory, truth: None };
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }
 

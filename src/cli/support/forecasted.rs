@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use crate::cli::support::print::{self, bytes, count, counted};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::temporary;
-use crate::cli::support::work::Work;
+use crate::cli::support::work::JobRuntime;
 use crate::engine::RunControl;
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::evaluate::Estimate;
-use crate::forecast::{Amount, Forecast, Settings, Template, forecast};
+use crate::forecast::{Amount, Forecast, ForecastSettings, Template, forecast};
 use crate::job::{self, Job};
 use crate::output::manifest::Run as Manifest;
 
@@ -22,12 +22,12 @@ const PASSAGES: usize = 10;
 const PASSAGE: usize = 90;
 
 /// Makes a forecast, until it is done or a signal stops it. Its folder is removed in any case.
-pub(in crate::cli) fn make(job: &Job, settings: &Settings, screen: &Screen) -> Result<Forecast> {
+pub(in crate::cli) fn make(job: &Job, settings: &ForecastSettings, screen: &Screen) -> Result<Forecast> {
     let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
     let folders = spill.into_iter().chain(temporary::folders()).collect();
     let folder = temporary::apart(&job.source.urls, folders)?;
-    let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
-    let work = Work::begin(&engine)?;
+    let engine = job::EngineSettings { mode: job::Mode::Local, ..job.engine.clone() };
+    let work = JobRuntime::begin(&engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     let made = work.run_or(forecast(job, folder.path(), settings, &control), Error::stopped);
     // Tasks end before their files are removed.

@@ -7,7 +7,7 @@ use crate::cli::support::progress::Screen;
 use crate::cli::support::work::on_session;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
-use crate::inspect::{self, Found};
+use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
 use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
 
@@ -64,7 +64,7 @@ pub(in crate::cli) fn encoding(name: &str) -> std::result::Result<Encoding, Stri
 }
 
 /// A job over data.
-pub(in crate::cli) struct Job {
+pub(in crate::cli) struct DataJob {
     pub(in crate::cli) job: job::Job,
     /// What its documents are.
     pub(in crate::cli) noun: Noun,
@@ -101,7 +101,7 @@ impl FromData {
         output: &str,
         folder: &SpillFolder,
         change: impl FnOnce(&mut JobFile),
-    ) -> Result<Job> {
+    ) -> Result<DataJob> {
         let columns = (self.text.as_deref(), self.id.as_deref());
         let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
         file.shingle = Some(ShingleSection {
@@ -117,7 +117,7 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        Ok(Job { job, noun })
+        Ok(DataJob { job, noun })
     }
 }
 
@@ -134,7 +134,7 @@ pub(in crate::cli) fn file(
     encoding: Option<Encoding>,
     output: &str,
 ) -> Result<(JobFile, Noun)> {
-    let Found { dataset, urls, .. } = look(screen, command, paths, encoding)?;
+    let InspectedPaths { dataset, urls, .. } = look(screen, command, paths, encoding)?;
     let Some(dataset) = dataset else {
         refuse_columns(&[("--text", text), ("--id", id)])?;
         let mut file = JobFile::new(job::Format::Text.into(), urls, output);
@@ -156,7 +156,7 @@ pub(in crate::cli) fn look(
     command: &str,
     paths: &[String],
     encoding: Option<Encoding>,
-) -> Result<Found> {
+) -> Result<InspectedPaths> {
     let found =
         on_session(LOOK_MEMORY, async |session, _| inspect::look(session, command, paths, encoding).await)?;
     let names = &found.left_out;

@@ -12,16 +12,16 @@ use crate::cli::support::run_job::Ran;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::lineage::{Destination, End, Events, Settings};
+use crate::lineage::{EventDestination, Events, LineageSettings, RunEnd};
 use crate::machine;
 
 /// The time limit of one event.
 const EVENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// The events of a run, if the environment asks for them. Nothing here fails the run: what goes wrong is a warning.
-pub(in crate::cli) struct Lineage(Option<Open>);
+pub(in crate::cli) struct Lineage(Option<OpenRun>);
 
-struct Open {
+struct OpenRun {
     events: Events,
     queue: Sender<Value>,
 }
@@ -29,8 +29,8 @@ struct Open {
 impl Lineage {
     /// Sends the event of the start of the run `run_id` of the job `name`. There is no `job` if it cannot be read.
     pub(in crate::cli) fn begin(run_id: &str, name: &str, job: Option<&Job>) -> Self {
-        let opened = Settings::read(Environment::of_process()).and_then(|settings| match settings {
-            Some(settings) => Ok(Some(Open::new(Events::new(settings, run_id, name, job))?)),
+        let opened = LineageSettings::read(Environment::of_process()).and_then(|settings| match settings {
+            Some(settings) => Ok(Some(OpenRun::new(Events::new(settings, run_id, name, job))?)),
             None => Ok(None),
         });
         Self(opened.unwrap_or_else(|error| {
@@ -41,17 +41,17 @@ impl Lineage {
 
     /// Sends the event of the end.
     pub(in crate::cli) fn end(self, ran: Result<&Ran, &Error>) {
-        let Some(Open { events, queue }) = self.0 else { return };
+        let Some(OpenRun { events, queue }) = self.0 else { return };
         let end = match ran {
-            Ok(ran) => End::Complete { manifest: &ran.outcome.manifest, verdicts: &ran.verdicts },
-            Err(error) => End::Failed { error, described: sentences(error).join("; because: ") },
+            Ok(ran) => RunEnd::Complete { manifest: &ran.outcome.manifest, verdicts: &ran.verdicts },
+            Err(error) => RunEnd::Failed { error, described: sentences(error).join("; because: ") },
         };
         // The thread takes what is in the queue until that is closed, which it is here.
         let _ = queue.send(events.end(&end, machine::now()));
     }
 }
 
-impl Open {
+impl OpenRun {
     /// Starts the thread that sends, with the event of the start.
     fn new(events: Events) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
@@ -68,13 +68,13 @@ impl Open {
     }
 }
 
-fn send(destination: &Destination, event: &Value) -> Result<()> {
+fn send(destination: &EventDestination, event: &Value) -> Result<()> {
     let (url, api_key) = match destination {
-        Destination::Console => {
+        EventDestination::Console => {
             tracing::info!("{event}");
             return Ok(());
         }
-        Destination::Http { url, api_key } => (url, api_key),
+        EventDestination::Http { url, api_key } => (url, api_key),
     };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -16,7 +16,7 @@ use crate::error::visible::{escaped, visible};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum Format {
+pub(in crate::cli) enum LogFormat {
     /// Lines for people
     Text,
     /// One JSON object per line
@@ -67,9 +67,9 @@ pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 
 }
 
 /// A log line with secrets masked, and without characters on which a terminal would act.
-pub(in crate::cli) fn without_secrets(line: &str, format: Format) -> String {
+pub(in crate::cli) fn without_secrets(line: &str, format: LogFormat) -> String {
     let masked = masked(line);
-    if format == Format::Text {
+    if format == LogFormat::Text {
         return masked;
     }
     if masked == line {
@@ -128,12 +128,12 @@ mod tests {
         let secret = "s3://key:n0t\nfor\"eyes@bucket/a";
         crate::address::secrets::remember(secret);
         let line = serde_json::json!({"fields": {"message": format!("reading {secret}"), "n": 1}});
-        let shown = without_secrets(&format!("{line}\n"), Format::Json);
+        let shown = without_secrets(&format!("{line}\n"), LogFormat::Json);
         let value: Value = serde_json::from_str(&shown).unwrap();
         let message = value["fields"]["message"].as_str().unwrap();
         assert!(!message.contains("n0t") && message.starts_with("reading s3://"), "{message}");
         assert!(shown.ends_with('\n') && value["fields"]["n"] == 1, "{shown}");
-        assert_eq!(without_secrets("{\"b\":1,\"a\":2}\n", Format::Json), "{\"b\":1,\"a\":2}\n");
-        assert_eq!(without_secrets("{\"a\":\"\u{9b}2J\"}\n", Format::Json), "{\"a\":\"\\u009b2J\"}\n");
+        assert_eq!(without_secrets("{\"b\":1,\"a\":2}\n", LogFormat::Json), "{\"b\":1,\"a\":2}\n");
+        assert_eq!(without_secrets("{\"a\":\"\u{9b}2J\"}\n", LogFormat::Json), "{\"a\":\"\\u009b2J\"}\n");
     }
 }

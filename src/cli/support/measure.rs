@@ -6,25 +6,25 @@ use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
 use crate::cli::support::arguments::JobArguments;
-use crate::cli::support::own_file::{Mark, OwnFile};
+use crate::cli::support::own_file::{FileMark, OwnFile};
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::work::Work;
+use crate::cli::support::work::JobRuntime;
 use crate::engine::{RunControl, session};
 use crate::error::{Context, Error, Result};
 use crate::job::Job;
-use crate::page::{self, Chart, Page, Series};
+use crate::page::{self, Chart, HtmlPage, Series};
 
 /// The arguments of a command that measures a job.
 #[derive(clap::Args)]
-pub(in crate::cli) struct Measure {
+pub(in crate::cli) struct MeasureArguments {
     #[command(flatten)]
     job: JobArguments,
     #[command(flatten)]
     results: Results,
 }
 
-impl Measure {
+impl MeasureArguments {
     /// Runs `work` on a session for the job, until it ends or a signal stops it. Returns what it measured and the lines to add
     /// to a chart, which are read before.
     pub(in crate::cli) fn run<T>(
@@ -34,7 +34,7 @@ impl Measure {
     ) -> Result<(T, Vec<Series>)> {
         let job = self.job.load()?;
         let added = self.results.prepare()?;
-        let threads = Work::begin(&job.engine)?;
+        let threads = JobRuntime::begin(&job.engine)?;
         let session = session::session(&job.engine)?;
         let control = RunControl { stop: threads.stop.clone(), progress: screen.progress() };
         let result = threads.run_or(work(&session, &job, &control), Error::stopped);
@@ -46,7 +46,7 @@ impl Measure {
     pub(in crate::cli) fn publish(
         &self,
         measured: &impl Serialize,
-        page: (&str, &Page),
+        page: (&str, &HtmlPage),
         charts: &[(&str, Chart)],
         text: &str,
     ) -> Result<()> {
@@ -98,9 +98,9 @@ impl Results {
 }
 
 /// Writes the charts and the page into a folder, and returns the paths of the files.
-fn write_plots(folder: &Path, page: (&str, &Page), charts: &[(&str, Chart)]) -> Result<Vec<PathBuf>> {
-    let svg = Mark { beginning: page::SVG_MARK, what: "a chart of this program" };
-    let html = Mark { beginning: page::HTML_MARK, what: "a page of this program" };
+fn write_plots(folder: &Path, page: (&str, &HtmlPage), charts: &[(&str, Chart)]) -> Result<Vec<PathBuf>> {
+    let svg = FileMark { beginning: page::SVG_MARK, what: "a chart of this program" };
+    let html = FileMark { beginning: page::HTML_MARK, what: "a page of this program" };
     let of = |name: &str, ending, mark| OwnFile::at("--plots", folder.join(format!("{name}.{ending}")), mark);
     let mut files = Vec::with_capacity(charts.len() + 1);
     for (name, chart) in charts {

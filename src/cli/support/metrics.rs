@@ -10,8 +10,8 @@ use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
 use crate::cli::support::http;
-use crate::cli::support::own_file::{Mark, OwnFile};
-use crate::cli::support::record::Ended;
+use crate::cli::support::own_file::{FileMark, OwnFile};
+use crate::cli::support::record::EndedRun;
 use crate::error::{Error, Result};
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
@@ -21,22 +21,22 @@ const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
 /// The destination of metrics.
 #[derive(Debug, PartialEq)]
-pub(in crate::cli) enum Destination {
+pub(in crate::cli) enum MetricsDestination {
     /// A file, for node_exporter's textfile collector.
     File(OwnFile),
     /// The group of a Pushgateway, as `http://host:9091/metrics/job/NAME`.
     Push(Url),
 }
 
-impl Destination {
+impl MetricsDestination {
     /// Parses `--metrics`. The message shows no URL, because it may contain a password.
-    pub(in crate::cli) fn parse(text: &str) -> Result<Destination> {
+    pub(in crate::cli) fn parse(text: &str) -> Result<MetricsDestination> {
         if !text.contains("://") {
-            let mark = Mark { beginning: MARK, what: "the metrics of a run" };
-            return Ok(Destination::File(OwnFile::at("--metrics", text, mark)?));
+            let mark = FileMark { beginning: MARK, what: "the metrics of a run" };
+            return Ok(MetricsDestination::File(OwnFile::at("--metrics", text, mark)?));
         }
         match Url::parse(text) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(Destination::Push(url)),
+            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(MetricsDestination::Push(url)),
             _ => Err(Error::job(
                 "--metrics: expected a file, or the http:// or https:// URL of a Pushgateway's group, \
                  such as http://host:9091/metrics/job/NAME",
@@ -47,8 +47,8 @@ impl Destination {
     /// Writes the metrics, and replaces those of the previous run.
     pub(in crate::cli) fn put(&self, text: String) -> Result<()> {
         match self {
-            Destination::File(file) => file.write(&text),
-            Destination::Push(url) => push(url, text),
+            MetricsDestination::File(file) => file.write(&text),
+            MetricsDestination::Push(url) => push(url, text),
         }
     }
 }
@@ -78,8 +78,8 @@ pub(crate) const MARK: &str = "# HELP resemblance_";
 ///
 /// # Errors
 /// Only a bug causes one.
-pub(crate) fn metrics(run: &Ended<'_>, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
-    let page = Page { registry: Registry::new(), name: run.name };
+pub(crate) fn metrics(run: &EndedRun<'_>, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
+    let page = MetricsPage { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
     page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;
     let success = f64::from(u8::from(how.is_ok()));
@@ -105,12 +105,12 @@ pub(crate) fn text(metrics: &[MetricFamily]) -> Result<String> {
     TextEncoder::new().encode_to_string(metrics).map_err(unexpected)
 }
 
-struct Page<'a> {
+struct MetricsPage<'a> {
     registry: Registry,
     name: &'a str,
 }
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     fn outcome(&self, outcome: &Outcome) -> Result<()> {
         let manifest = &outcome.manifest;
         let already = f64::from(u8::from(outcome.already_finished));
@@ -189,11 +189,13 @@ mod tests {
     #[test]
     fn a_url_is_pushed_to_and_anything_else_is_a_file() {
         let url = "http://user:secret@localhost:9091/metrics/job/nightly?token=secret";
-        let Destination::Push(url) = Destination::parse(url).unwrap() else { panic!("a URL is no file") };
+        let MetricsDestination::Push(url) = MetricsDestination::parse(url).unwrap() else {
+            panic!("a URL is no file")
+        };
         assert_eq!(http::without_secrets(&url), "http://localhost:9091/metrics/job/nightly");
-        assert!(matches!(Destination::parse("run.prom").unwrap(), Destination::File(_)));
+        assert!(matches!(MetricsDestination::parse("run.prom").unwrap(), MetricsDestination::File(_)));
         for wrong in ["ftp://user:secret@host/x", "http://:secret@", "", "no-such-folder/run.prom", "src"] {
-            let error = Destination::parse(wrong).unwrap_err();
+            let error = MetricsDestination::parse(wrong).unwrap_err();
             assert_eq!(error.kind().exit_code(), 2, "{wrong}");
             let said = error.to_string();
             assert!(said.starts_with("--metrics") && !said.contains("secret"), "{said}");
@@ -205,7 +207,7 @@ mod tests {
         let recorder = Recorder::begin();
         recorder.stage_ends("sketches", 7, 1.5, false);
         let run =
-            Ended { seconds: 2.25, at: 1.75e9, recoveries: 3, ..recorder.end("a \"quoted\\name\"", "r1") };
+            EndedRun { seconds: 2.25, at: 1.75e9, recoveries: 3, ..recorder.end("a \"quoted\\name\"", "r1") };
         let text = text(&metrics(&run, Err(&Error::engine("lost"))).unwrap()).unwrap();
         let name = r#"name="a \"quoted\\name\"""#;
         for line in [

@@ -10,14 +10,14 @@ use crate::output::partial_file;
 
 /// The mark of a kind of file, by which a later command recognises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) struct Mark {
+pub(in crate::cli) struct FileMark {
     /// The first characters of every such file.
     pub(in crate::cli) beginning: &'static str,
     /// The kind in words.
     pub(in crate::cli) what: &'static str,
 }
 
-impl Mark {
+impl FileMark {
     fn is_in(self, path: &Path) -> io::Result<bool> {
         let mut beginning = Vec::new();
         File::open(path)?.take(self.beginning.len() as u64).read_to_end(&mut beginning)?;
@@ -30,7 +30,7 @@ impl Mark {
 pub(in crate::cli) struct OwnFile {
     argument: &'static str,
     path: PathBuf,
-    mark: Mark,
+    mark: FileMark,
 }
 
 impl OwnFile {
@@ -38,7 +38,11 @@ impl OwnFile {
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if its folder does not exist, or the file does and is not ours.
-    pub(in crate::cli) fn at(argument: &'static str, path: impl Into<PathBuf>, mark: Mark) -> Result<Self> {
+    pub(in crate::cli) fn at(
+        argument: &'static str,
+        path: impl Into<PathBuf>,
+        mark: FileMark,
+    ) -> Result<Self> {
         let path = path.into();
         if path.file_name().is_none() {
             return Err(Error::job(format!("{argument}: expected the path of a file")));

@@ -105,12 +105,12 @@ mod tests {
     use datafusion::prelude::SessionContext;
 
     use super::*;
-    use crate::cli::support::work::Work;
+    use crate::cli::support::work::JobRuntime;
     use crate::engine::session;
-    use crate::job::Engine;
+    use crate::job::EngineSettings;
 
-    fn two_threads() -> Engine {
-        Engine { threads: 2, ..Engine::local(1 << 28) }
+    fn two_threads() -> EngineSettings {
+        EngineSettings { threads: 2, ..EngineSettings::local(1 << 28) }
     }
 
     fn is_told(result: Result<()>, message: &str) {
@@ -156,7 +156,7 @@ mod tests {
     fn a_panic_of_a_task_that_nobody_waits_for_is_a_bug() {
         watch();
         let result = caught(|| {
-            let work = Work::begin(&two_threads())?;
+            let work = JobRuntime::begin(&two_threads())?;
             work.block_on(async {
                 let task = tokio::spawn(async { panic!("unseen") });
                 while !task.is_finished() {
@@ -177,7 +177,7 @@ mod tests {
         let fails = |_: &[ColumnarValue]| exec_err!("an error and no panic");
         let query = |name: &str| {
             caught(|| {
-                let work = Work::begin(&two_threads())?;
+                let work = JobRuntime::begin(&two_threads())?;
                 let context: SessionContext = session::session(&two_threads())?;
                 for (name, function) in [
                     ("panics", Arc::new(panics) as datafusion::logical_expr::ScalarFunctionImplementation),

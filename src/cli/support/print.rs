@@ -86,9 +86,9 @@ pub(in crate::cli) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Numbers in a column, each with words behind it.
 #[derive(Default)]
-pub(in crate::cli) struct Numbers(pub(in crate::cli) String);
+pub(in crate::cli) struct NumberColumn(pub(in crate::cli) String);
 
-impl Numbers {
+impl NumberColumn {
     /// Adds a line with the plural of `noun`, if it is not empty, and `rest`; none without a number.
     pub(in crate::cli) fn line(&mut self, n: impl Into<Option<u64>>, noun: &str, rest: &str) {
         let Some(n) = n.into() else { return };

@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::address::secrets::masked;
 use crate::cli::support::time_left::{self, Costs, TimeLeft};
 use crate::cli::support::{log, print, telemetry};
-use crate::engine::{Progress, Reached, Unit};
+use crate::engine::{InputProgress, InputUnit, Progress};
 use crate::environment::Environment;
 use crate::error::visible::visible;
 
@@ -20,7 +20,7 @@ use crate::error::visible::visible;
 pub(in crate::cli) struct Screen {
     bar: ProgressBar,
     /// The format of log lines.
-    format: log::Format,
+    format: log::LogFormat,
     is_quiet: bool,
     /// The costs of the stages of the next run, if it has a forecast.
     costs: Arc<Mutex<Option<Costs>>>,
@@ -33,11 +33,11 @@ impl Screen {
             true => ProgressBar::no_length().with_style(style(UNKNOWN)),
             false => ProgressBar::hidden(),
         };
-        Self { bar, format: log::Format::Text, is_quiet: false, costs: Arc::default() }
+        Self { bar, format: log::LogFormat::Text, is_quiet: false, costs: Arc::default() }
     }
 
     /// The screen for lines in `format`, and for errors alone if it `is_quiet`.
-    pub(in crate::cli) fn with(self, format: log::Format, is_quiet: bool) -> Self {
+    pub(in crate::cli) fn with(self, format: log::LogFormat, is_quiet: bool) -> Self {
         Self { format, is_quiet, ..self }
     }
 
@@ -50,8 +50,8 @@ impl Screen {
     pub(in crate::cli) fn say(&self, line: &str) {
         match self.format {
             _ if self.is_quiet => {}
-            log::Format::Json => tracing::info!("{line}"),
-            log::Format::Text => {
+            log::LogFormat::Json => tracing::info!("{line}"),
+            log::LogFormat::Text => {
                 self.bar.suspend(|| print::message(&format!("{}\n", visible(&masked(line)))));
             }
         }
@@ -61,7 +61,7 @@ impl Screen {
     /// `RESEMBLANCE_LOG` is set.
     pub(in crate::cli) fn start_log(&self, verbose: u8, stages: bool) {
         let format = self.format;
-        let has_stages = self.bar.is_hidden() && (stages || format == log::Format::Json);
+        let has_stages = self.bar.is_hidden() && (stages || format == log::LogFormat::Json);
         let default = match (self.is_quiet, verbose, has_stages) {
             (true, ..) => "error",
             (_, 0, false) => "warn",
@@ -78,8 +78,8 @@ impl Screen {
             .log_internal_errors(false);
         // This fails only if the process has a log already, which then stays.
         let _ = match format {
-            log::Format::Json => log.json().with_span_list(false).with_ansi(false).try_init(),
-            log::Format::Text => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
+            log::LogFormat::Json => log.json().with_span_list(false).with_ansi(false).try_init(),
+            log::LogFormat::Text => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
         };
     }
 
@@ -148,16 +148,16 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 /// The mean rate since the first count, and the time left at this rate: `8,230 rows/s, 12 s left, `. Empty until they are known.
-fn speed(unit: Unit, since: Duration, done: u64, left: u64) -> String {
+fn speed(unit: InputUnit, since: Duration, done: u64, left: u64) -> String {
     let rate = done as f64 / since.as_secs_f64();
     if since < FIRST_RATE || rate < 1e-3 {
         return String::new();
     }
     let seconds = print::duration((left as f64 / rate).ceil());
     match unit {
-        Unit::Rows => format!("{} rows/s, {seconds} left, ", print::count(rate.round() as u64)),
-        Unit::Bytes => format!("{}/s, {seconds} left, ", print::bytes(rate as u64)),
-        Unit::Partitions => format!("{seconds} left, "),
+        InputUnit::Rows => format!("{} rows/s, {seconds} left, ", print::count(rate.round() as u64)),
+        InputUnit::Bytes => format!("{}/s, {seconds} left, ", print::bytes(rate as u64)),
+        InputUnit::Partitions => format!("{seconds} left, "),
     }
 }
 
@@ -170,16 +170,16 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 struct Bar {
     bar: ProgressBar,
     /// The format of log lines.
-    format: log::Format,
+    format: log::LogFormat,
     costs: Arc<Mutex<Option<Costs>>>,
-    stage: Mutex<Stage>,
+    stage: Mutex<RunningStage>,
     /// The run of a job and its beginning; `None` for other work.
     run: Mutex<Option<(TimeLeft, Instant)>>,
 }
 
 /// The running stage.
 #[derive(Default)]
-struct Stage {
+struct RunningStage {
     name: String,
     number: usize,
     stages: usize,
@@ -188,13 +188,13 @@ struct Stage {
     /// The tasks on a cluster, or what it lost; empty on one machine.
     tasks: String,
     /// What is counted, once it is known.
-    unit: Option<Unit>,
+    unit: Option<InputUnit>,
     /// When a line was logged last.
     logged: Option<Instant>,
 }
 
 impl Bar {
-    fn stage(&self) -> MutexGuard<'_, Stage> {
+    fn stage(&self) -> MutexGuard<'_, RunningStage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,16 +208,16 @@ impl Bar {
     }
 
     /// Shows the running stage, and the seconds until the end of the run.
-    fn show(&self, Stage { name, number, stages, .. }: &Stage, left: Option<f64>) {
+    fn show(&self, RunningStage { name, number, stages, .. }: &RunningStage, left: Option<f64>) {
         self.bar.set_prefix(time_left::text(name, (*number, *stages), left));
     }
 
     /// Counts in `unit` from now on; `counted` are done already.
-    fn count_in(&self, unit: Unit, counted: u64) {
+    fn count_in(&self, unit: InputUnit, counted: u64) {
         let template = match unit {
-            Unit::Rows => ROWS,
-            Unit::Bytes => BYTES,
-            Unit::Partitions => PARTITIONS,
+            InputUnit::Rows => ROWS,
+            InputUnit::Bytes => BYTES,
+            InputUnit::Partitions => PARTITIONS,
         };
         let began = Instant::now();
         let speed = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
@@ -241,7 +241,7 @@ impl Progress for Bar {
         {
             let mut stage = self.stage();
             let ended = stage.ended;
-            *stage = Stage { name: name.to_owned(), number, stages, ended, ..Stage::default() };
+            *stage = RunningStage { name: name.to_owned(), number, stages, ended, ..RunningStage::default() };
             self.show(&stage, left_seconds);
         }
         self.bar.set_style(style(UNKNOWN));
@@ -249,7 +249,7 @@ impl Progress for Bar {
         self.bar.set_message("");
         self.bar.tick();
         // A visible bar shows the stage, and of text lines each stage has one, at its end.
-        if self.bar.is_hidden() && self.format == log::Format::Json {
+        if self.bar.is_hidden() && self.format == log::LogFormat::Json {
             tracing::info!(stage = name, number, stages, left_seconds, "begins");
         }
     }
@@ -268,7 +268,7 @@ impl Progress for Bar {
         self.bar.set_message(format!("{}{rows}", stage.tasks));
     }
 
-    fn stage_reaches(&self, name: &str, Reached { done, all, unit }: Reached) {
+    fn stage_reaches(&self, name: &str, InputProgress { done, all, unit }: InputProgress) {
         let left_seconds = self.left(|run| run.reaches(name, done as f64 / all.max(1) as f64));
         let mut stage = self.stage();
         self.show(&stage, left_seconds);
@@ -284,11 +284,11 @@ impl Progress for Bar {
         self.bar.set_position(done);
         if self.bar.is_hidden() && stage.logged.is_none_or(|logged| logged.elapsed() >= LINE_INTERVAL) {
             stage.logged = Some(Instant::now());
-            let Stage { name, number, stages, .. } = &*stage;
+            let RunningStage { name, number, stages, .. } = &*stage;
             let unit = match unit {
-                Unit::Rows => "rows",
-                Unit::Bytes => "bytes",
-                Unit::Partitions => "partitions",
+                InputUnit::Rows => "rows",
+                InputUnit::Bytes => "bytes",
+                InputUnit::Partitions => "partitions",
             };
             tracing::debug!(target: TARGET, stage = name, number, stages, done, all, unit, left_seconds, "reached");
         }
@@ -332,11 +332,11 @@ mod tests {
     #[test]
     fn rates_are_round_and_wait_until_they_say_something() {
         let after = |seconds: f64| Duration::from_secs_f64(seconds);
-        assert_eq!(speed(Unit::Rows, after(0.1), 1_000_000, 5), "");
-        assert_eq!(speed(Unit::Rows, after(9.0), 0, 5), "");
-        assert_eq!(speed(Unit::Rows, after(3.0), 10_000, 40_000), "3,333 rows/s, 12 s left, ");
-        assert_eq!(speed(Unit::Bytes, after(2.0), 8 << 20, 4 << 20), "4.0 MiB/s, 1.0 s left, ");
-        assert_eq!(speed(Unit::Partitions, after(2.0), 1, 3), "6.0 s left, ");
+        assert_eq!(speed(InputUnit::Rows, after(0.1), 1_000_000, 5), "");
+        assert_eq!(speed(InputUnit::Rows, after(9.0), 0, 5), "");
+        assert_eq!(speed(InputUnit::Rows, after(3.0), 10_000, 40_000), "3,333 rows/s, 12 s left, ");
+        assert_eq!(speed(InputUnit::Bytes, after(2.0), 8 << 20, 4 << 20), "4.0 MiB/s, 1.0 s left, ");
+        assert_eq!(speed(InputUnit::Partitions, after(2.0), 1, 3), "6.0 s left, ");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::address::masked;
-use crate::apply::alarms::Verdict;
+use crate::apply::alarms::AlarmVerdict;
 use crate::cli::support::errors::causes;
 use crate::cli::support::print;
 use crate::cli::support::run_job::Ran;
@@ -37,12 +37,12 @@ impl Recorder {
     }
 
     /// Ends the run `id` of the job `name`.
-    pub(in crate::cli) fn end<'a>(&self, name: &'a str, id: &'a str) -> Ended<'a> {
+    pub(in crate::cli) fn end<'a>(&self, name: &'a str, id: &'a str) -> EndedRun<'a> {
         let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
         let recoveries = self.recoveries.load(Ordering::Relaxed);
         let at = machine::now();
-        Ended { name, id, seconds, at, stages, recoveries, peak_memory: machine::peak_memory() }
+        EndedRun { name, id, seconds, at, stages, recoveries, peak_memory: machine::peak_memory() }
     }
 }
 
@@ -59,7 +59,7 @@ impl Progress for Recorder {
 
 /// A run that ended.
 #[derive(Debug, Serialize)]
-pub(in crate::cli) struct Ended<'a> {
+pub(in crate::cli) struct EndedRun<'a> {
     /// The job's name.
     pub(super) name: &'a str,
     #[serde(rename = "run_id")]
@@ -79,10 +79,10 @@ pub(in crate::cli) struct Ended<'a> {
 
 /// The record of a run, with more by how it ended.
 #[derive(Serialize)]
-struct Record<'a, H> {
+struct RunRecord<'a, H> {
     record: &'static str,
     #[serde(flatten)]
-    run: &'a Ended<'a>,
+    run: &'a EndedRun<'a>,
     exit_code: u8,
     #[serde(flatten)]
     how: H,
@@ -92,7 +92,7 @@ struct Record<'a, H> {
 struct Success<'a> {
     already_finished: bool,
     stages_reused: usize,
-    alarms: &'a [Verdict],
+    alarms: &'a [AlarmVerdict],
     manifest: &'a Manifest,
     evaluation: Option<&'a Evaluation>,
     forecast: Option<&'a Forecast>,
@@ -101,14 +101,14 @@ struct Success<'a> {
 
 /// The finished stages stand instead of a manifest.
 #[derive(Serialize)]
-struct Failure<'a> {
+struct FailureRecord<'a> {
     error: String,
     causes: Vec<String>,
     kind: &'static str,
     stages: &'a [StageTime],
 }
 
-impl Ended<'_> {
+impl EndedRun<'_> {
     /// The most memory of the process, if the system says how much it has.
     pub(in crate::cli) fn peak_memory(&self) -> Option<u64> {
         self.peak_memory
@@ -138,7 +138,7 @@ impl Ended<'_> {
 
     /// The record of a run that `error` ended, as JSON.
     pub(in crate::cli) fn failure(&self, error: &Error) -> Result<String> {
-        let failure = Failure {
+        let failure = FailureRecord {
             error: masked(&error.to_string()),
             causes: causes(error).iter().map(|cause| masked(cause)).collect(),
             kind: error.kind().name(),
@@ -148,6 +148,6 @@ impl Ended<'_> {
     }
 
     fn record(&self, exit_code: u8, how: impl Serialize) -> Result<String> {
-        print::json(&Record { record: "resemblance run", run: self, exit_code, how })
+        print::json(&RunRecord { record: "resemblance run", run: self, exit_code, how })
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::cli::support::work;
-use crate::engine::cluster::credentials::Token;
+use crate::engine::cluster::credentials::ClusterToken;
 use crate::error::{Error, Result};
 
 /// Decoding deeply nested plans needs a large stack.
@@ -31,7 +31,7 @@ pub(in crate::cli) fn place(text: &str) -> Result<(String, u16), String> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the risk.
 pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
-    if allowed || Token::of_process().is_some() || is_loopback(bind) {
+    if allowed || ClusterToken::of_process().is_some() || is_loopback(bind) {
         return Ok(());
     }
     Err(Error::job(format!(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::apply::alarms::{self, Bounds, Verdict};
-use crate::cli::support::temporary::{self, Place};
-use crate::cli::support::work::Work;
+use crate::apply::alarms::{self, AlarmVerdict, Bounds};
+use crate::cli::support::temporary::{self, WriteFolder};
+use crate::cli::support::work::JobRuntime;
 use crate::cli::support::{data_text, telemetry};
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
@@ -16,15 +16,15 @@ use crate::lookup::{self, Finished};
 use crate::pipeline::{self, OnExisting, Outcome};
 
 /// The most similar pairs of a run.
-pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;
+pub(in crate::cli) type TopPairs = Vec<arrow::array::RecordBatch>;
 
 /// A job that ran to its end.
 pub(in crate::cli) struct Ran {
     pub(in crate::cli) outcome: Outcome,
     /// The most similar pairs.
-    pub(in crate::cli) pairs: Pairs,
+    pub(in crate::cli) pairs: TopPairs,
     /// The bounds of the job, and whether they are exceeded.
-    pub(in crate::cli) verdicts: Vec<Verdict>,
+    pub(in crate::cli) verdicts: Vec<AlarmVerdict>,
 }
 
 impl Ran {
@@ -40,7 +40,7 @@ pub(in crate::cli) fn run_job(
     progress: Arc<dyn Progress>,
     existing: OnExisting,
     top: Option<usize>,
-) -> Result<(Outcome, Pairs)> {
+) -> Result<(Outcome, TopPairs)> {
     let ran = run_without_alarms(job, progress, existing, top)?;
     ran.raise_alarms(job)?;
     Ok((ran.outcome, ran.pairs))
@@ -54,7 +54,7 @@ pub(in crate::cli) fn run_without_alarms(
     top: Option<usize>,
 ) -> Result<Ran> {
     telemetry::runs(job);
-    let work = Work::begin(&job.engine)?;
+    let work = JobRuntime::begin(&job.engine)?;
     let stop = &work.stop;
     let run = async {
         let ran = run_on(job, progress, existing, top, stop).await;
@@ -93,14 +93,15 @@ async fn run_on(
 
 /// The error of a run. If a disk is full, it says which one and how much the job needs.
 async fn explained(error: Error, job: &Job) -> Error {
-    let mut places: Vec<Place> = Place::of_url("output.url", &job.output.url).into_iter().collect();
-    places.extend(job.engine.scheduler_address().is_none().then(|| Place::of_spills(&job.engine)));
+    let mut places: Vec<WriteFolder> =
+        WriteFolder::of_url("output.url", &job.output.url).into_iter().collect();
+    places.extend(job.engine.scheduler_address().is_none().then(|| WriteFolder::of_spills(&job.engine)));
     // Commands without a job file have both in a folder for temporary files.
     if let ([output, spills], Some(_)) = (places.as_slice(), &job.engine.spill)
         && output.folder.starts_with(&spills.folder)
         && temporary::folders().iter().any(|folder| output.folder.starts_with(folder))
     {
-        places = vec![Place { setting: "TMPDIR", folder: spills.folder.clone() }];
+        places = vec![WriteFolder { setting: "TMPDIR", folder: spills.folder.clone() }];
     }
     if !temporary::is_full(&error) {
         return error;

@@ -8,18 +8,18 @@ use crate::cli::support::print;
 use crate::error::Result;
 use crate::error::visible::visible;
 use crate::job::Shingle;
-use crate::lookup::passage::{Passage, Places};
+use crate::lookup::passage::{Passage, PassagePlaces};
 use crate::lookup::rows;
-use crate::lookup::show::{Pair, Texts};
-use crate::page::side_by_side::{Extent, Mark, View, side_by_side};
+use crate::lookup::show::{MemberTexts, PairRow};
+use crate::page::side_by_side::{Extent, PassageMark, View, side_by_side};
 
 /// The most lines of two texts, unless they are wanted whole.
 const MAX_LINES: usize = 200;
 
 /// Each of `pairs` with its texts, in two columns under its similarity.
 pub(in crate::cli) fn pairs(
-    pairs: &[Pair],
-    texts: &Texts,
+    pairs: &[PairRow],
+    texts: &MemberTexts,
     shingle: &Shingle,
     extent: Extent,
 ) -> Result<String> {
@@ -41,7 +41,7 @@ pub(in crate::cli) fn two(
     shingle: &Shingle,
     extent: Extent,
 ) -> String {
-    let mark = if print::colour() { Mark::Colour } else { Mark::Brackets };
+    let mark = if print::colour() { PassageMark::Colour } else { PassageMark::Brackets };
     let layout = side_by_side(names, texts, View { width: print::width(), mark, extent, shingle });
     let mut shown = format!("\njaccard {jaccard:.6}\n");
     let most = match extent {
@@ -97,7 +97,7 @@ pub(in crate::cli) fn passage(passage: &Passage) -> Result<String> {
 }
 
 /// A table of places, and how many are left out.
-fn table(columns: &[&str], places: &Places) -> Result<String> {
+fn table(columns: &[&str], places: &PassagePlaces) -> Result<String> {
     let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
     let table = print::table(columns, &rows::cells(&places.first)?);
     Ok(format!("\n{table}{}", left_out(places.all, shown, "place", "--top")))

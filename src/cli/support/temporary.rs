@@ -67,13 +67,13 @@ fn searched_folder(path: &str) -> Option<PathBuf> {
 
 /// A folder that a command writes to.
 #[derive(Debug, Clone)]
-pub(in crate::cli) struct Place {
+pub(in crate::cli) struct WriteFolder {
     /// The key or option that names it.
     pub setting: &'static str,
     pub folder: PathBuf,
 }
 
-impl Place {
+impl WriteFolder {
     /// The local folder that `url` names; `None` for one in an object store.
     pub(in crate::cli) fn of_url(setting: &'static str, url: &str) -> Option<Self> {
         let folder = match address::scheme(url) {
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// The folder for spills.
-    pub(in crate::cli) fn of_spills(engine: &job::Engine) -> Self {
+    pub(in crate::cli) fn of_spills(engine: &job::EngineSettings) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
     }
@@ -103,7 +103,7 @@ pub(in crate::cli) fn is_full(error: &Error) -> bool {
 }
 
 /// The error of a command that writes to `places`, and `needed` bytes in all if that is known. If a disk is full, it says so first.
-pub(in crate::cli) fn explain(error: Error, places: &[Place], needed: Option<u64>) -> Error {
+pub(in crate::cli) fn explain(error: Error, places: &[WriteFolder], needed: Option<u64>) -> Error {
     if !is_full(&error) {
         return error;
     }
@@ -119,8 +119,8 @@ pub(in crate::cli) fn explain(error: Error, places: &[Place], needed: Option<u64
     Error::new(error.kind(), message).because(error)
 }
 
-fn free(place: &Place) -> String {
-    let Place { setting, folder } = place;
+fn free(place: &WriteFolder) -> String {
+    let WriteFolder { setting, folder } = place;
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
     let free = machine::free_bytes(there).map_or("an unknown amount".to_owned(), print::bytes);
     format!("{free} free in {} ({setting})", folder.display())
@@ -162,7 +162,7 @@ mod tests {
     fn a_full_disk_is_named_with_its_free_space() {
         let folder = tempfile::tempdir().unwrap();
         let url = folder.path().join("not/yet").display().to_string();
-        let places = [Place::of_url("output.url", &url).unwrap()];
+        let places = [WriteFolder::of_url("output.url", &url).unwrap()];
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let said = explain(Error::from(full), &places, Some(3 << 30));
         assert_eq!(said.kind(), Kind::Input);
@@ -171,7 +171,7 @@ mod tests {
         assert!(text.contains("about 3.0 GiB are needed"), "{text}");
         let other = explain(Error::input("the file is gone"), &places, None);
         assert_eq!(other.to_string(), "the file is gone");
-        assert!(Place::of_url("output.url", "s3://bucket/a").is_none());
-        assert!(Place::of_url("output.url", "file:///tmp/a").is_some());
+        assert!(WriteFolder::of_url("output.url", "s3://bucket/a").is_none());
+        assert!(WriteFolder::of_url("output.url", "file:///tmp/a").is_some());
     }
 }

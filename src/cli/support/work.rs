@@ -28,8 +28,8 @@ pub(in crate::cli) fn on_session<T>(
     memory: u64,
     work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
 ) -> Result<T> {
-    let engine = job::Engine::local(memory);
-    let threads = Work::begin(&engine)?;
+    let engine = job::EngineSettings::local(memory);
+    let threads = JobRuntime::begin(&engine)?;
     let session = lookup::session(&engine)?;
     threads.run(work(&session, &threads.stop))
 }
@@ -37,19 +37,19 @@ pub(in crate::cli) fn on_session<T>(
 /// A runtime with the threads of a job, and the token that Ctrl-C and SIGTERM cancel.
 ///
 /// When it is dropped, its tasks are dropped and their unfinished uploads are cancelled.
-pub(in crate::cli) struct Work {
+pub(in crate::cli) struct JobRuntime {
     /// `None` when it has ended.
     runtime: Option<Runtime>,
     /// Cancelled by the first signal.
     pub(in crate::cli) stop: CancellationToken,
 }
 
-impl Work {
+impl JobRuntime {
     /// Starts the threads, and sets the allocator to the job's memory budget.
     ///
     /// # Errors
-    /// [`Kind::Engine`] when the system refuses to start as many threads.
-    pub(in crate::cli) fn begin(engine: &job::Engine) -> Result<Self> {
+    /// [`Kind::EngineSettings`] when the system refuses to start as many threads.
+    pub(in crate::cli) fn begin(engine: &job::EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;
         if let Some(warning) = above_machine(engine) {
@@ -95,7 +95,7 @@ impl Work {
 }
 
 /// The warning about a memory budget that is more than there is; `None` for any other.
-pub(in crate::cli) fn above_machine(engine: &job::Engine) -> Option<String> {
+pub(in crate::cli) fn above_machine(engine: &job::EngineSettings) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
         "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \
@@ -105,7 +105,7 @@ pub(in crate::cli) fn above_machine(engine: &job::Engine) -> Option<String> {
     ))
 }
 
-impl Drop for Work {
+impl Drop for JobRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             end(runtime);

@@ -137,12 +137,12 @@ fn unusable(variable: &str, path: &Path) -> Error {
 
 /// The secret of a cluster.
 #[derive(Clone)]
-pub(crate) struct Token {
+pub(crate) struct ClusterToken {
     /// The user agent of those who know it.
     user_agent: Arc<str>,
 }
 
-impl Token {
+impl ClusterToken {
     /// The secret in the environment of this process; `None` if no secret is set.
     pub(crate) fn of_process() -> Option<Self> {
         Environment::of_process().cluster_token().map(Self::new)
@@ -202,7 +202,7 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// long as TCP sends them again, up to a quarter of an hour, and keep its slot even if its stage is cancelled: tasks that
 /// were begun cannot be cancelled by a scheduler that executors poll.
 pub(super) fn endpoints(trust: Option<&Trust>) -> EndpointOverrideFn {
-    let (token, trust) = (Token::of_process(), trust.cloned());
+    let (token, trust) = (ClusterToken::of_process(), trust.cloned());
     Arc::new(move |mut endpoint| {
         if let Some(trust) = &trust {
             endpoint = trust.of_endpoint(endpoint)?;
@@ -232,13 +232,13 @@ mod tests {
 
     #[test]
     fn only_the_whole_secret_opens() {
-        let token = Token::new("hush hush, \u{e4}");
+        let token = ClusterToken::new("hush hush, \u{e4}");
         let request = |user_agent: &str| {
             Request::builder().header(USER_AGENT, user_agent).body(axum::body::Body::empty()).unwrap()
         };
         assert!(token.is_in(&request(token.user_agent())));
         assert!(token.is_in(&request(&format!("{} tonic/0.14", token.user_agent()))));
-        let (short, other) = (&token.user_agent()[..30], Token::new("hush"));
+        let (short, other) = (&token.user_agent()[..30], ClusterToken::new("hush"));
         for wrong in [short, other.user_agent(), "", "tonic/0.14", "resemblance/"] {
             assert!(!token.is_in(&request(wrong)), "{wrong}");
         }

@@ -27,10 +27,10 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use super::credentials::{Trust, scheme, with_endpoints};
-use super::failure::{self, Failure};
+use super::failure::{self, AttemptFailure};
 use super::rest::{Advance, Executors, Rest};
 use super::{Codec, settings};
-use crate::engine::control::{Reached, RunControl, Unit};
+use crate::engine::control::{InputProgress, InputUnit, RunControl};
 use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
@@ -54,9 +54,9 @@ const MAX_DOUBLINGS: u32 = 4;
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
-pub struct Cluster {
+pub struct ClusterEngine {
     session: SessionContext,
-    settings: job::Engine,
+    settings: job::EngineSettings,
     /// The scheduler's `host:port`.
     scheduler: String,
     rest: Rest,
@@ -68,14 +68,18 @@ pub struct Cluster {
     run: String,
 }
 
-impl Cluster {
+impl ClusterEngine {
     /// The engine on the cluster of `scheduler`, once it has an executor. Plans fit the executors at the time of planning; small queries run in
     /// this process, with the memory of `engine`.
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
     /// time; [`crate::error::Kind::Job`] when the scheduler refuses this process, or cannot be trusted.
-    pub async fn connect(engine: &job::Engine, scheduler: &str, control: &RunControl) -> Result<Self> {
+    pub async fn connect(
+        engine: &job::EngineSettings,
+        scheduler: &str,
+        control: &RunControl,
+    ) -> Result<Self> {
         let trust = Trust::of_process()?;
         let rest = Rest::new(scheduler, trust.as_ref())?;
         absent(scheduler).await.map_or(Ok(()), Err)?;
@@ -112,7 +116,7 @@ impl Cluster {
         plan: &Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
-    ) -> Result<Vec<RecordBatch>, Failure> {
+    ) -> Result<Vec<RecordBatch>, AttemptFailure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
         let compression = if settings::shuffles_texts(plan) { "lz4" } else { "none" };
         let running = settings::with_compression(settings::running(config, plan, &name), compression);
@@ -131,11 +135,12 @@ impl Cluster {
             );
             batches.await?.try_collect().await
         };
-        let mut seen = Seen { partitions: settings::query_stage_partitions(plan), ..Seen::default() };
+        let mut seen =
+            LastJobState { partitions: settings::query_stage_partitions(plan), ..LastJobState::default() };
         let _watched = Watched::begin(&self.jobs, &name);
         let failure = tokio::select! {
             biased;
-            () = control.stop.cancelled() => Failure::Final(Error::interrupted()),
+            () = control.stop.cancelled() => AttemptFailure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
                     // Work that was lost and repeated since the last poll counts too.
@@ -145,14 +150,14 @@ impl Cluster {
                 // The job has ended: there is nothing to cancel.
                 Err(error) => return Err(failure::read(&error)),
             },
-            why = self.watch_over(&name, stage, &mut seen, control) => Failure::Lost(Error::engine(why)),
+            why = self.watch_over(&name, stage, &mut seen, control) => AttemptFailure::Lost(Error::engine(why)),
         };
         self.cancel(&name).await;
         Err(failure)
     }
 
     /// Polls a job once. Returns whether anything has changed since the last time.
-    async fn look(&self, name: &str, stage: &str, seen: &mut Seen, control: &RunControl) -> bool {
+    async fn look(&self, name: &str, stage: &str, seen: &mut LastJobState, control: &RunControl) -> bool {
         if seen.job.is_none() {
             seen.job = self.rest.job_id(name).await.unwrap_or(None);
         }
@@ -168,13 +173,19 @@ impl Cluster {
         control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
         control.progress.stage_advances(now.rows_in, now.rows_out);
         let all = seen.partitions.max(1);
-        let reached = Reached { done: now.partitions_done.min(all), all, unit: Unit::Partitions };
+        let reached = InputProgress { done: now.partitions_done.min(all), all, unit: InputUnit::Partitions };
         control.progress.stage_reaches(stage, reached);
         true
     }
 
     /// Polls a job until it stalls or exceeds its deadline, and returns the reason.
-    async fn watch_over(&self, name: &str, stage: &str, seen: &mut Seen, control: &RunControl) -> String {
+    async fn watch_over(
+        &self,
+        name: &str,
+        stage: &str,
+        seen: &mut LastJobState,
+        control: &RunControl,
+    ) -> String {
         let began = Instant::now();
         // Since when the cluster has no executor.
         let mut alone = None;
@@ -263,7 +274,7 @@ impl Drop for Watched<'_> {
 
 /// The last state of a job.
 #[derive(Default)]
-struct Seen {
+struct LastJobState {
     /// Its id, once it is known.
     job: Option<String>,
     advance: Advance,
@@ -271,7 +282,7 @@ struct Seen {
     partitions: u64,
 }
 
-impl Engine for Cluster {
+impl Engine for ClusterEngine {
     fn session(&self) -> &SessionContext {
         &self.session
     }
@@ -329,8 +340,8 @@ impl Engine for Cluster {
                         files.sort();
                         return Ok(files);
                     }
-                    Err(Failure::Final(error)) => return Err(error),
-                    Err(Failure::Lost(why)) => why,
+                    Err(AttemptFailure::Final(error)) => return Err(error),
+                    Err(AttemptFailure::Lost(why)) => why,
                 };
                 attempts += 1;
                 let why = why.one_line();

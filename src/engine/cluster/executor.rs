@@ -32,7 +32,7 @@ use super::credentials::{Trust, acceptor, endpoints, with_endpoints};
 use super::rest::{Rest, executor_id};
 use super::serve::{listen, serve};
 use super::settings::{MESSAGE_BYTES, own_stores};
-use super::tasks::{State, Tasks};
+use super::tasks::{ExecutorState, Tasks};
 use super::{Codec, settings as configuration};
 use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
@@ -237,7 +237,7 @@ const DRAIN_LOOKS: usize = 120;
 
 /// Waits until a task has found the executor's disk full, and then for the tasks that still run. It waits once at least, so that
 /// the scheduler receives the state of that task.
-async fn drained_for_a_full_disk(state: &State) {
+async fn drained_for_a_full_disk(state: &ExecutorState) {
     state.disk_full.cancelled().await;
     tracing::error!("no space is left on the disk of --work-dir: tasks go back to the scheduler");
     for _ in 0..DRAIN_LOOKS {

@@ -11,7 +11,7 @@ use crate::error::{Cause, Error, Kind, cause};
 
 /// Why an attempt of a stage ended.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum AttemptFailure {
     /// A part of the cluster was lost: another attempt may succeed.
     Lost(Error),
     /// Another attempt would fail again.
@@ -45,10 +45,10 @@ pub(super) fn of_environment(who: &str, error: &DataFusionError) -> Error {
 }
 
 /// The failure of an attempt, from the client's error. It crossed processes, so only its text is left.
-pub(super) fn read(error: &DataFusionError) -> Failure {
+pub(super) fn read(error: &DataFusionError) -> AttemptFailure {
     let text = error.to_string();
     if text.contains(SHUFFLE_LOST) {
-        return Failure::Lost(Error::engine(SHUFFLE_LOST));
+        return AttemptFailure::Lost(Error::engine(SHUFFLE_LOST));
     }
     let own = Error::from_wire(&text);
     let exhausted = match &own {
@@ -59,16 +59,16 @@ pub(super) fn read(error: &DataFusionError) -> Failure {
         let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
                       more --memory or fewer --vcores";
         let cause = own.map_or_else(|| first_line(&text), |own| own.one_line());
-        return Failure::Final(Error::new(Kind::Memory, advice).because(cause));
+        return AttemptFailure::Final(Error::new(Kind::Memory, advice).because(cause));
     }
     if let Some(own) = own {
         let passes = is_passing_in_ballista(&text) || text.contains(TRANSIENT);
         return match passes || own.to_string().starts_with(ON_EXECUTOR) {
-            true => Failure::Lost(own),
-            false => Failure::Final(own),
+            true => AttemptFailure::Lost(own),
+            false => AttemptFailure::Final(own),
         };
     }
-    Failure::Lost(Error::engine(first_line(&text)))
+    AttemptFailure::Lost(Error::engine(first_line(&text)))
 }
 
 /// The first line of a text without the plans and backtraces behind it, at most 500 characters.
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn own_errors_are_final_with_their_kind() {
         let error = failed(Error::input("a.csv is damaged").into());
-        let Failure::Final(own) = read(&error) else { panic!("{error}") };
+        let AttemptFailure::Final(own) = read(&error) else { panic!("{error}") };
         assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "a.csv is damaged"));
     }
 
@@ -129,7 +129,7 @@ mod tests {
         let error = DataFusionError::from(variable).context("while planning");
         assert!(is_of_environment(&error));
         let error = failed(of_environment("the executor 10.0.0.7:50051", &error).into());
-        let Failure::Final(own) = read(&error) else { panic!("{error}") };
+        let AttemptFailure::Final(own) = read(&error) else { panic!("{error}") };
         assert_eq!(own.kind(), Kind::Job);
         assert!(own.to_string().starts_with("the executor 10.0.0.7:50051 cannot use the storage"), "{own}");
         assert!(innermost(&own).contains("AWS_REGION"), "{own:?}");
@@ -141,7 +141,7 @@ mod tests {
     fn a_store_that_does_not_answer_is_tried_again() {
         let away = Error::input(format!("s3://bucket/a: the storage answered 503: {TRANSIENT}"));
         let error = failed(Error::input("reading s3://bucket/a failed").because(away).into());
-        let Failure::Lost(why) = read(&error) else { panic!("{error}") };
+        let AttemptFailure::Lost(why) = read(&error) else { panic!("{error}") };
         assert!(innermost(&why).contains("503"), "{why:?}");
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let full = DataFusionError::from(full).context("while sorting");
         let error = failed(on_executor("10.0.0.7:50051", "no space is left on its disk", full).into());
-        let Failure::Lost(why) = read(&error) else { panic!("{error}") };
+        let AttemptFailure::Lost(why) = read(&error) else { panic!("{error}") };
         assert!(why.to_string().contains("10.0.0.7:50051"), "{why}");
         assert!(innermost(&why).contains("no storage space"), "{why:?}");
     }
@@ -164,7 +164,7 @@ mod tests {
         let exhausted = || DataFusionError::ResourcesExhausted("no more".into());
         for error in [exhausted(), Error::from(exhausted()).into()] {
             let error = failed(error);
-            let Failure::Final(own) = read(&error) else { panic!("{error}") };
+            let AttemptFailure::Final(own) = read(&error) else { panic!("{error}") };
             assert_eq!(own.kind(), Kind::Memory);
             assert!(own.to_string().contains("executors") && innermost(&own).contains("no more"), "{own:?}");
         }
@@ -174,7 +174,7 @@ mod tests {
     fn transient_errors_are_tried_again() {
         let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         for error in [failed(reset.into()), DataFusionError::Execution("h2: broken pipe".into())] {
-            assert!(matches!(read(&error), Failure::Lost(_)), "{error}");
+            assert!(matches!(read(&error), AttemptFailure::Lost(_)), "{error}");
         }
     }
 }

@@ -29,5 +29,5 @@ mod settings;
 mod tasks;
 mod wire;
 
-pub use driver::Cluster;
+pub use driver::ClusterEngine;
 pub(crate) use wire::Codec;

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tonic::{Request, Response, Status};
 
 /// Ballista's scheduler for our plans.
-pub(super) type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
+pub(super) type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// The milliseconds before each further look. The next query stage is usually ready after one or two.
 const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
@@ -29,12 +29,12 @@ const AWAITED: Duration = Duration::from_secs(2);
 
 /// A scheduler whose answers wait for something to say.
 pub(super) struct PatientScheduler {
-    scheduler: Scheduler,
+    scheduler: TaskScheduler,
     drivers: Drivers,
 }
 
 impl PatientScheduler {
-    pub(super) fn new(scheduler: Scheduler) -> Self {
+    pub(super) fn new(scheduler: TaskScheduler) -> Self {
         Self { scheduler, drivers: Drivers::default() }
     }
 }
@@ -65,14 +65,14 @@ impl Drivers {
     }
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type PollAnswer<T> = Result<Response<T>, Status>;
 
 /// Looks until the answer is not `empty` or the waits are over.
-async fn look<T, F: Future<Output = Answer<T>>>(
+async fn look<T, F: Future<Output = PollAnswer<T>>>(
     first: F,
     empty: impl Fn(&T) -> bool,
     mut again: impl FnMut() -> F,
-) -> Answer<T> {
+) -> PollAnswer<T> {
     let mut answer = first.await?;
     for wait in WAITS {
         if !empty(answer.get_ref()) {
@@ -102,12 +102,12 @@ fn is_unfinished(job: &protobuf::GetJobStatusResult) -> bool {
 
 #[async_trait]
 impl SchedulerGrpc for PatientScheduler {
-    type ExecuteQueryPushStream = <Scheduler as SchedulerGrpc>::ExecuteQueryPushStream;
+    type ExecuteQueryPushStream = <TaskScheduler as SchedulerGrpc>::ExecuteQueryPushStream;
 
     async fn poll_work(
         &self,
         request: Request<protobuf::PollWorkParams>,
-    ) -> Answer<protobuf::PollWorkResult> {
+    ) -> PollAnswer<protobuf::PollWorkResult> {
         if !self.drivers.wait() || !is_idle(request.get_ref()) {
             return self.scheduler.poll_work(request).await;
         }
@@ -124,7 +124,7 @@ impl SchedulerGrpc for PatientScheduler {
     async fn get_job_status(
         &self,
         request: Request<protobuf::GetJobStatusParams>,
-    ) -> Answer<protobuf::GetJobStatusResult> {
+    ) -> PollAnswer<protobuf::GetJobStatusResult> {
         self.drivers.note_question();
         let (metadata, extensions, params) = request.into_parts();
         let status = || {
@@ -137,42 +137,42 @@ impl SchedulerGrpc for PatientScheduler {
     async fn register_executor(
         &self,
         request: Request<protobuf::RegisterExecutorParams>,
-    ) -> Answer<protobuf::RegisterExecutorResult> {
+    ) -> PollAnswer<protobuf::RegisterExecutorResult> {
         self.scheduler.register_executor(request).await
     }
 
     async fn heart_beat_from_executor(
         &self,
         request: Request<protobuf::HeartBeatParams>,
-    ) -> Answer<protobuf::HeartBeatResult> {
+    ) -> PollAnswer<protobuf::HeartBeatResult> {
         self.scheduler.heart_beat_from_executor(request).await
     }
 
     async fn update_task_status(
         &self,
         request: Request<protobuf::UpdateTaskStatusParams>,
-    ) -> Answer<protobuf::UpdateTaskStatusResult> {
+    ) -> PollAnswer<protobuf::UpdateTaskStatusResult> {
         SchedulerGrpc::update_task_status(&self.scheduler, request).await
     }
 
     async fn create_update_session(
         &self,
         request: Request<protobuf::CreateUpdateSessionParams>,
-    ) -> Answer<protobuf::CreateUpdateSessionResult> {
+    ) -> PollAnswer<protobuf::CreateUpdateSessionResult> {
         self.scheduler.create_update_session(request).await
     }
 
     async fn remove_session(
         &self,
         request: Request<protobuf::RemoveSessionParams>,
-    ) -> Answer<protobuf::RemoveSessionResult> {
+    ) -> PollAnswer<protobuf::RemoveSessionResult> {
         self.scheduler.remove_session(request).await
     }
 
     async fn execute_query_push(
         &self,
         request: Request<protobuf::ExecuteQueryParams>,
-    ) -> Answer<Self::ExecuteQueryPushStream> {
+    ) -> PollAnswer<Self::ExecuteQueryPushStream> {
         let states = self.scheduler.execute_query_push(request).await?;
         Ok(states.map(|states| -> Self::ExecuteQueryPushStream { Box::pin(self.drivers.waiting(states)) }))
     }
@@ -180,7 +180,7 @@ impl SchedulerGrpc for PatientScheduler {
     async fn execute_query(
         &self,
         request: Request<protobuf::ExecuteQueryParams>,
-    ) -> Answer<protobuf::ExecuteQueryResult> {
+    ) -> PollAnswer<protobuf::ExecuteQueryResult> {
         self.drivers.note_question();
         self.scheduler.execute_query(request).await
     }
@@ -188,28 +188,28 @@ impl SchedulerGrpc for PatientScheduler {
     async fn get_job_metrics(
         &self,
         request: Request<protobuf::GetJobMetricsParams>,
-    ) -> Answer<protobuf::GetJobMetricsResult> {
+    ) -> PollAnswer<protobuf::GetJobMetricsResult> {
         self.scheduler.get_job_metrics(request).await
     }
 
     async fn executor_stopped(
         &self,
         request: Request<protobuf::ExecutorStoppedParams>,
-    ) -> Answer<protobuf::ExecutorStoppedResult> {
+    ) -> PollAnswer<protobuf::ExecutorStoppedResult> {
         self.scheduler.executor_stopped(request).await
     }
 
     async fn cancel_job(
         &self,
         request: Request<protobuf::CancelJobParams>,
-    ) -> Answer<protobuf::CancelJobResult> {
+    ) -> PollAnswer<protobuf::CancelJobResult> {
         SchedulerGrpc::cancel_job(&self.scheduler, request).await
     }
 
     async fn clean_job_data(
         &self,
         request: Request<protobuf::CleanJobDataParams>,
-    ) -> Answer<protobuf::CleanJobDataResult> {
+    ) -> PollAnswer<protobuf::CleanJobDataResult> {
         self.scheduler.clean_job_data(request).await
     }
 }

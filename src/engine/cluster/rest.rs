@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio_rustls::rustls;
 
-use super::credentials::{Token, Trust, scheme};
+use super::credentials::{ClusterToken, Trust, scheme};
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, CLUSTER_TOKEN};
 use crate::error::{Error, Result, one_line};
 
@@ -58,7 +58,7 @@ pub(super) struct Advance {
 }
 
 #[derive(Deserialize)]
-struct Executor {
+struct ExecutorEntry {
     id: String,
     #[serde(default)]
     last_seen: Option<u64>,
@@ -66,14 +66,14 @@ struct Executor {
 
 /// An entry of the list of jobs.
 #[derive(Deserialize)]
-struct Job {
+struct JobEntry {
     job_id: String,
     job_name: String,
 }
 
 /// The version of a scheduler, by which it differs from other servers.
 #[derive(Deserialize)]
-struct Version {
+struct SchedulerVersion {
     #[serde(rename = "version")]
     _ballista: String,
     #[serde(rename = "datafusion_version")]
@@ -109,7 +109,7 @@ impl Rest {
     /// When the authorities of `trust` cannot be used.
     pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
         let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
-        let client = match Token::of_process() {
+        let client = match ClusterToken::of_process() {
             Some(token) => client.user_agent(token.user_agent()),
             None => client,
         };
@@ -137,7 +137,7 @@ impl Rest {
     /// does not answer is not refused.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with what to set.
+    /// [`Kind::JobEntry`](crate::error::Kind::Job) with what to set.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),
@@ -148,12 +148,12 @@ impl Rest {
 
     /// Checks that the server is a scheduler; the error is the reason why not.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
-        self.get::<Version>("/api/version").await.map(|_| ())
+        self.get::<SchedulerVersion>("/api/version").await.map(|_| ())
     }
 
     /// The executors that the scheduler knows and that are ours.
     pub(super) async fn executors(&self) -> Result<Executors, String> {
-        let executors: Vec<Executor> = self.get("/api/executors").await?;
+        let executors: Vec<ExecutorEntry> = self.get("/api/executors").await?;
         let known = executors.iter().filter(|executor| executor.last_seen.is_some());
         let members: Vec<_> = known.filter_map(|executor| executor_resources(&executor.id)).collect();
         Ok(Executors {
@@ -165,7 +165,7 @@ impl Rest {
 
     /// The id of the job of this name, once it is known.
     pub(super) async fn job_id(&self, name: &str) -> Result<Option<String>, String> {
-        let jobs: Vec<Job> = self.get("/api/jobs").await?;
+        let jobs: Vec<JobEntry> = self.get("/api/jobs").await?;
         Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))
     }
 
@@ -209,7 +209,7 @@ fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
 }
 
 fn unauthorized(address: &str) -> Error {
-    let has = match Token::of_process() {
+    let has = match ClusterToken::of_process() {
         Some(_) => "another one than this process has",
         None => "and this process has none",
     };

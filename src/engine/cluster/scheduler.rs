@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::credentials::acceptor;
-use super::polls::{PatientScheduler, Scheduler};
+use super::polls::{PatientScheduler, TaskScheduler};
 use super::scheduler_state::{ExecutorRegistry, FinishedJobs};
 use super::serve::{listen, serve};
 use super::settings::{MESSAGE_BYTES, own_stores};
@@ -89,7 +89,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
 /// Serves plans, executors and the REST interface to those who know the token, and its health to all; over TLS with an acceptor.
 async fn serve_all(
     listener: TcpListener,
-    scheduler: Scheduler,
+    scheduler: TaskScheduler,
     acceptor: Option<TlsAcceptor>,
 ) -> ballista_core::error::Result<()> {
     let grpc = SchedulerGrpcServer::new(PatientScheduler::new(scheduler.clone()))

@@ -30,7 +30,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::credentials::Token;
+use super::credentials::ClusterToken;
 use crate::error::{Error, Result};
 
 /// How long a client may take until it has a TLS connection.
@@ -58,7 +58,7 @@ pub(super) async fn serve(
     acceptor: Option<TlsAcceptor>,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let (token, strangers) = (Token::of_process(), Strangers::default());
+    let (token, strangers) = (ClusterToken::of_process(), Strangers::default());
     // A name that a certificate proves is that of this process.
     let named_locally =
         token.is_none() && acceptor.is_none() && listener.local_addr()?.ip().to_canonical().is_loopback();

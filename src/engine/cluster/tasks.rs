@@ -46,12 +46,12 @@ const MIN_SPACE_MIB: usize = 16;
 /// Runs the tasks of an executor with Ballista's engine.
 pub(super) struct Tasks {
     ballista: DefaultExecutionEngine,
-    state: Arc<State>,
+    state: Arc<ExecutorState>,
 }
 
 /// The state that the tasks of an executor share.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ExecutorState {
     /// The executor's host and port, for errors.
     executor: String,
     /// The folder for spills and for the output of tasks.
@@ -65,7 +65,7 @@ pub(super) struct State {
     running: AtomicUsize,
 }
 
-impl State {
+impl ExecutorState {
     fn new(executor: String, work_dir: PathBuf) -> Self {
         Self {
             executor,
@@ -113,10 +113,10 @@ impl Tasks {
     pub(super) fn new(executor: String, work_dir: PathBuf) -> Self {
         let connections = Arc::new(Connections::default());
         let ballista = DefaultExecutionEngine::with_client_pool(connections);
-        Self { ballista, state: Arc::new(State::new(executor, work_dir)) }
+        Self { ballista, state: Arc::new(ExecutorState::new(executor, work_dir)) }
     }
 
-    pub(super) fn state(&self) -> Arc<State> {
+    pub(super) fn state(&self) -> Arc<ExecutorState> {
         Arc::clone(&self.state)
     }
 }
@@ -136,18 +136,18 @@ impl ExecutionEngine for Tasks {
         let files = TaskFiles::new(work_dir, job_id.clone(), stage_id, &plan)?;
         let stage =
             engine.create_query_stage_exec(job_id, stage_id, task_id, outputs, plan, work_dir, config)?;
-        Ok(Arc::new(Task { stage, files, state: self.state() }))
+        Ok(Arc::new(RunningTask { stage, files, state: self.state() }))
     }
 }
 
 #[derive(Debug)]
-struct Task {
+struct RunningTask {
     stage: Arc<dyn QueryStageExecutor>,
     files: TaskFiles,
-    state: Arc<State>,
+    state: Arc<ExecutorState>,
 }
 
-impl Task {
+impl RunningTask {
     /// Runs the task between the checks of the files that it reads and the checksums of those that it writes.
     async fn run(&self, task_id: usize, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
         let damaged = |why| {
@@ -177,7 +177,7 @@ impl Drop for Running<'_> {
 }
 
 #[async_trait]
-impl QueryStageExecutor for Task {
+impl QueryStageExecutor for RunningTask {
     async fn execute_query_stage(
         &self,
         task_id: usize,
@@ -214,7 +214,7 @@ impl QueryStageExecutor for Task {
     }
 }
 
-impl fmt::Display for Task {
+impl fmt::Display for RunningTask {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.stage.fmt(f)
     }
@@ -228,7 +228,7 @@ fn job_name(context: &TaskContext) -> String {
 
 /// `error` for the driver. Ballista passes on the debug text alone, so every error becomes one of ours, whose debug text has all
 /// causes.
-fn explain(error: DataFusionError, state: &State) -> DataFusionError {
+fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
         Fault::Ours | Fault::Cancelled => error,
@@ -402,8 +402,8 @@ mod tests {
         ErrorKind::StorageFull.into()
     }
 
-    fn state() -> State {
-        State::new("10.0.0.7:50051".into(), std::env::temp_dir())
+    fn state() -> ExecutorState {
+        ExecutorState::new("10.0.0.7:50051".into(), std::env::temp_dir())
     }
 
     #[test]
@@ -429,7 +429,7 @@ mod tests {
         assert!(!well.disk_full.is_cancelled() && !twice.disk_full.is_cancelled());
         explain(full().into(), &twice);
         assert!(twice.disk_full.is_cancelled());
-        let gone = State::new("10.0.0.7:50051".into(), "/there/is/no/such/folder".into());
+        let gone = ExecutorState::new("10.0.0.7:50051".into(), "/there/is/no/such/folder".into());
         explain(full().into(), &gone);
         assert!(gone.disk_full.is_cancelled());
     }

@@ -37,7 +37,7 @@ pub(crate) struct Codec {
 
 /// A node without its inputs, encoded as CBOR, which keeps every bit of a float.
 #[derive(Serialize, Deserialize)]
-enum Node {
+enum WireNode {
     Operator(Operator),
     Write(Write),
     ParseFiles(Box<ParseFiles>),
@@ -82,37 +82,37 @@ impl PhysicalExtensionCodec for Codec {
     }
 }
 
-fn node(plan: &dyn ExecutionPlan) -> Option<Node> {
+fn node(plan: &dyn ExecutionPlan) -> Option<WireNode> {
     if let Some(operator) = Operator::of(plan) {
-        return Some(Node::Operator(operator));
+        return Some(WireNode::Operator(operator));
     }
     if let Some(write) = OperatorExec::<Write>::described(plan) {
-        return Some(Node::Write(write.clone()));
+        return Some(WireNode::Write(write.clone()));
     }
     if let Some(parse) = OperatorExec::<ParseFiles>::described(plan) {
-        return Some(Node::ParseFiles(Box::new(parse.clone())));
+        return Some(WireNode::ParseFiles(Box::new(parse.clone())));
     }
     if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan) {
-        return Some(Node::Rewrite(Box::new(rewrite.clone())));
+        return Some(WireNode::Rewrite(Box::new(rewrite.clone())));
     }
     let NumberRows { chunks, batch_rows } = OperatorExec::<NumberRows>::described(plan)?.clone();
     // DataFusion's message of a file scan has no compression, so the node above it carries it.
     let scan = plan.children().first().and_then(|scan| file_scan(scan));
     let compression = scan.map_or(FileCompressionType::UNCOMPRESSED, |scan| scan.file_compression_type);
-    Some(Node::NumberRows { chunks, batch_rows, compression: compression.get_variant().to_string() })
+    Some(WireNode::NumberRows { chunks, batch_rows, compression: compression.get_variant().to_string() })
 }
 
 fn plan(
-    node: Node,
+    node: WireNode,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     context: &TaskContext,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     match node {
-        Node::Operator(operator) => operator.over(inputs),
-        Node::Write(write) => OperatorExec::plan(write, inputs),
-        Node::ParseFiles(parse) => OperatorExec::plan(*parse, inputs),
-        Node::Rewrite(rewrite) => OperatorExec::plan(*rewrite, inputs),
-        Node::NumberRows { chunks, batch_rows, compression } => {
+        WireNode::Operator(operator) => operator.over(inputs),
+        WireNode::Write(write) => OperatorExec::plan(write, inputs),
+        WireNode::ParseFiles(parse) => OperatorExec::plan(*parse, inputs),
+        WireNode::Rewrite(rewrite) => OperatorExec::plan(*rewrite, inputs),
+        WireNode::NumberRows { chunks, batch_rows, compression } => {
             let input = only_input(NumberRows::NAME, &inputs)?;
             let input = match file_scan(input) {
                 Some(scan) => {
@@ -181,8 +181,8 @@ mod tests {
     use crate::clusters::Division;
     use crate::job::{ClusterMethod, Measure, Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
-    use crate::operator::dense_pairs::{DensePairs, Pass};
-    use crate::operator::first_of_each::{FirstOfEach, Order};
+    use crate::operator::dense_pairs::{DensePairs, DensePass};
+    use crate::operator::first_of_each::{ColumnOrder, FirstOfEach};
     use crate::operator::lists::Lists;
     use crate::operator::may_match::{MatchRule, MayMatch};
     use crate::operator::may_repeat::MayRepeat;
@@ -191,7 +191,7 @@ mod tests {
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
     use crate::output::names::Attempt;
-    use crate::output::write::{Rows, Target};
+    use crate::output::write::{TableRows, TableTarget};
     use crate::source::CHUNK_COLUMN;
 
     fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
@@ -226,12 +226,12 @@ mod tests {
                 min_shared: 3,
             };
             let probe = Probe::All { left, right: left, segments };
-            let first = FirstOfEach { key: 2, order: vec![Order { descending: true, nulls_first: false }], of_first: 1 };
+            let first = FirstOfEach { key: 2, order: vec![ColumnOrder { descending: true, nulls_first: false }], of_first: 1 };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
             let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
             let prefixes = |tokens| Operator::Prefixes(Prefixes { bits, threshold, tokens, least: 2 });
-            let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
+            let dense = |pairs| Operator::Dense(DensePass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64, Boolean])),
@@ -263,10 +263,10 @@ mod tests {
             Field::new_list("shingles", Field::new_list_field(DataType::UInt64, true), false),
             Field::new("id", DataType::Utf8, true),
         ]));
-        let target = Target {
+        let target = TableTarget {
             table: "documents".into(),
             folder: "documents".into(),
-            rows: Rows::Null("reason".into()),
+            rows: TableRows::Null("reason".into()),
             schema: Arc::clone(&schema),
             carried: 1,
         };

@@ -112,7 +112,7 @@ struct Service {
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let asked = Asked::of(&request);
+        let asked = RequestPurpose::of(&request);
         // That of a machine's role is in no variable.
         if let Some(Ok(token)) = request.headers().get(SESSION_TOKEN).map(|token| token.to_str()) {
             secrets::remember_secret(token);
@@ -127,7 +127,11 @@ impl HttpService for Service {
 
 impl Service {
     /// The answer, read whole where the client does not retry one that breaks off.
-    async fn checked(&self, asked: &Asked, response: HttpResponse) -> Result<HttpResponse, HttpError> {
+    async fn checked(
+        &self,
+        asked: &RequestPurpose,
+        response: HttpResponse,
+    ) -> Result<HttpResponse, HttpError> {
         let status = response.status();
         match asked {
             _ if status.as_u16() == NOT_IMPLEMENTED => Err(refusal(response).await),
@@ -137,12 +141,14 @@ impl Service {
                 let (body, _) = up_to(body, REFUSAL_BYTES).await?;
                 Ok(HttpResponse::from_parts(parts, body.into()))
             }
-            Asked::Page { token } if status.is_success() => self.page(token.as_deref(), response).await,
-            Asked::Post | Asked::Deletion if status.is_success() => {
+            RequestPurpose::Page { token } if status.is_success() => {
+                self.page(token.as_deref(), response).await
+            }
+            RequestPurpose::Post | RequestPurpose::Deletion if status.is_success() => {
                 let (parts, body) = response.into_parts();
                 Ok(HttpResponse::from_parts(parts, whole(body, PAGE_BYTES).await?.into()))
             }
-            Asked::Object if status == StatusCode::OK => {
+            RequestPurpose::Object if status == StatusCode::OK => {
                 let (mut parts, body) = response.into_parts();
                 hand_on_checksum(&mut parts.headers);
                 Ok(HttpResponse::from_parts(parts, body))
@@ -172,7 +178,7 @@ impl Service {
 }
 
 /// The purpose of a request.
-enum Asked {
+enum RequestPurpose {
     /// A page of a listing.
     Page {
         /// Where it starts.
@@ -186,7 +192,7 @@ enum Asked {
     Object,
 }
 
-impl Asked {
+impl RequestPurpose {
     fn of(request: &HttpRequest) -> Self {
         let query = request.uri().query().unwrap_or_default();
         let value = |name: &str| {

@@ -69,7 +69,7 @@ impl BucketUrl {
                 source: Box::new(Explained(format!("{shown}: {message}"))),
             };
         }
-        let answer = Answer::of(&error);
+        let answer = StoreAnswer::of(&error);
         let path = shown.clone();
         if let Some(kind) = answer.transient(&error) {
             let message =
@@ -120,7 +120,7 @@ impl BucketUrl {
     }
 
     /// Advice on a refusal, after a colon; empty if no advice fits the answer.
-    fn advice(&self, answer: &Answer) -> String {
+    fn advice(&self, answer: &StoreAnswer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
             "gs" => "GOOGLE_SERVICE_ACCOUNT",
@@ -237,14 +237,14 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 }
 
 /// The answer of a store, read from the message of the client library, whose types are private.
-struct Answer {
+struct StoreAnswer {
     status: Option<u16>,
     /// S3's error code, letters and digits alone, or one of ours.
     code: String,
     message: String,
 }
 
-impl Answer {
+impl StoreAnswer {
     fn of(error: &object_store::Error) -> Self {
         let text = error.to_string();
         let status = library_errors::http_status(&text);

@@ -12,7 +12,7 @@ use quick_xml::events::{BytesRef, Event};
 
 /// A page for the client library.
 #[derive(Debug, PartialEq)]
-pub(super) struct Page<'a> {
+pub(super) struct ListingPage<'a> {
     /// The page without unreadable keys.
     pub body: Cow<'a, [u8]>,
     /// Keys that no path can name.
@@ -26,11 +26,11 @@ pub(super) struct Page<'a> {
 ///
 /// # Errors
 /// A sentence, if the page is not a listing, is cut off, or has no token for the next page.
-pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<Page<'a>, String> {
-    let mut scan = Scan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
+pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<ListingPage<'a>, String> {
+    let mut scan = PageScan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);
     let mut open: Vec<String> = Vec::new();
-    let mut entry = Entry::default();
+    let mut entry = ListingEntry::default();
     let mut text = String::new();
     let (mut root, mut truncated, mut next) = (false, false, String::new());
     loop {
@@ -46,7 +46,7 @@ pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<Page<'a>, 
                     root = true;
                 }
                 if open.len() == 1 {
-                    entry = Entry { start, ..Entry::default() };
+                    entry = ListingEntry { start, ..ListingEntry::default() };
                 }
                 text.clear();
                 open.push(name);
@@ -129,7 +129,7 @@ fn not_a_listing(body: &[u8]) -> String {
 
 /// An object or a common prefix of the page.
 #[derive(Debug, Default)]
-struct Entry {
+struct ListingEntry {
     /// The byte of the page at which it starts.
     start: usize,
     key: String,
@@ -145,7 +145,7 @@ enum EntryAction {
     Skip,
 }
 
-fn action_of_object(entry: &Entry) -> EntryAction {
+fn action_of_object(entry: &ListingEntry) -> EntryAction {
     match Path::parse(&entry.key) {
         _ if entry.empty && entry.key.ends_with('/') => EntryAction::Drop,
         // A path with another spelling would name another object.
@@ -162,7 +162,7 @@ fn action_of_prefix(prefix: &str) -> EntryAction {
 }
 
 /// A page while it is copied.
-struct Scan<'a> {
+struct PageScan<'a> {
     body: &'a [u8],
     kept: Vec<u8>,
     /// Bytes of the page that are in `kept` or left out.
@@ -170,9 +170,9 @@ struct Scan<'a> {
     unreadable: Vec<String>,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> PageScan<'a> {
     /// The entry ends before byte `end`.
-    fn end(&mut self, entry: &Entry, action: EntryAction, end: usize) {
+    fn end(&mut self, entry: &ListingEntry, action: EntryAction, end: usize) {
         match action {
             EntryAction::Keep => return,
             EntryAction::Drop => {}
@@ -182,7 +182,7 @@ impl<'a> Scan<'a> {
         self.copied = end;
     }
 
-    fn page(mut self) -> Page<'a> {
+    fn page(mut self) -> ListingPage<'a> {
         let body = match self.copied {
             0 => Cow::Borrowed(self.body),
             copied => {
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
                 Cow::Owned(self.kept)
             }
         };
-        Page { body, unreadable: self.unreadable }
+        ListingPage { body, unreadable: self.unreadable }
     }
 }
 

@@ -51,7 +51,7 @@ impl Remote {
     }
 
     fn listed(&self, prefix: Option<&Path>, after: Option<Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let listing = Listing {
+        let listing = RunningListing {
             store: self.clone(),
             prefix: prefix.cloned(),
             stream: self.list_once(prefix, after.as_ref()),
@@ -120,7 +120,7 @@ impl ObjectStore for Remote {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
             let sent = Digest::default();
-            Ok::<_, object_store::Error>(Upload { inner: Some(inner), sent, store, location, under_way })
+            Ok::<_, object_store::Error>(PartUpload { inner: Some(inner), sent, store, location, under_way })
         });
         Ok(Box::new(begun.await??))
     }
@@ -183,7 +183,7 @@ impl ObjectStore for Remote {
 }
 
 /// A running listing.
-struct Listing {
+struct RunningListing {
     store: Remote,
     prefix: Option<Path>,
     /// The last object that came.
@@ -193,7 +193,7 @@ struct Listing {
     repeats: Repeats,
 }
 
-impl Listing {
+impl RunningListing {
     async fn next(&mut self) -> Result<Option<ObjectMeta>> {
         loop {
             match self.stream.try_next().await {
@@ -310,7 +310,7 @@ impl Body {
 
 /// A running upload in parts. Dropping it aborts the upload: a store keeps, and bills, the parts of one that never ends.
 #[derive(Debug)]
-struct Upload {
+struct PartUpload {
     /// `None` after the end.
     inner: Option<Box<dyn MultipartUpload>>,
     sent: Digest,
@@ -336,7 +336,7 @@ impl Remote {
     }
 }
 
-impl Upload {
+impl PartUpload {
     fn ended(&self) -> object_store::Error {
         let source = format!("{}/{}: this upload has ended", self.store, self.location).into();
         object_store::Error::Generic { store: STORE, source }
@@ -344,7 +344,7 @@ impl Upload {
 }
 
 #[async_trait]
-impl MultipartUpload for Upload {
+impl MultipartUpload for PartUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let explain = self.store.explained(&self.location);
         match &mut self.inner {
@@ -383,7 +383,7 @@ impl MultipartUpload for Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for PartUpload {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
         // Without a runtime the process is ending; rules of the bucket may remove the parts.

@@ -14,7 +14,7 @@ const LATER_PIECES: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Beginning {
     cut: CutScratch,
-    sort: distinct::Scratch,
+    sort: distinct::DistinctBuffers,
     set: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::kernel::shingle::{ShingleHash, Short, Unit, Words};
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
-    use crate::kernel::text::shingles::{Scratch, shingles};
+    use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 
     fn by(unit: Unit, size: usize) -> Shingle {
         Shingle {
@@ -84,7 +84,7 @@ mod tests {
 
     fn whole(text: &str, by: &Shingle) -> Vec<u64> {
         let mut all = Vec::new();
-        shingles(text, by, &mut Scratch::default(), &mut all).unwrap();
+        shingles(text, by, &mut ShingleBuffers::default(), &mut all).unwrap();
         all
     }
 

@@ -171,7 +171,7 @@ pub(crate) fn in_pieces(by: &Shingle) -> bool {
 pub(crate) struct CutScratch {
     normalizer: Option<Normalizer>,
     unit: Unit,
-    words: Held,
+    words: LastWords,
     chars: Chars,
     /// The text so far, if it has no words yet and is to be compared as a whole.
     wordless: String,
@@ -210,14 +210,14 @@ impl CutScratch {
 
 /// The last words of a text: their bytes if there is a separator, else their hashes.
 #[derive(Debug, Default)]
-struct Held {
+struct LastWords {
     /// 8 bytes a hash, or the words with one separator behind each.
     bytes: Vec<u8>,
     /// Where each word ends in `bytes`, its separator not counted.
     ends: Vec<usize>,
 }
 
-impl Held {
+impl LastWords {
     fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

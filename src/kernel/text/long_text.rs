@@ -24,7 +24,7 @@ pub(crate) struct LongText {
     set: Vec<u64>,
     /// The length of `set` at which it is made distinct.
     limit: usize,
-    sort: distinct::Scratch,
+    sort: distinct::DistinctBuffers,
     sample: String,
     /// Whether the sample is more than white space.
     sampled: bool,
@@ -62,7 +62,7 @@ impl LongText {
             looked_at: 0,
             set: Vec::new(),
             limit: UNSORTED,
-            sort: distinct::Scratch::default(),
+            sort: distinct::DistinctBuffers::default(),
             sample: String::new(),
             sampled: false,
         })
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::kernel::shingle::{Short, Unit, Words};
     use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
-    use crate::kernel::text::shingles::{Scratch, shingles};
+    use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 
     fn by_pieces(text: &str, by: &Shingle, piece: usize, sizes: &[usize]) -> CutText {
         let mut long = LongText::begin(by).unwrap();
@@ -148,7 +148,7 @@ mod tests {
 
     fn whole(text: &str, by: &Shingle) -> Vec<u64> {
         let mut set = Vec::new();
-        shingles(text, by, &mut Scratch::default(), &mut set).unwrap();
+        shingles(text, by, &mut ShingleBuffers::default(), &mut set).unwrap();
         set
     }
 

@@ -14,9 +14,9 @@ use unicode_segmentation::UnicodeSegmentation;
 pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<usize>)> {
     let mut numbers = HashMap::new();
     let (of_a, of_b) = (tokens(a, &mut numbers), tokens(b, &mut numbers));
-    let runs = Runs::of(of_a.iter().map(|token| token.number));
+    let runs = SequenceRuns::of(of_a.iter().map(|token| token.number));
     let (end_a, end_b, length) = runs.longest(of_b.iter().map(|token| token.number))?;
-    let place = |tokens: &[Token], end: usize| {
+    let place = |tokens: &[NumberedWord], end: usize| {
         let run = tokens.get(end.checked_sub(length)?..end)?;
         Some(run.first()?.at.start..run.last()?.at.end)
     };
@@ -24,30 +24,30 @@ pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<u
 }
 
 /// A word: its number, the same for all words of this spelling, and its place in bytes.
-struct Token {
+struct NumberedWord {
     number: u32,
     at: Range<usize>,
 }
 
-fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<Token> {
+fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<NumberedWord> {
     let number = |(start, word): (usize, &str)| {
         let next = numbers.len() as u32;
         let number = *numbers.entry(word.to_lowercase()).or_insert(next);
-        Token { number, at: start..start + word.len() }
+        NumberedWord { number, at: start..start + word.len() }
     };
     text.unicode_word_indices().map(number).collect()
 }
 
 /// All runs of a sequence.
-struct Runs {
-    states: Vec<State>,
+struct SequenceRuns {
+    states: Vec<SuffixState>,
     /// (state, token) -> the state of the runs that the token extends.
     next: HashMap<(u32, u32), u32>,
 }
 
 /// Runs that end at the same places.
 #[derive(Clone, Copy)]
-struct State {
+struct SuffixState {
     /// Tokens of the longest of them.
     length: u32,
     /// The state of the longest suffix of these runs that ends at more places.
@@ -56,16 +56,16 @@ struct State {
     end: u32,
 }
 
-impl Runs {
+impl SequenceRuns {
     fn of(sequence: impl Iterator<Item = u32>) -> Self {
         let mut runs =
-            Self { states: vec![State { length: 0, shorter: None, end: 0 }], next: HashMap::new() };
+            Self { states: vec![SuffixState { length: 0, shorter: None, end: 0 }], next: HashMap::new() };
         let mut whole = 0;
         // The tokens of a state's transitions, which its copy gets too.
         let mut tokens: Vec<Vec<u32>> = vec![Vec::new()];
         for token in sequence {
             let length = runs.states[whole as usize].length + 1;
-            let new = runs.add(State { length, shorter: Some(0), end: length });
+            let new = runs.add(SuffixState { length, shorter: Some(0), end: length });
             tokens.push(Vec::new());
             let mut from = Some(whole);
             while let Some(state) = from
@@ -81,7 +81,7 @@ impl Runs {
                 let shorter = match runs.states[there as usize].length == length {
                     true => there,
                     false => {
-                        let copy = runs.add(State { length, ..runs.states[there as usize] });
+                        let copy = runs.add(SuffixState { length, ..runs.states[there as usize] });
                         tokens.push(tokens[there as usize].clone());
                         for &token in &tokens[copy as usize] {
                             let to = runs.next[&(there, token)];
@@ -105,7 +105,7 @@ impl Runs {
         runs
     }
 
-    fn add(&mut self, state: State) -> u32 {
+    fn add(&mut self, state: SuffixState) -> u32 {
         self.states.push(state);
         self.states.len() as u32 - 1
     }
@@ -186,7 +186,7 @@ mod tests {
             a in prop::collection::vec(0_u32..4, 0..40),
             b in prop::collection::vec(0_u32..4, 0..40),
         ) {
-            prop_assert_eq!(Runs::of(a.iter().copied()).longest(b.iter().copied()), plain(&a, &b));
+            prop_assert_eq!(SequenceRuns::of(a.iter().copied()).longest(b.iter().copied()), plain(&a, &b));
         }
     }
 }

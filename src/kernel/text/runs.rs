@@ -17,7 +17,7 @@ pub(crate) struct RepeatedWindow {
 
 /// A run of words that are in repeated windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct WordRun {
     /// Its words.
     pub(crate) words: Range<usize>,
     /// Whether its words are in first occurrences of windows, so that they stay.
@@ -34,7 +34,7 @@ pub(crate) struct Run {
 ///
 /// A word stays if it is in the first occurrence of a window, also if it is in a later occurrence of another one: so every repeated
 /// window stays whole in one place. Runs that both stay, or both go, are joined if at most `gap` other words are between them.
-pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<Run> {
+pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec<WordRun> {
     let kept =
         joined(windows.iter().filter(|window| window.is_first).map(|window| window.at..window.at + length));
     let all = joined(windows.iter().map(|window| window.at..window.at + length));
@@ -60,7 +60,7 @@ pub(crate) fn runs(windows: &[RepeatedWindow], length: usize, gap: usize) -> Vec
         let occurrences = most(|window| window.occurrences);
         let reference_documents = most(|window| window.reference_documents);
         let window = (from..to).filter(in_run).take_while(|&place| windows[place].at <= words.start).last();
-        Run { words, kept, occurrences, reference_documents, window: window.unwrap_or(from) }
+        WordRun { words, kept, occurrences, reference_documents, window: window.unwrap_or(from) }
     };
     runs.into_iter().map(of_run).collect()
 }
@@ -115,7 +115,7 @@ mod tests {
             window(7, false, 4),
             window(12, false, 5),
         ];
-        let run = |words, kept, occurrences: u64, window| Run {
+        let run = |words, kept, occurrences: u64, window| WordRun {
             words,
             kept,
             occurrences,

@@ -13,7 +13,7 @@ use crate::kernel::text::shingles::hash_of;
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words.
 pub(crate) fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
-    let mut texts = Texts::default();
+    let mut texts = TextSet::default();
     let enough = cut(text, by, scratch, &mut texts)?;
     Ok(if enough { texts.0 } else { BTreeSet::new() })
 }
@@ -90,9 +90,9 @@ impl<F: FnMut(&[u8])> Sink for Each<F> {
 }
 
 #[derive(Default)]
-struct Texts(BTreeSet<String>);
+struct TextSet(BTreeSet<String>);
 
-impl Sink for Texts {
+impl Sink for TextSet {
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
         // They were cut between characters, so nothing is lost here.
         self.0.extend(shingles.map(|shingle| String::from_utf8_lossy(shingle).into_owned()));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn numbers_lead_back_to_their_shingles() {
-        use crate::kernel::text::shingles::{Scratch, shingles};
+        use crate::kernel::text::shingles::{ShingleBuffers, shingles};
         let long = "the Quick brown fox, and  the quick brown dog ".repeat(2_000);
         for hash in [ShingleHash::Xxh3, ShingleHash::Crc32, ShingleHash::Sha256Mod31] {
             for (unit, short, text) in [
@@ -147,7 +147,7 @@ mod tests {
                     short,
                 };
                 let mut numbers = Vec::new();
-                shingles(text, &by, &mut Scratch::default(), &mut numbers).unwrap();
+                shingles(text, &by, &mut ShingleBuffers::default(), &mut numbers).unwrap();
                 numbers.push(7);
                 let found = shingles_numbered(text, &numbers, &by, &mut CutScratch::default()).unwrap();
                 assert_eq!(found.last(), Some(&None));

@@ -42,9 +42,9 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
 /// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
-pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u64>) -> Result<()> {
+pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
-    let Scratch { cut, sort, most } = scratch;
+    let ShingleBuffers { cut, sort, most } = scratch;
     let set = Distinct { start, limit: start + UNSORTED, most: *most, out: &mut *out, sort: &mut *sort };
     let enough = match by.hash {
         ShingleHash::Xxh3 => self::cut(text, by, cut, &mut Hashed(set, xxh3_64))?,
@@ -92,14 +92,14 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
 
 /// Buffers that [`shingles`] reuses from text to text.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ShingleBuffers {
     cut: cut::CutScratch,
-    sort: distinct::Scratch,
+    sort: distinct::DistinctBuffers,
     /// Distinct shingles after which no more are taken.
     most: usize,
 }
 
-impl Default for Scratch {
+impl Default for ShingleBuffers {
     fn default() -> Self {
         let (cut, sort) = Default::default();
         Self { cut, sort, most: MAX_SHINGLES }
@@ -115,7 +115,7 @@ pub(crate) struct Distinct<'a> {
     pub(crate) limit: usize,
     /// Distinct numbers after which no more are taken.
     pub(crate) most: usize,
-    pub(crate) sort: &'a mut distinct::Scratch,
+    pub(crate) sort: &'a mut distinct::DistinctBuffers,
 }
 
 /// Shingles that become numbers of a set, with the hash function.
@@ -167,7 +167,7 @@ mod tests {
 
     fn set_of(text: &str, by: &Shingle) -> Vec<u64> {
         let mut out = Vec::new();
-        shingles(text, by, &mut Scratch::default(), &mut out).unwrap();
+        shingles(text, by, &mut ShingleBuffers::default(), &mut out).unwrap();
         out
     }
 
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_dictionary_is_a_collections() {
-        let (mut scratch, mut out) = (Scratch::default(), vec![7]);
+        let (mut scratch, mut out) = (ShingleBuffers::default(), vec![7]);
         let by = by(Unit::Word, 1, ShingleHash::Dictionary);
         assert!(shingles("b a", &by, &mut scratch, &mut out).is_err());
         assert_eq!(out, [7]);
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_was_there_before_stays() {
-        let (mut scratch, mut out) = (Scratch::default(), vec![9, 9, 1]);
+        let (mut scratch, mut out) = (ShingleBuffers::default(), vec![9, 9, 1]);
         shingles("b a b a", &by(Unit::Word, 1, ShingleHash::Crc32), &mut scratch, &mut out).unwrap();
         assert_eq!(out, [9, 9, 1, 1908338681, 3904355907]);
         let unknown = Shingle {
@@ -326,7 +326,8 @@ mod tests {
         let text = "one two three four five six seven ".repeat(100_000);
         for (unit, distinct) in [(Unit::Word, 7), (Unit::Char, 34)] {
             let mut out = Vec::new();
-            shingles(&text, &by(unit, 5, ShingleHash::Xxh3), &mut Scratch::default(), &mut out).unwrap();
+            shingles(&text, &by(unit, 5, ShingleHash::Xxh3), &mut ShingleBuffers::default(), &mut out)
+                .unwrap();
             assert_eq!(out.len(), distinct);
             assert!(out.capacity() <= 2 * (UNSORTED + BLOCK), "{}", out.capacity());
         }
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn a_text_too_long_is_marked_as_such_in_bounded_room() {
         let text: String = (0..400_000).map(|n| format!("{n} ")).collect();
-        let mut scratch = Scratch { most: 100_000, ..Scratch::default() };
+        let mut scratch = ShingleBuffers { most: 100_000, ..ShingleBuffers::default() };
         let mut out = vec![7];
         shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
         assert_eq!(out.len(), 1 + 100_001);
@@ -351,7 +352,7 @@ mod tests {
         let mut words = by(Unit::Word, 1, ShingleHash::Xxh3);
         words.normalize = vec![Normalize::StopWords("en".into())];
         for text in ["x a a \u{93e}y", "x a \u{93e}", "x 1 a a \u{301}\u{93e} b"] {
-            let mut scratch = Scratch::default();
+            let mut scratch = ShingleBuffers::default();
             scratch.cut.piece = 1;
             let mut out = Vec::new();
             shingles(text, &words, &mut scratch, &mut out).unwrap();
@@ -423,7 +424,7 @@ mod tests {
             by in any_shingle(),
             piece in prop_oneof![1usize..20, Just(PIECE)],
         ) {
-            let mut scratch = Scratch::default();
+            let mut scratch = ShingleBuffers::default();
             scratch.cut.piece = piece;
             for text in texts {
                 let mut out = Vec::new();

@@ -32,7 +32,7 @@ impl TextUnit {
 
 /// A line, sentence or paragraph of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct UnitSpan {
     /// Its place in bytes.
     pub(crate) bytes: Range<usize>,
     /// Its place in characters (Unicode scalar values).
@@ -49,7 +49,7 @@ pub(crate) fn units(
     unit: TextUnit,
     min_words: usize,
     words: &mut WrittenWords,
-    mut found: impl FnMut(Unit),
+    mut found: impl FnMut(UnitSpan),
 ) {
     let (mut chars, is_ascii) = (0, text.is_ascii());
     each_unit(text, unit, |bytes| {
@@ -59,7 +59,7 @@ pub(crate) fn units(
         words.cut(written);
         if words.len() >= min_words.max(1) {
             let (words, hash) = (words.len(), words.hash(0..words.len()));
-            found(Unit { bytes, chars: start..chars, words, hash });
+            found(UnitSpan { bytes, chars: start..chars, words, hash });
         }
     });
 }
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(
             all,
             [
-                Unit { bytes: 0..8, chars: 0..7, words: 3, hash },
-                Unit { bytes: 11..18, chars: 10..16, words: 3, hash }
+                UnitSpan { bytes: 0..8, chars: 0..7, words: 3, hash },
+                UnitSpan { bytes: 11..18, chars: 10..16, words: 3, hash }
             ]
         );
     }

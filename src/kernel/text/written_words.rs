@@ -176,8 +176,8 @@ impl WrittenWords {
     }
 
     /// The places of words in `text`, from which they were cut.
-    pub(crate) fn places<'a>(&'a self, text: &'a str) -> Places<'a> {
-        Places { words: &self.places, text, counted: (0, 0) }
+    pub(crate) fn places<'a>(&'a self, text: &'a str) -> WordFinder<'a> {
+        WordFinder { words: &self.places, text, counted: (0, 0) }
     }
 
     /// Some of the normalised words, with a space between two of them; empty for no words.
@@ -192,7 +192,7 @@ impl WrittenWords {
 
 /// Finds the places of words in their text.
 #[derive(Debug)]
-pub(crate) struct Places<'a> {
+pub(crate) struct WordFinder<'a> {
     words: &'a [Range<usize>],
     text: &'a str,
     /// Bytes of the text, and the characters in them.
@@ -201,22 +201,22 @@ pub(crate) struct Places<'a> {
 
 /// The place of words in their text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct WordPlace {
     /// In bytes.
     pub(crate) bytes: Range<usize>,
     /// In characters (Unicode scalar values).
     pub(crate) chars: Range<usize>,
 }
 
-impl Places<'_> {
+impl WordFinder<'_> {
     /// The place of these words, from the start of the first to the end of the last one. Quick if it is asked for in the order of
     /// the text. No words are at the start of the text.
-    pub(crate) fn of(&mut self, words: Range<usize>) -> Place {
+    pub(crate) fn of(&mut self, words: Range<usize>) -> WordPlace {
         let words = self.words.get(words).unwrap_or_default();
-        let Some((first, last)) = words.first().zip(words.last()) else { return Place::default() };
+        let Some((first, last)) = words.first().zip(words.last()) else { return WordPlace::default() };
         let chars = self.chars_before(first.start);
         let written = self.text.get(first.start..last.end).unwrap_or_default();
-        Place { bytes: first.start..last.end, chars: chars..chars + written.chars().count() }
+        WordPlace { bytes: first.start..last.end, chars: chars..chars + written.chars().count() }
     }
 
     fn chars_before(&mut self, byte: usize) -> usize {
@@ -250,9 +250,9 @@ mod tests {
         words.hashes(&mut hashes);
         assert_eq!(hashes, ["über", "house", "über"].map(|word| xxh3_64(word.as_bytes())));
         let mut places = words.places("Über the House,\n über");
-        assert_eq!(places.of(1..3), Place { bytes: 10..23, chars: 9..21 });
-        assert_eq!(places.of(0..2), Place { bytes: 0..15, chars: 0..14 });
-        assert_eq!(places.of(1..1), Place::default());
+        assert_eq!(places.of(1..3), WordPlace { bytes: 10..23, chars: 9..21 });
+        assert_eq!(places.of(0..2), WordPlace { bytes: 0..15, chars: 0..14 });
+        assert_eq!(places.of(1..1), WordPlace::default());
         words.cut("the THE");
         assert_eq!(words.len(), 0);
     }

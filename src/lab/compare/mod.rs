@@ -12,13 +12,13 @@ use serde::Serialize;
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::{self, Job, Score, ScoreBy};
-use crate::lab::sample::Sample;
+use crate::lab::sample::LabSample;
 use crate::lab::timing::{Bench, Searched, Timed};
 
 /// A method that finds the similar pairs of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Method {
+pub enum ComparedMethod {
     /// The exact Jaccard similarity of every two shingle sets. Needs no signatures.
     Exact,
     /// The share of equal values in every two signatures.
@@ -27,16 +27,17 @@ pub enum Method {
     Lsh,
 }
 
-impl Method {
+impl ComparedMethod {
     /// All methods.
-    pub(crate) const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
+    pub(crate) const ALL: [ComparedMethod; 3] =
+        [ComparedMethod::Exact, ComparedMethod::Signatures, ComparedMethod::Lsh];
 
     /// Its name in tables and charts.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Method::Exact => "exact Jaccard of all pairs",
-            Method::Signatures => "signatures of all pairs",
-            Method::Lsh => "LSH",
+            ComparedMethod::Exact => "exact Jaccard of all pairs",
+            ComparedMethod::Signatures => "signatures of all pairs",
+            ComparedMethod::Lsh => "LSH",
         }
     }
 
@@ -44,9 +45,9 @@ impl Method {
     fn job(self, job: &Job) -> Job {
         let all_by = |by| (job::Method::All, Score { by, prefilter: false, ..job.score });
         let (method, score) = match self {
-            Method::Exact => all_by(ScoreBy::Shingles),
-            Method::Signatures => all_by(ScoreBy::Signature),
-            Method::Lsh => (job::Method::Lsh, job.score),
+            ComparedMethod::Exact => all_by(ScoreBy::Shingles),
+            ComparedMethod::Signatures => all_by(ScoreBy::Signature),
+            ComparedMethod::Lsh => (job::Method::Lsh, job.score),
         };
         let mut job = job.clone();
         (job.candidates.method, job.score) = (method, score);
@@ -64,32 +65,32 @@ pub struct Comparison {
     /// A note on the samples, if there is one.
     pub note: Option<String>,
     /// By growing sample.
-    pub samples: Vec<Measured>,
+    pub samples: Vec<SampleMeasurement>,
     /// By the seconds from texts to pairs.
-    pub whole: Verdict,
+    pub whole: FastestMethod,
     /// By the seconds of the search alone, from signatures or shingle sets to pairs.
-    pub search: Verdict,
+    pub search: FastestMethod,
 }
 
 /// Which method is the fastest on which samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct FastestMethod {
     /// The fastest method on the smallest sample, and each that replaces it as the fastest on a larger one.
     pub fastest: Vec<Fastest>,
     /// Sample sizes at which a method becomes faster than another one.
     pub crossings: Vec<Crossing>,
 }
 
-impl Verdict {
+impl FastestMethod {
     /// The verdict over `samples` by the `seconds` of a method.
-    fn new(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Self {
+    fn new(samples: &[SampleMeasurement], seconds: fn(&Measurement) -> f64) -> Self {
         Self { fastest: fastest(samples, seconds), crossings: crossings(samples, seconds) }
     }
 }
 
 /// The measurements on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measured {
+pub struct SampleMeasurement {
     /// Documents in the sample; there are at most as many reference documents.
     pub documents: usize,
     /// Seconds from texts to shingle sets, which every method needs.
@@ -104,7 +105,7 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
     /// The method.
-    pub method: Method,
+    pub method: ComparedMethod,
     /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
     pub seconds: f64,
     /// Seconds from texts to pairs: shingles, signatures if the method needs them, and the search.
@@ -125,7 +126,7 @@ pub struct Fastest {
     /// Documents in the sample.
     pub documents: usize,
     /// The method.
-    pub method: Method,
+    pub method: ComparedMethod,
     /// Its seconds there.
     pub seconds: f64,
 }
@@ -136,9 +137,9 @@ pub struct Crossing {
     /// Documents in the larger sample.
     pub documents: usize,
     /// The method that is faster there, and was not on the next smaller sample.
-    pub method: Method,
+    pub method: ComparedMethod,
     /// The method that was faster before.
-    pub overtaken: Method,
+    pub overtaken: ComparedMethod,
 }
 
 /// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
@@ -159,39 +160,40 @@ pub async fn compare(
     let Some(most) = documents.iter().max() else {
         return Err(Error::job("no number of documents is given: expected at least one"));
     };
-    let sample = Sample::take(session, job, &job.shingle, most.get()).await?;
+    let sample = LabSample::take(session, job, &job.shingle, most.get()).await?;
     let (sizes, note) = sample.sizes(documents);
-    let searches = Method::ALL.map(|method| (method.name().to_owned(), method.job(job)));
+    let searches = ComparedMethod::ALL.map(|method| (method.name().to_owned(), method.job(job)));
     let mut bench = Bench::new(session, control, &sample, repeat, (&searches, sizes.len())).await;
-    let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
+    let mut samples: Vec<SampleMeasurement> = Vec::with_capacity(sizes.len());
     for size in sizes {
         let timed = bench.measure(&searches, size, &format!("{size} documents")).await?;
-        samples.push(Measured::new(timed)?);
+        samples.push(SampleMeasurement::new(timed)?);
     }
-    let whole = Verdict::new(&samples, |one| one.total_seconds);
-    let search = Verdict::new(&samples, |one| one.seconds);
+    let whole = FastestMethod::new(&samples, |one| one.total_seconds);
+    let search = FastestMethod::new(&samples, |one| one.seconds);
     Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, whole, search })
 }
 
-type Pairs = Vec<(u64, u64)>;
+type PairList = Vec<(u64, u64)>;
 
-impl Measured {
+impl SampleMeasurement {
     /// The shortest times, and what the methods found in comparison with the first one.
     fn new(timed: Timed) -> Result<Self> {
         let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let (shingles_seconds, signatures_seconds) = (least(&timed.shingles), least(&timed.signatures));
-        let mut exact: Pairs = Vec::new();
-        let mut methods = Vec::with_capacity(Method::ALL.len());
+        let mut exact: PairList = Vec::new();
+        let mut methods = Vec::with_capacity(ComparedMethod::ALL.len());
         for (method, (seconds, Searched { scores, candidates })) in
-            Method::ALL.into_iter().zip(timed.searches)
+            ComparedMethod::ALL.into_iter().zip(timed.searches)
         {
             let (seconds, found) = (least(&seconds), pairs(&scores)?);
-            if method == Method::Exact {
+            if method == ComparedMethod::Exact {
                 exact.clone_from(&found);
             }
             let right = in_both(&exact, &found) as f64;
             let share = |of: usize| (of > 0).then(|| right / of as f64);
-            let building = shingles_seconds + if method == Method::Exact { 0.0 } else { signatures_seconds };
+            let building =
+                shingles_seconds + if method == ComparedMethod::Exact { 0.0 } else { signatures_seconds };
             methods.push(Measurement {
                 method,
                 seconds,
@@ -207,7 +209,7 @@ impl Measured {
 }
 
 /// The scored pairs, in order.
-fn pairs(scores: &[RecordBatch]) -> Result<Pairs> {
+fn pairs(scores: &[RecordBatch]) -> Result<PairList> {
     let mut pairs = Vec::new();
     for batch in scores {
         let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
@@ -218,12 +220,12 @@ fn pairs(scores: &[RecordBatch]) -> Result<Pairs> {
 }
 
 /// The number of pairs in both, each in order and without repeats.
-fn in_both(a: &Pairs, b: &Pairs) -> usize {
+fn in_both(a: &PairList, b: &PairList) -> usize {
     a.iter().filter(|pair| b.binary_search(pair).is_ok()).count()
 }
 
 /// The fastest method on the smallest sample, and each that replaces it as the fastest.
-fn fastest(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Fastest> {
+fn fastest(samples: &[SampleMeasurement], seconds: fn(&Measurement) -> f64) -> Vec<Fastest> {
     let mut fastest: Vec<Fastest> = Vec::new();
     for sample in samples {
         let first = sample.methods.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
@@ -237,7 +239,7 @@ fn fastest(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Fastes
 }
 
 /// The changes of order between neighbouring samples, for every two methods.
-fn crossings(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Crossing> {
+fn crossings(samples: &[SampleMeasurement], seconds: fn(&Measurement) -> f64) -> Vec<Crossing> {
     let mut crossings = Vec::new();
     for (before, now) in samples.iter().zip(samples.iter().skip(1)) {
         for (method, method_before) in now.methods.iter().zip(&before.methods) {
@@ -257,17 +259,19 @@ fn crossings(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Cros
 mod tests {
     use super::*;
 
-    fn measured(documents: usize, shingles: f64, signatures: f64, searches: [f64; 3]) -> Measured {
-        let methods = Method::ALL.into_iter().zip(searches).map(|(method, seconds)| Measurement {
+    fn measured(documents: usize, shingles: f64, signatures: f64, searches: [f64; 3]) -> SampleMeasurement {
+        let methods = ComparedMethod::ALL.into_iter().zip(searches).map(|(method, seconds)| Measurement {
             method,
             seconds,
-            total_seconds: shingles + if method == Method::Exact { 0.0 } else { signatures } + seconds,
+            total_seconds: shingles
+                + if method == ComparedMethod::Exact { 0.0 } else { signatures }
+                + seconds,
             candidates: None,
             pairs: 0,
             recall: None,
             precision: None,
         });
-        Measured {
+        SampleMeasurement {
             documents,
             shingles_seconds: shingles,
             signatures_seconds: signatures,
@@ -282,23 +286,23 @@ mod tests {
             measured(500, 2.0, 2.0, [10.0, 9.0, 6.5]),
             measured(1000, 3.0, 3.0, [20.0, 15.0, 8.0]),
         ];
-        let firsts = |verdict: &Verdict| {
+        let firsts = |verdict: &FastestMethod| {
             verdict.fastest.iter().map(|f| (f.documents, f.method, f.seconds)).collect::<Vec<_>>()
         };
-        let whole = Verdict::new(&samples, |one| one.total_seconds);
-        assert_eq!(firsts(&whole), [(100, Method::Exact, 2.0), (500, Method::Lsh, 10.5)]);
+        let whole = FastestMethod::new(&samples, |one| one.total_seconds);
+        assert_eq!(firsts(&whole), [(100, ComparedMethod::Exact, 2.0), (500, ComparedMethod::Lsh, 10.5)]);
         assert_eq!(fastest(&[], |one| one.seconds), []);
         let found: Vec<_> = whole.crossings.iter().map(|c| (c.documents, c.method, c.overtaken)).collect();
         // Totals: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
         let expected = [
-            (500, Method::Lsh, Method::Exact),
-            (500, Method::Lsh, Method::Signatures),
-            (1000, Method::Signatures, Method::Exact),
+            (500, ComparedMethod::Lsh, ComparedMethod::Exact),
+            (500, ComparedMethod::Lsh, ComparedMethod::Signatures),
+            (1000, ComparedMethod::Signatures, ComparedMethod::Exact),
         ];
         assert_eq!(found, expected);
         // Searches: 1, 1, 5; 10, 9, 6.5; 20, 15, 8.
-        let search = Verdict::new(&samples, |one| one.seconds);
-        assert_eq!(firsts(&search), [(100, Method::Exact, 1.0), (500, Method::Lsh, 6.5)]);
+        let search = FastestMethod::new(&samples, |one| one.seconds);
+        assert_eq!(firsts(&search), [(100, ComparedMethod::Exact, 1.0), (500, ComparedMethod::Lsh, 6.5)]);
         assert!(search.crossings.iter().all(|crossing| crossing.documents == 500));
     }
 

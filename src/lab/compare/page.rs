@@ -1,9 +1,9 @@
 //! The page of `resemblance compare`.
 
-use super::{Comparison, Crossing, Measured, Measurement, Method, Verdict};
+use super::{ComparedMethod, Comparison, Crossing, FastestMethod, Measurement, SampleMeasurement};
 use crate::page::settings::{self, seconds};
 use crate::page::text::{count, decimal};
-use crate::page::{Axis, Chart, Page, Scale, Section, Series, Table};
+use crate::page::{Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series};
 
 /// The charts, each with the name of its file: the total from texts to pairs, and the search alone. The first one also
 /// has the `added` lines.
@@ -37,11 +37,11 @@ fn chart(
     comparison: &Comparison,
     title: &str,
     with: &str,
-    verdict: &Verdict,
+    verdict: &FastestMethod,
     seconds: fn(&Measurement) -> f64,
 ) -> Chart {
-    let line = |method: Method| {
-        let of = |sample: &Measured| {
+    let line = |method: ComparedMethod| {
+        let of = |sample: &SampleMeasurement| {
             let one = sample.methods.iter().find(|one| one.method == method)?;
             Some((sample.documents as f64, seconds(one)))
         };
@@ -56,7 +56,7 @@ fn chart(
         ),
         x: Axis::new("documents (logarithmic)", Scale::Log),
         y: Axis::new("seconds (logarithmic)", Scale::Log),
-        series: Method::ALL.into_iter().map(line).collect(),
+        series: ComparedMethod::ALL.into_iter().map(line).collect(),
     }
 }
 
@@ -70,12 +70,12 @@ pub(crate) fn verdicts(comparison: &Comparison) -> [(&'static str, Vec<String>);
 }
 
 /// Both, in a sentence for each.
-fn whole_verdict(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
+fn whole_verdict(comparison: &Comparison, verdict: &FastestMethod) -> Vec<String> {
     [fastest(comparison, verdict), overtaken(verdict)].concat()
 }
 
 /// The sizes at which one method overtakes another that was not the fastest.
-fn overtaken(verdict: &Verdict) -> Vec<String> {
+fn overtaken(verdict: &FastestMethod) -> Vec<String> {
     let sentence = |crossing: &Crossing| {
         let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
         format!("At {documents} documents {method} has overtaken {}.", crossing.overtaken.name())
@@ -84,7 +84,7 @@ fn overtaken(verdict: &Verdict) -> Vec<String> {
 }
 
 /// The sizes from which each method is the fastest.
-fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
+fn fastest(comparison: &Comparison, verdict: &FastestMethod) -> Vec<String> {
     let (Some(smallest), Some(largest)) = (comparison.samples.first(), comparison.samples.last()) else {
         return Vec::new();
     };
@@ -126,10 +126,10 @@ pub(crate) const COLUMNS: [&str; 9] = [
 /// Every measurement, a row for each sample and method.
 pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
     let share = |share: Option<f64>| share.map_or("-".into(), |share| decimal(share, 4));
-    let row = |sample: &Measured, one: &Measurement| {
+    let row = |sample: &SampleMeasurement, one: &Measurement| {
         let signatures = match one.method {
-            Method::Exact => "-".into(),
-            Method::Signatures | Method::Lsh => seconds(sample.signatures_seconds),
+            ComparedMethod::Exact => "-".into(),
+            ComparedMethod::Signatures | ComparedMethod::Lsh => seconds(sample.signatures_seconds),
         };
         vec![
             count(sample.documents as u64),
@@ -156,7 +156,7 @@ pub(crate) const LEGEND: &str = "Shingles: texts to shingle sets, which every me
     candidates and their scores. Recall and precision are relative to the exact pairs.";
 
 /// The whole page; the `added` lines are those of [`charts`].
-pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
+pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> HtmlPage {
     let mut intro = vec![
         format!(
             "Three methods find the same pairs in growing samples: the first documents of the source that can be \
@@ -167,14 +167,14 @@ pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
         LEGEND.to_owned(),
     ];
     intro.extend(comparison.note.as_deref().map(settings::sentence));
-    let measurements = Table {
+    let measurements = HtmlTable {
         caption: "Every measurement, in seconds.".into(),
         header: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows(comparison),
     };
     let [(_, whole), (_, search)] = charts(comparison, added);
     // The verdict is below the chart.
-    let section = |heading: &str, verdict: &Verdict, chart: Chart| Section {
+    let section = |heading: &str, verdict: &FastestMethod, chart: Chart| Section {
         heading: heading.into(),
         text: overtaken(verdict),
         charts: vec![chart],
@@ -188,5 +188,5 @@ pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
         Section { heading: "Measurements".into(), tables: vec![measurements], ..Section::default() },
         settings::section(&comparison.job),
     ]);
-    Page { title: format!("{}: three methods for the same pairs", comparison.job.name), intro, sections }
+    HtmlPage { title: format!("{}: three methods for the same pairs", comparison.job.name), intro, sections }
 }

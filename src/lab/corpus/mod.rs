@@ -14,13 +14,13 @@ pub mod write;
 
 use crate::error::Result;
 use crate::kernel::random::SplitMix64;
-pub use settings::Settings;
+pub use settings::CorpusSettings;
 use shuffle::Shuffle;
 use vocabulary::{Vocabulary, below};
 
 /// The kind of a planted document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum PlantedKind {
     /// A copy of another document.
     Copy,
     /// Another document with some words replaced.
@@ -31,27 +31,27 @@ pub(crate) enum Kind {
     Identical,
 }
 
-impl Kind {
+impl PlantedKind {
     /// The kind in a table: `copy`, `near`, `contained` or `identical`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Copy => "copy",
-            Kind::Near => "near",
-            Kind::Contained => "contained",
-            Kind::Identical => "identical",
+            PlantedKind::Copy => "copy",
+            PlantedKind::Near => "near",
+            PlantedKind::Contained => "contained",
+            PlantedKind::Identical => "identical",
         }
     }
 }
 
 /// A planted document.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Planted {
+pub(crate) struct CorpusDocument {
     /// Its number.
     pub document: u64,
     /// The number of its original.
     pub of: u64,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: PlantedKind,
     /// The Jaccard similarity of the two, exact, for shingles of [`Settings::shingle`] words.
     pub jaccard: f64,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Planted {
 /// three are made from the first originals, in the same order. A shuffle assigns the slots to documents.
 #[derive(Debug)]
 pub struct Corpus {
-    settings: Settings,
+    settings: CorpusSettings,
     vocabulary: Vocabulary,
     order: Shuffle,
     boilerplate: Vec<u32>,
@@ -94,9 +94,9 @@ impl Corpus {
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if a number is out of its range, or if there are more documents to plant
     /// than originals; the message names the setting.
-    pub fn new(settings: Settings) -> Result<Self> {
+    pub fn new(settings: CorpusSettings) -> Result<Self> {
         let ends = settings.ends()?;
-        let Settings { documents, seed, .. } = settings;
+        let CorpusSettings { documents, seed, .. } = settings;
         let vocabulary = Vocabulary::new(settings.vocabulary, stream(seed, Purpose::Vocabulary, 0));
         let mut random = stream(seed, Purpose::Boilerplate, 0);
         let boilerplate = (0..settings.boilerplate_words).map(|_| vocabulary.draw(&mut random)).collect();
@@ -106,7 +106,7 @@ impl Corpus {
     }
 
     /// The settings of the corpus.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &CorpusSettings {
         &self.settings
     }
 
@@ -125,59 +125,59 @@ impl Corpus {
     }
 
     /// The document that a document was made from, and the similarity of the two; `None` if it is an original.
-    pub(crate) fn planted(&self, document: u64) -> Option<Planted> {
+    pub(crate) fn planted(&self, document: u64) -> Option<CorpusDocument> {
         let slot = self.order.to(document);
         let (kind, of) = match self.made(slot) {
-            Made::Original => return None,
-            Made::Identical if Some(document) == self.identical => return None,
-            Made::Identical => (Kind::Identical, self.identical?),
-            Made::From(kind, of) => (kind, self.order.from(of)),
+            SlotOrigin::Original => return None,
+            SlotOrigin::Identical if Some(document) == self.identical => return None,
+            SlotOrigin::Identical => (PlantedKind::Identical, self.identical?),
+            SlotOrigin::From(kind, of) => (kind, self.order.from(of)),
         };
         let (mut a, mut b) = (Vec::new(), Vec::new());
         self.words(slot, &mut a);
         self.words(self.order.to(of), &mut b);
-        Some(Planted { document, of, kind, jaccard: plant::jaccard(&a, &b, self.settings.shingle) })
+        Some(CorpusDocument { document, of, kind, jaccard: plant::jaccard(&a, &b, self.settings.shingle) })
     }
 
     /// Every planted document, by kind.
-    pub(crate) fn all_planted(&self) -> impl Iterator<Item = Planted> {
+    pub(crate) fn all_planted(&self) -> impl Iterator<Item = CorpusDocument> {
         (0..self.ends[3]).filter_map(|slot| self.planted(self.order.from(slot)))
     }
 
-    fn made(&self, slot: u64) -> Made {
+    fn made(&self, slot: u64) -> SlotOrigin {
         let [copies, near, contained, identical] = self.ends;
         let of = identical + slot;
         match slot {
-            slot if slot < copies => Made::From(Kind::Copy, of),
-            slot if slot < near => Made::From(Kind::Near, of),
-            slot if slot < contained => Made::From(Kind::Contained, of),
-            slot if slot < identical => Made::Identical,
-            _ => Made::Original,
+            slot if slot < copies => SlotOrigin::From(PlantedKind::Copy, of),
+            slot if slot < near => SlotOrigin::From(PlantedKind::Near, of),
+            slot if slot < contained => SlotOrigin::From(PlantedKind::Contained, of),
+            slot if slot < identical => SlotOrigin::Identical,
+            _ => SlotOrigin::Original,
         }
     }
 
     /// The words of the document in `slot`.
     fn words(&self, slot: u64, words: &mut Vec<u32>) {
-        let Settings { seed, shingle, ref jaccards, .. } = self.settings;
+        let CorpusSettings { seed, shingle, ref jaccards, .. } = self.settings;
         words.clear();
         match self.made(slot) {
-            Made::Original => {
+            SlotOrigin::Original => {
                 if self.has_boilerplate(slot - self.ends[3]) {
                     words.extend(&self.boilerplate);
                 }
                 self.draw(stream(seed, Purpose::Original, slot), words);
             }
-            Made::Identical => self.draw(stream(seed, Purpose::Identical, 0), words),
-            Made::From(kind, of) => {
+            SlotOrigin::Identical => self.draw(stream(seed, Purpose::Identical, 0), words),
+            SlotOrigin::From(kind, of) => {
                 self.words(of, words);
                 let mut random = stream(seed, Purpose::Change, slot);
                 match kind {
-                    Kind::Near => {
+                    PlantedKind::Near => {
                         let target = jaccards[((slot - self.ends[0]) % jaccards.len() as u64) as usize];
                         plant::edit(words, target, shingle, &self.vocabulary, &mut random);
                     }
-                    Kind::Contained => plant::passage(words, shingle, &mut random),
-                    Kind::Copy | Kind::Identical => {}
+                    PlantedKind::Contained => plant::passage(words, shingle, &mut random),
+                    PlantedKind::Copy | PlantedKind::Identical => {}
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Corpus {
 
     /// Draws words for the rest of the document's length, and at least for a shingle.
     fn draw(&self, mut random: SplitMix64, words: &mut Vec<u32>) {
-        let Settings { words: mean, shingle, .. } = self.settings;
+        let CorpusSettings { words: mean, shingle, .. } = self.settings;
         let spread = (mean / 2).min(mean - shingle);
         let length = mean - spread + below(random.next(), 2 * spread as u64 + 1) as usize;
         let own = length.saturating_sub(words.len()).max(shingle);
@@ -202,11 +202,11 @@ impl Corpus {
 }
 
 /// The origin of the document in a slot.
-enum Made {
+enum SlotOrigin {
     Original,
     Identical,
     /// Made from the document in this slot.
-    From(Kind, u64),
+    From(PlantedKind, u64),
 }
 
 #[cfg(test)]
@@ -239,7 +239,8 @@ mod tests {
     /// Measurements over generated corpora are compared over time, so a corpus must not change by accident.
     #[test]
     fn reference_documents() {
-        let corpus = Corpus::new(Settings { documents: 1000, words: 8, ..Settings::default() }).unwrap();
+        let corpus =
+            Corpus::new(CorpusSettings { documents: 1000, words: 8, ..CorpusSettings::default() }).unwrap();
         let texts = texts(&corpus);
         assert_eq!(
             texts[..2],
@@ -254,19 +255,22 @@ mod tests {
 
     #[test]
     fn as_many_as_asked_for_and_as_similar_as_said() {
-        let settings = Settings {
+        let settings = CorpusSettings {
             documents: 2000,
             shingle: 3,
             near: 0.15,
             boilerplate: 0.3,
             identical: 7,
-            ..Settings::default()
+            ..CorpusSettings::default()
         };
         let corpus = Corpus::new(settings.clone()).unwrap();
         let texts = texts(&corpus);
-        let planted: Vec<Planted> = corpus.all_planted().collect();
+        let planted: Vec<CorpusDocument> = corpus.all_planted().collect();
         let count = |kind| planted.iter().filter(|p| p.kind == kind).count();
-        assert_eq!([Kind::Copy, Kind::Near, Kind::Contained, Kind::Identical].map(count), [100, 300, 40, 6]);
+        assert_eq!(
+            [PlantedKind::Copy, PlantedKind::Near, PlantedKind::Contained, PlantedKind::Identical].map(count),
+            [100, 300, 40, 6]
+        );
         let mut of = BTreeSet::new();
         let mut near: Vec<f64> = Vec::new();
         for p in &planted {
@@ -274,11 +278,11 @@ mod tests {
             assert_eq!(p.jaccard, jaccard(a, b, 3), "{p:?}");
             assert_eq!(corpus.planted(p.document), Some(*p));
             assert_eq!(corpus.planted(p.of), None, "made of an original");
-            assert!(p.kind == Kind::Identical || of.insert(p.of), "two are made of {}", p.of);
+            assert!(p.kind == PlantedKind::Identical || of.insert(p.of), "two are made of {}", p.of);
             match p.kind {
-                Kind::Copy | Kind::Identical => assert_eq!(a, b),
-                Kind::Contained => assert!(b.contains(a.as_str())),
-                Kind::Near => near.push(p.jaccard),
+                PlantedKind::Copy | PlantedKind::Identical => assert_eq!(a, b),
+                PlantedKind::Contained => assert!(b.contains(a.as_str())),
+                PlantedKind::Near => near.push(p.jaccard),
             }
         }
         for target in &settings.jaccards {
@@ -296,7 +300,9 @@ mod tests {
 
     #[test]
     fn seeds_differ() {
-        let of = |seed| texts(&Corpus::new(Settings { documents: 20, seed, ..Settings::default() }).unwrap());
+        let of = |seed| {
+            texts(&Corpus::new(CorpusSettings { documents: 20, seed, ..CorpusSettings::default() }).unwrap())
+        };
         assert_eq!(of(1), of(1));
         assert!(of(1).iter().all(|text| !of(2).contains(text)));
     }
@@ -311,9 +317,9 @@ mod tests {
             boilerplate_words in 0usize..40, seed in any::<u64>(),
         ) {
             let [copies, near, contained] = shares;
-            let settings = Settings {
+            let settings = CorpusSettings {
                 documents, words, seed, shingle, vocabulary, copies, near, contained, boilerplate, boilerplate_words,
-                ..Settings::default()
+                ..CorpusSettings::default()
             };
             match Corpus::new(settings) {
                 Err(error) => prop_assert!(shingle > words || documents < 10, "{error}"),

@@ -13,7 +13,7 @@ pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
 /// The settings of a corpus. Shares are of all documents, in [0, 1].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct CorpusSettings {
     /// Documents.
     pub documents: u64,
     /// The average number of words of a document: lengths are spread evenly between half of it and one and a half times
@@ -42,7 +42,7 @@ pub struct Settings {
     pub identical: u64,
 }
 
-impl Default for Settings {
+impl Default for CorpusSettings {
     fn default() -> Self {
         Self {
             documents: 10_000,
@@ -61,7 +61,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl CorpusSettings {
     /// Slots up to the end of the copies, the near-duplicates, the contained and the identical ones.
     ///
     /// # Errors

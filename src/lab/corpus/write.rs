@@ -11,7 +11,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::{Corpus, Planted};
+use super::{Corpus, CorpusDocument};
 use crate::error::{Context, Error, Result};
 use crate::output::ours;
 use crate::pipeline::OnExisting;
@@ -29,7 +29,7 @@ const MAX_FILES: usize = 100_000;
 
 /// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct CorpusFiles {
     /// The files, in the order of their rows.
     pub files: Vec<PathBuf>,
     /// Their rows.
@@ -53,7 +53,7 @@ pub fn documents(
     files: usize,
     existing: OnExisting,
     advanced: &(dyn Fn(u64) + Sync),
-) -> Result<Written> {
+) -> Result<CorpusFiles> {
     let paths = paths(out, files)?;
     match paths[0] == out {
         true => check_free(out, existing)?,
@@ -64,7 +64,7 @@ pub fn documents(
     let write =
         |file: usize| write_range(corpus, bound(file)..bound(file + 1), &paths[file], existing, advanced);
     let bytes = in_parallel(paths.len(), &write)?;
-    Ok(Written { files: paths, rows: documents, bytes })
+    Ok(CorpusFiles { files: paths, rows: documents, bytes })
 }
 
 /// Writes one row for each planted document and its original as Parquet: `id_a` < `id_b`,
@@ -72,20 +72,20 @@ pub fn documents(
 ///
 /// # Errors
 /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-pub(crate) fn truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<Written> {
+pub(crate) fn truth(corpus: &Corpus, path: &Path, existing: OnExisting) -> Result<CorpusFiles> {
     check_free(path, existing)?;
     let mut file = NewFile::create(path, existing, &pairs(corpus, &[])?)?;
     let (mut rows, mut planted) = (0, corpus.all_planted().peekable());
     while planted.peek().is_some() {
-        let some: Vec<Planted> = planted.by_ref().take(BATCH).collect();
+        let some: Vec<CorpusDocument> = planted.by_ref().take(BATCH).collect();
         rows += some.len() as u64;
         file.write(&pairs(corpus, &some)?)?;
     }
-    Ok(Written { files: vec![path.to_owned()], rows, bytes: file.finish()? })
+    Ok(CorpusFiles { files: vec![path.to_owned()], rows, bytes: file.finish()? })
 }
 
-fn pairs(corpus: &Corpus, planted: &[Planted]) -> Result<RecordBatch> {
-    let pair = |p: &Planted| PlantedPair {
+fn pairs(corpus: &Corpus, planted: &[CorpusDocument]) -> Result<RecordBatch> {
+    let pair = |p: &CorpusDocument| PlantedPair {
         ids: [corpus.id(p.document), corpus.id(p.of)],
         kind: p.kind.name(),
         jaccard: p.jaccard,

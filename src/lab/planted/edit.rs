@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::job::Shingle;
 use crate::kernel::jaccard::{jaccard_of, shared};
 use crate::kernel::random::SplitMix64;
-use crate::kernel::text::shingles::{Scratch, shingles};
+use crate::kernel::text::shingles::{ShingleBuffers, shingles};
 
 /// Words that are remembered.
 const POOL: usize = 1_000;
@@ -102,7 +102,7 @@ pub(super) fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) 
 
 /// The Jaccard similarity of the shingle sets of two texts; NaN if neither has a shingle.
 pub(super) fn similarity(a: &str, b: &str, shingle: &Shingle) -> Result<f64> {
-    let mut scratch = Scratch::default();
+    let mut scratch = ShingleBuffers::default();
     let mut sets = [Vec::new(), Vec::new()];
     for (text, set) in [a, b].into_iter().zip(&mut sets) {
         shingles(text, shingle, &mut scratch, set)?;

@@ -7,5 +7,5 @@ mod edit;
 mod planter;
 mod write;
 
-pub use planter::Settings;
-pub use write::{Written, write};
+pub use planter::PlantingSettings;
+pub use write::{PlantedFiles, write};

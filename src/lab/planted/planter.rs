@@ -9,7 +9,7 @@ use crate::kernel::random::SplitMix64;
 
 /// What is planted. Shares are of all documents that are written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct PlantingSettings {
     /// The seed of all random numbers.
     pub seed: u64,
     /// How texts are cut, for the similarities.
@@ -30,7 +30,7 @@ pub struct Settings {
 
 /// A planted document.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Planted {
+pub(super) struct PlantedDocument {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) kind: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct Planted {
 
 /// Plants documents, one original after the other.
 pub(super) struct Planter<'a> {
-    settings: &'a Settings,
+    settings: &'a PlantingSettings,
     /// The chances that the planted document of an original is a copy, an edit, a passage, or a text under the header: a running
     /// sum.
     chances: [f64; 4],
@@ -56,8 +56,8 @@ const KINDS: [&str; 4] = ["copy", "near", "contained", "header"];
 impl<'a> Planter<'a> {
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if a share is not one, or they add up to more than a half.
-    pub(super) fn new(settings: &'a Settings) -> Result<Self> {
-        let Settings { copies, near, contained, header, .. } = *settings;
+    pub(super) fn new(settings: &'a PlantingSettings) -> Result<Self> {
+        let PlantingSettings { copies, near, contained, header, .. } = *settings;
         let shares = [copies, near, contained, header];
         let all: f64 = shares.iter().sum();
         if shares.iter().any(|share| !(0.0..=1.0).contains(share)) || all > 0.5 {
@@ -78,8 +78,8 @@ impl<'a> Planter<'a> {
     }
 
     /// The planted document of an original; `None` for most originals, and for texts without a shingle.
-    pub(super) fn plant(&mut self, id: &str, text: &str) -> Result<Option<Planted>> {
-        let Settings { seed, shingle, jaccards, header_words, .. } = self.settings;
+    pub(super) fn plant(&mut self, id: &str, text: &str) -> Result<Option<PlantedDocument>> {
+        let PlantingSettings { seed, shingle, jaccards, header_words, .. } = self.settings;
         let mut random = SplitMix64(xxh3_64_with_seed(id.as_bytes(), *seed));
         let chance = random.next() as f64 / u64::MAX as f64;
         let kind = KINDS.iter().zip(self.chances).find(|(_, to)| chance < *to).map(|(kind, _)| *kind);
@@ -105,7 +105,12 @@ impl<'a> Planter<'a> {
                         None => None,
                     },
                 };
-                made.map(|(text, jaccard)| Planted { id: format!("{id}~{kind}"), text, kind, jaccard })
+                made.map(|(text, jaccard)| PlantedDocument {
+                    id: format!("{id}~{kind}"),
+                    text,
+                    kind,
+                    jaccard,
+                })
             }
             _ => None,
         };
@@ -124,10 +129,10 @@ mod tests {
     use super::*;
     use crate::job;
 
-    fn settings() -> Settings {
+    fn settings() -> PlantingSettings {
         let text = "source = { format = 'text', url = 'in' }\noutput.url = 'out'\nshingle.size = 3";
         let job = job::resolve(job::file::read(text, "job.toml", &[]).unwrap()).unwrap();
-        Settings {
+        PlantingSettings {
             seed: 1,
             shingle: job.shingle,
             copies: 0.1,
@@ -178,11 +183,11 @@ mod tests {
 
     #[test]
     fn nothing_is_made_of_texts_without_a_shingle() {
-        let settings = Settings { copies: 0.5, near: 0.0, contained: 0.0, header: 0.0, ..settings() };
+        let settings = PlantingSettings { copies: 0.5, near: 0.0, contained: 0.0, header: 0.0, ..settings() };
         let mut planter = Planter::new(&settings).unwrap();
         assert_eq!(planter.plant("a", " ").unwrap(), None);
         assert_eq!(planter.plant("b", "but three words").unwrap().unwrap().kind, "copy");
-        assert!(Planter::new(&Settings { copies: 0.6, ..settings.clone() }).is_err());
-        assert!(Planter::new(&Settings { near: f64::NAN, ..settings }).is_err());
+        assert!(Planter::new(&PlantingSettings { copies: 0.6, ..settings.clone() }).is_err());
+        assert!(Planter::new(&PlantingSettings { near: f64::NAN, ..settings }).is_err());
     }
 }

@@ -8,7 +8,7 @@ use datafusion::common::cast::{as_boolean_array, as_string_array};
 use datafusion::prelude::{SessionContext, col};
 use futures::TryStreamExt;
 
-use super::planter::{Planted, Planter, Settings};
+use super::planter::{PlantedDocument, Planter, PlantingSettings};
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::Source;
@@ -18,7 +18,7 @@ use crate::source;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct PlantedFiles {
     /// Documents of the source.
     pub originals: u64,
     /// Planted documents.
@@ -42,9 +42,9 @@ pub async fn write(
     session: &SessionContext,
     source: &Source,
     most: Option<usize>,
-    settings: &Settings,
+    settings: &PlantingSettings,
     (out, truth, existing): (&Path, Option<&Path>, OnExisting),
-) -> Result<Written> {
+) -> Result<PlantedFiles> {
     let mut planter = Planter::new(settings)?;
     check_free(out, existing)?;
     let mut documents = NewFile::create(out, existing, &documents_batch(&[])?)?;
@@ -76,7 +76,7 @@ pub async fn write(
             rows.push((id.to_owned(), text.to_owned()));
             if let Some(planted) = planter.plant(id, text)? {
                 planted_documents += 1;
-                let Planted { id: planted_id, text, kind, jaccard } = planted;
+                let PlantedDocument { id: planted_id, text, kind, jaccard } = planted;
                 truths.push(PlantedPair { ids: [id.to_owned(), planted_id.clone()], kind, jaccard });
                 rows.push((planted_id, text));
             }
@@ -92,7 +92,7 @@ pub async fn write(
             source.urls.join(", ")
         )));
     }
-    Ok(Written {
+    Ok(PlantedFiles {
         originals,
         planted: planted_documents,
         left_out,

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::job::recipes::choose;
 use crate::job::{Bits, Job, Lsh, Score, ScoreBy};
 use crate::kernel::jaccard::jaccard_of;
-use crate::lab::sample::Sample;
+use crate::lab::sample::LabSample;
 use crate::lab::timing::{Bench, NamedJob, Searched};
 
 /// The settings. Every combination is measured.
@@ -43,12 +43,12 @@ pub struct Sweep {
     /// A note on the samples, if there is one.
     pub note: Option<String>,
     /// By shingle size, then by number of documents.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SweepRun>,
 }
 
 /// A shingle size on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Run {
+pub struct SweepRun {
     /// Units in a shingle.
     pub size: usize,
     /// Documents in the sample.
@@ -56,7 +56,7 @@ pub struct Run {
     /// Seconds from texts to signatures.
     pub sketches_seconds: Times,
     /// By threshold, from low to high.
-    pub found: Vec<Found>,
+    pub found: Vec<ThresholdMeasurement>,
 }
 
 /// Seconds of repetitions.
@@ -79,7 +79,7 @@ impl Times {
 
 /// The measurement at a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Found {
+pub struct ThresholdMeasurement {
     /// The least similarity of a pair.
     pub threshold: f64,
     /// Bands of a run at this threshold.
@@ -128,11 +128,11 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     if searches.iter().any(|search| search.lsh.needs_32_bits()) {
         base.minhash.bits = Bits::Of32;
     }
-    let sample = Sample::take(session, &base, &of_size(&base, largest).shingle, most.get()).await?;
+    let sample = LabSample::take(session, &base, &of_size(&base, largest).shingle, most.get()).await?;
     let (documents, note) = sample.sizes(&grid.documents);
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
     let jobs = |size: NonZeroUsize| -> Vec<NamedJob> {
-        let job = |search: &Search| {
+        let job = |search: &ThresholdSearch| {
             let lowest = search.thresholds.first().copied().unwrap_or(lowest);
             let score = Score { threshold: lowest, ..base.score };
             (
@@ -157,7 +157,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
                 let (search_seconds, seconds) = (Times::new(seconds.clone()), Times::new(both.collect()));
                 for &threshold in &search.thresholds {
                     let (documents, pairs) = reached(&scores, threshold, &base.score)?;
-                    found.push(Found {
+                    found.push(ThresholdMeasurement {
                         threshold,
                         bands: search.lsh.bands,
                         rows: search.lsh.rows,
@@ -170,7 +170,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
                 }
             }
             found.sort_by(|a, b| a.threshold.total_cmp(&b.threshold));
-            runs.push(Run { size: size.get(), documents, sketches_seconds, found });
+            runs.push(SweepRun { size: size.get(), documents, sketches_seconds, found });
         }
     }
     Ok(Sweep { job: base, thresholds, repeat: grid.repeat.get(), note, runs })
@@ -197,7 +197,7 @@ fn of_size(job: &Job, size: NonZeroUsize) -> Job {
 }
 
 /// Thresholds that share one search.
-struct Search {
+struct ThresholdSearch {
     lsh: Lsh,
     /// From low to high.
     thresholds: Vec<f64>,
@@ -205,8 +205,8 @@ struct Search {
 
 /// The searches for `thresholds`, which are sorted: one for each choice of bands and rows, and a single one if the
 /// method needs no bands.
-fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
-    let mut searches: Vec<Search> = Vec::new();
+fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<ThresholdSearch>> {
+    let mut searches: Vec<ThresholdSearch> = Vec::new();
     for &threshold in thresholds {
         let Job { lsh, minhash, candidates, .. } = job;
         let found = choose::by(lsh.choice, minhash.permutations, threshold, candidates.method);
@@ -215,10 +215,10 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
         if let Some(found) = found {
             (lsh.bands, lsh.rows) = (found.bands, found.rows);
         }
-        let serves = |search: &&mut Search| !candidates.method.uses_buckets() || search.lsh == lsh;
+        let serves = |search: &&mut ThresholdSearch| !candidates.method.uses_buckets() || search.lsh == lsh;
         match searches.iter_mut().find(serves) {
             Some(search) => search.thresholds.push(threshold),
-            None => searches.push(Search { lsh, thresholds: vec![threshold] }),
+            None => searches.push(ThresholdSearch { lsh, thresholds: vec![threshold] }),
         }
     }
     Ok(searches)

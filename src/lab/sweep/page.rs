@@ -1,9 +1,9 @@
 //! The page of `resemblance sweep`.
 
-use super::{Found, Run, Sweep};
+use super::{Sweep, SweepRun, ThresholdMeasurement};
 use crate::page::settings::{self, seconds};
 use crate::page::text::count;
-use crate::page::{Axis, Chart, Page, Scale, Section, Series, Table};
+use crate::page::{Axis, Chart, HtmlPage, HtmlTable, Scale, Section, Series};
 
 /// The work that a time includes.
 pub(crate) fn coverage(sweep: &Sweep) -> String {
@@ -45,7 +45,7 @@ fn sizes(sweep: &Sweep) -> Vec<usize> {
     sizes
 }
 
-fn runs(sweep: &Sweep, size: usize) -> impl Iterator<Item = &Run> {
+fn runs(sweep: &Sweep, size: usize) -> impl Iterator<Item = &SweepRun> {
     sweep.runs.iter().filter(move |run| run.size == size)
 }
 
@@ -78,7 +78,12 @@ fn seconds_chart(sweep: &Sweep, added: &[Series]) -> Chart {
 const WIDE: f64 = 50.0;
 
 /// A count by threshold on the largest sample, a line for each shingle size.
-fn found_chart(sweep: &Sweep, what: &str, label: &str, number: impl Fn(&Found) -> u64) -> Chart {
+fn found_chart(
+    sweep: &Sweep,
+    what: &str,
+    label: &str,
+    number: impl Fn(&ThresholdMeasurement) -> u64,
+) -> Chart {
     let largest = sweep.runs.iter().map(|run| run.documents).max().unwrap_or(0);
     let line = |size: usize| {
         let found = runs(sweep, size).filter(|run| run.documents == largest).flat_map(|run| &run.found);
@@ -120,7 +125,7 @@ pub(crate) const COLUMNS: [&str; 11] = [
 
 /// Every setting, a row each.
 pub(crate) fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
-    let row = |run: &Run, found: &Found| {
+    let row = |run: &SweepRun, found: &ThresholdMeasurement| {
         vec![
             run.size.to_string(),
             count(run.documents as u64),
@@ -139,7 +144,7 @@ pub(crate) fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
 }
 
 /// The whole page; the `added` lines as in [`charts`].
-pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
+pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> HtmlPage {
     let unit = sweep.job.shingle.unit.plural();
     let mut intro = vec![
         format!(
@@ -151,7 +156,7 @@ pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
     ];
     intro.extend(sweep.note.as_deref().map(settings::sentence));
     let [time, documents, pairs] = charts(sweep, added).map(|(_, chart)| chart);
-    let table = Table {
+    let table = HtmlTable {
         caption: "Every setting.".into(),
         header: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows(sweep),
@@ -175,5 +180,5 @@ pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
         Section { heading: "Measurements".into(), tables: vec![table], ..Section::default() },
         settings,
     ];
-    Page { title: format!("{}: shingle sizes and thresholds", sweep.job.name), intro, sections }
+    HtmlPage { title: format!("{}: shingle sizes and thresholds", sweep.job.name), intro, sections }
 }

@@ -40,7 +40,7 @@ use super::process::Process;
 use crate::being_read::{self, OnChange};
 use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
-use stored::{Content, FIRST_BEAT, Found, InPlace, claims, path, put, read, remove, renew};
+use stored::{Content, FIRST_BEAT, InPlace, StoredClaim, claims, path, put, read, remove, renew};
 pub(super) use stored::{attempt_of, is_claim};
 
 /// Renewals of a claim within its seconds.
@@ -80,7 +80,7 @@ impl fmt::Display for Holder {
 
 /// The answer to a request for an output.
 #[derive(Debug)]
-enum Asked {
+enum ClaimAnswer {
     /// The caller holds the output.
     Granted(Claim),
     /// Another process holds it, or asked first.
@@ -89,13 +89,13 @@ enum Asked {
 
 /// Waits for an output that others hold. Keeps their claims, to notice when one is dead, whichever machine it is from.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct ClaimWait {
     others: Others,
     /// The holder that was reported last.
     reported: Option<Holder>,
 }
 
-impl Waiting {
+impl ClaimWait {
     /// Asks for `output` in the name of `attempt`, for the command `what`. `None` if another process held it: that one
     /// has ended by now, and the caller checks what has changed and asks again.
     ///
@@ -109,8 +109,8 @@ impl Waiting {
         stop: &CancellationToken,
     ) -> Result<Option<Claim>> {
         let holder = match ask(output, attempt, what, &mut self.others).await? {
-            Asked::Granted(claim) => return Ok(Some(claim)),
-            Asked::Held(holder) => holder,
+            ClaimAnswer::Granted(claim) => return Ok(Some(claim)),
+            ClaimAnswer::Held(holder) => holder,
         };
         if self.reported.as_ref() != Some(&holder) {
             tracing::warn!("{holder} is writing to {}: this {what} waits until it has ended", output.shown());
@@ -129,7 +129,7 @@ impl Waiting {
 /// # Errors
 /// As [`Waiting::ask`].
 pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) -> Result<Claim> {
-    let (attempt, mut waiting) = (Attempt::random(), Waiting::default());
+    let (attempt, mut waiting) = (Attempt::random(), ClaimWait::default());
     loop {
         if let Some(claim) = waiting.ask(output, &attempt, what, stop).await? {
             return Ok(claim);
@@ -143,7 +143,7 @@ struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
 impl Others {
     /// Whether a claim is dead.
-    fn is_dead(&mut self, claim: &Found) -> bool {
+    fn is_dead(&mut self, claim: &StoredClaim) -> bool {
         let now = Instant::now();
         let seen = self.0.entry(claim.path.clone()).or_insert_with(|| (claim.bytes.clone(), now));
         if seen.0 != claim.bytes {
@@ -178,7 +178,7 @@ pub(crate) struct Claim {
 ///
 /// # Errors
 /// When the store does not answer, or the variable [`LEASE`] is wrong.
-async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<Asked> {
+async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
     let mut content = Content {
         owner: false,
         beat: FIRST_BEAT,
@@ -192,7 +192,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
         Ok(None) => {}
         Ok(Some(holder)) => {
             remove(output, &path(output, attempt)).await?;
-            return Ok(Asked::Held(holder));
+            return Ok(ClaimAnswer::Held(holder));
         }
         Err(error) => {
             // The first error is the one to report. A claim that stays is dead when this process ends.
@@ -207,10 +207,11 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     // owner here.
     if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
-        return Ok(Asked::Held(holder));
+        return Ok(ClaimAnswer::Held(holder));
     }
     let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
-    let shown = Arc::new(Shown { content: Mutex::new(content), in_place: InPlace::open(output, attempt) });
+    let shown =
+        Arc::new(ClaimView { content: Mutex::new(content), in_place: InPlace::open(output, attempt) });
     let listener: Arc<OnChange> = Arc::new({
         let shown = Arc::clone(&shown);
         move |names: &[&str]| {
@@ -224,7 +225,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
         beats.await;
         drop(listener);
     });
-    Ok(Asked::Granted(Claim {
+    Ok(ClaimAnswer::Granted(Claim {
         output: output.clone(),
         attempt: attempt.clone(),
         lost,
@@ -305,12 +306,12 @@ async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder
 }
 
 /// The content of a claim, as others see it.
-struct Shown {
+struct ClaimView {
     content: Mutex<Content>,
     in_place: Option<InPlace>,
 }
 
-impl Shown {
+impl ClaimView {
     /// Changes the content, also in the file if it is on this machine.
     fn put(&self, change: impl FnOnce(&mut Content)) {
         let mut content = self.content.lock();
@@ -325,7 +326,7 @@ impl Shown {
 struct Own {
     output: Layout,
     attempt: Attempt,
-    shown: Arc<Shown>,
+    shown: Arc<ClaimView>,
     version: UpdateVersion,
 }
 
@@ -468,7 +469,7 @@ impl Drop for Claim {
 
 /// The attempts that claim `output` now and are not dead, as far as this process knows.
 pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
-    let alive = |claim: &Found| {
+    let alive = |claim: &StoredClaim| {
         claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))
     };
     let claims = claims(output, None).await?.into_iter();
@@ -510,7 +511,7 @@ mod tests {
                     for _ in 0..10 {
                         match ask(&output, &Attempt::random(), "test", &mut Others::default()).await.unwrap()
                         {
-                            Asked::Granted(claim) => {
+                            ClaimAnswer::Granted(claim) => {
                                 assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "granted to two");
                                 claim.verify().await.unwrap();
                                 tokio::task::yield_now().await;
@@ -518,7 +519,7 @@ mod tests {
                                 grants.fetch_add(1, Ordering::SeqCst);
                                 claim.release().await.unwrap();
                             }
-                            Asked::Held(_) => tokio::task::yield_now().await,
+                            ClaimAnswer::Held(_) => tokio::task::yield_now().await,
                         }
                     }
                 })
@@ -537,14 +538,15 @@ mod tests {
         let (outputs, _folder) = outputs();
         for output in outputs {
             let attempt = Attempt::random();
-            let Asked::Granted(claim) = ask(&output, &attempt, "test", &mut Others::default()).await.unwrap()
+            let ClaimAnswer::Granted(claim) =
+                ask(&output, &attempt, "test", &mut Others::default()).await.unwrap()
             else {
                 panic!("no other process asked")
             };
             assert_eq!(claimants(&output).await.unwrap(), std::slice::from_ref(&attempt));
             assert!(matches!(
                 ask(&output, &Attempt::random(), "test", &mut Others::default()).await.unwrap(),
-                Asked::Held(_)
+                ClaimAnswer::Held(_)
             ));
             remove(&output, &path(&output, &attempt)).await.unwrap();
             let error = claim.verify().await.unwrap_err().to_string();
@@ -567,7 +569,7 @@ mod tests {
                 reading: Vec::new(),
             };
             let version = put(&output, &attempt, &content).await.unwrap();
-            let shown = Arc::new(Shown { content: Mutex::new(content.clone()), in_place: None });
+            let shown = Arc::new(ClaimView { content: Mutex::new(content.clone()), in_place: None });
             let mut own = Own { output: output.clone(), attempt: attempt.clone(), shown, version };
             let bytes = |own: &Own| {
                 let path = path(&own.output, &own.attempt);
@@ -629,7 +631,8 @@ mod tests {
             }
             let long_ago = Instant::now().checked_sub(Duration::from_secs(LEASE.default)).unwrap();
             let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());
-            let Asked::Granted(claim) = ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
+            let ClaimAnswer::Granted(claim) =
+                ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
             else {
                 panic!("no other process asked")
             };

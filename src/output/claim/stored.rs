@@ -42,7 +42,7 @@ pub(super) struct Content {
 }
 
 /// A claim in the store.
-pub(super) struct Found {
+pub(super) struct StoredClaim {
     pub(super) attempt: Attempt,
     pub(super) path: Path,
     pub(super) bytes: Bytes,
@@ -56,7 +56,7 @@ pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
 }
 
 /// The claims on `output` except that of `own`, sorted by their names. Other files in their folder are ignored.
-pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<Found>> {
+pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<StoredClaim>> {
     let listed = output.list(CLAIMS).await?.into_iter().map(|meta| meta.location);
     let mut claims = Vec::new();
     for path in listed {
@@ -66,7 +66,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
         }
         // A claim that has been removed meanwhile does not count.
         if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
-            claims.push(Found { attempt, path, bytes, content });
+            claims.push(StoredClaim { attempt, path, bytes, content });
         }
     }
     Ok(claims)

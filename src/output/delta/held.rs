@@ -10,14 +10,14 @@ use crate::schema::Table;
 
 /// The files that such logs name, or may name.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct LogFiles {
     /// Files, by their paths inside the output.
     files: BTreeSet<String>,
     /// Tables whose logs cannot be read.
     tables: BTreeSet<&'static str>,
 }
 
-impl Held {
+impl LogFiles {
     /// Whether the log of its table may name a file.
     pub(crate) fn holds(&self, inside: &str) -> bool {
         let table = inside.split_once('/').map_or(inside, |(table, _)| table);
@@ -26,8 +26,8 @@ impl Held {
 }
 
 /// The files that such logs of an output name.
-pub(crate) async fn held(output: &Layout) -> Result<Held> {
-    let mut held = Held::default();
+pub(crate) async fn held(output: &Layout) -> Result<LogFiles> {
+    let mut held = LogFiles::default();
     for table in Table::ALL {
         match log::read(output, table).await? {
             FoundLog::None => {}

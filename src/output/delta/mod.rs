@@ -32,7 +32,7 @@ mod log;
 mod publish;
 mod single_commit;
 
-pub(crate) use held::{Held, held};
+pub(crate) use held::{LogFiles, held};
 pub(crate) use log::{is_in_log, is_part_of_log};
 pub(crate) use publish::{check, is_current, publish};
 pub(crate) use single_commit::{WholeFile, put_whole};

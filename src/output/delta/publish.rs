@@ -8,7 +8,7 @@ use super::log::{self, FoundLog, Log};
 use super::single_commit::last_modified;
 use crate::delta::schema_string;
 use crate::error::{Error, Result};
-use crate::job::{Job, Tables};
+use crate::job::{Job, TableFormat};
 use crate::output::Layout;
 use crate::output::manifest::Run;
 use crate::output::ours::Ours;
@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 20;
 ///
 /// # Errors
 /// As for [`publish`].
-pub(crate) async fn is_current(output: &Layout, tables: Tables) -> Result<bool> {
+pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<bool> {
     let found = read(output).await?;
     let Some(published) = published(output).await? else { return Ok(true) };
     Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
@@ -32,7 +32,7 @@ pub(crate) async fn is_current(output: &Layout, tables: Tables) -> Result<bool> 
 ///
 /// # Errors
 /// When the store refuses; [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
-pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
+pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> {
     for _ in 0..ATTEMPTS {
         // The logs are read before the manifest: the process that puts a newer manifest updates the logs itself.
         let found = read(output).await?;
@@ -59,7 +59,7 @@ pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Re
     let shown = output.shown();
     for (table, found) in read(output).await? {
         let is_written = Table::of(job).contains(&table);
-        let asked = is_written && job.output.tables == Tables::Delta;
+        let asked = is_written && job.output.tables == TableFormat::Delta;
         match &found {
             FoundLog::Unreadable(why) if asked => return Err(cannot_continue(shown, table, why)),
             FoundLog::Log(log) if asked || !log.is_foreign() => {
@@ -125,8 +125,8 @@ fn is_ours(found: &FoundLog) -> bool {
 }
 
 /// Whether the log of a table must follow the manifest and does not yet.
-fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: Tables) -> bool {
-    let asked = tables == Tables::Delta && published.files(table).is_some();
+fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: TableFormat) -> bool {
+    let asked = tables == TableFormat::Delta && published.files(table).is_some();
     match found {
         FoundLog::Log(log) if log.follows.is_some() => log.follows.as_ref() != Some(&published.hash),
         _ => asked,

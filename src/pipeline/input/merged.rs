@@ -2,7 +2,7 @@
 
 use datafusion::prelude::SessionContext;
 
-use super::read::{Read, as_input};
+use super::read::{FirstStageInput, as_input};
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::job::Job;
@@ -38,7 +38,7 @@ pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 }
 
 /// The documents of all outputs, without those that were replaced, and their rejects.
-pub(crate) fn read(chain: &Chain, job: &Job) -> Result<Read> {
+pub(crate) fn read(chain: &Chain, job: &Job) -> Result<FirstStageInput> {
     let types = chain.types();
     let keeps_shingles = job.output.keep.shingles();
     let documents =
@@ -47,7 +47,7 @@ pub(crate) fn read(chain: &Chain, job: &Job) -> Result<Read> {
         Ok(stored.table(Table::Rejects)?.with_column("origin_number", chain.origin(at))?)
     }))?;
     let documents = frames::reused::reused(documents, rejects, &job.lsh)?;
-    Ok(Read { documents, types, inputs: chain.outputs().iter().map(as_input).collect() })
+    Ok(FirstStageInput { documents, types, inputs: chain.outputs().iter().map(as_input).collect() })
 }
 
 /// The first key that decides pairs or clusters and differs between two jobs.

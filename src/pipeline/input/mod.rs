@@ -6,7 +6,7 @@ mod reused;
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
-pub(crate) use self::read::Read;
+pub(crate) use self::read::FirstStageInput;
 use self::read::as_input;
 use self::reused::Reused;
 use crate::error::{Error, Result};
@@ -19,26 +19,26 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::reference::same_frequent::same_frequent;
 use crate::schema::Table;
-use crate::source::{self, AsRead, Listed, Request};
+use crate::source::{self, AsRead, Listed, ReadRequest};
 
 /// The input of a run: see [`job::Input`].
-pub(crate) enum Input {
+pub(crate) enum RunInput {
     /// The files of the source.
     Read(Listed),
     Reuse(Box<Reused>),
     Merge(Chain),
 }
 
-impl Input {
+impl RunInput {
     /// Lists the files or opens the outputs that `job` names.
     ///
     /// # Errors
     /// As [`source::list`], [`Reused::open`] and [`merged::open`].
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
         Ok(match &job.input {
-            job::Input::Read => Input::Read(source::list(session, &job.source).await?),
-            job::Input::Reuse(reuse) => Input::Reuse(Box::new(Reused::open(session, job, reuse).await?)),
-            job::Input::Merge(urls) => Input::Merge(merged::open(session, urls, job).await?),
+            job::Input::Read => RunInput::Read(source::list(session, &job.source).await?),
+            job::Input::Reuse(reuse) => RunInput::Reuse(Box::new(Reused::open(session, job, reuse).await?)),
+            job::Input::Merge(urls) => RunInput::Merge(merged::open(session, urls, job).await?),
         })
     }
 
@@ -48,14 +48,14 @@ impl Input {
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
-            Input::Read(_) => {}
-            Input::Reuse(reused) => {
+            RunInput::Read(_) => {}
+            RunInput::Reuse(reused) => {
                 overlap::refuse_output(output, reused.stored.layout(), "output.url")?;
                 for source in reused.stored.read_sources()? {
                     overlap::refuse_urls(output, &source, "output.url")?;
                 }
             }
-            Input::Merge(chain) => chain.refuse_overlap(output, "--to")?,
+            RunInput::Merge(chain) => chain.refuse_overlap(output, "--to")?,
         }
         match self.listed() {
             Some(listed) => overlap::refuse_files(output, listed, "output.url"),
@@ -66,12 +66,12 @@ impl Input {
     /// The fingerprint of `job` over this input and these reference documents.
     pub(crate) fn fingerprint(&self, job: &Job, reference: Option<&ReferenceDocuments>) -> String {
         let mut inputs = match self {
-            Input::Read(listed) => listed.inputs(),
-            Input::Reuse(reused) => {
+            RunInput::Read(listed) => listed.inputs(),
+            RunInput::Reuse(reused) => {
                 let e_tag = Some(reused.stored.manifest().fingerprint.clone());
                 vec![InputFile::new("output".into(), 0, None, e_tag)]
             }
-            Input::Merge(chain) => Origin::reference_inputs(&chain.record()),
+            RunInput::Merge(chain) => Origin::reference_inputs(&chain.record()),
         };
         inputs
             .extend(Origin::reference_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
@@ -90,7 +90,7 @@ impl Input {
         reference: Option<&ReferenceDocuments>,
         finished: &Manifest,
     ) -> Result<Option<String>> {
-        let Input::Read(listed) = self else { return Ok(None) };
+        let RunInput::Read(listed) = self else { return Ok(None) };
         let as_read = AsRead::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
         let record = reference.map(|reference| reference.record_as_read(job, finished));
@@ -115,7 +115,7 @@ impl Input {
     /// [`Kind::Job`](crate::error::Kind::Job) if not.
     pub(crate) async fn check_frequent(&self, reference: Option<&ReferenceDocuments>) -> Result<()> {
         match (self, reference.and_then(ReferenceDocuments::outputs)) {
-            (Input::Reuse(reused), Some(outputs)) => {
+            (RunInput::Reuse(reused), Some(outputs)) => {
                 same_frequent(outputs.stored().iter().chain([&reused.stored])).await
             }
             _ => Ok(()),
@@ -126,16 +126,16 @@ impl Input {
     ///
     /// # Errors
     /// As [`source::read`], and when a table of a finished output cannot be read.
-    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<Read> {
+    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<FirstStageInput> {
         match self {
-            Input::Read(listed) => {
+            RunInput::Read(listed) => {
                 let read =
-                    source::read(session, &job.source, listed, Request::all().cut(&job.shingle)).await?;
+                    source::read(session, &job.source, listed, ReadRequest::all().cut(&job.shingle)).await?;
                 let documents = frames::documents::documents(read.frame)?;
-                Ok(Read { documents, types: read.types, inputs: read.inputs })
+                Ok(FirstStageInput { documents, types: read.types, inputs: read.inputs })
             }
-            Input::Reuse(reused) => reused.read(job),
-            Input::Merge(chain) => merged::read(chain, job),
+            RunInput::Reuse(reused) => reused.read(job),
+            RunInput::Merge(chain) => merged::read(chain, job),
         }
     }
 
@@ -149,20 +149,20 @@ impl Input {
         job: &Job,
         limit: Limit,
     ) -> Result<DataFrame> {
-        let Input::Read(listed) = self else {
+        let RunInput::Read(listed) = self else {
             return Err(Error::bug("there is no source to read texts from"));
         };
         let source = Source { limit: Some(limit), ..job.source.clone() };
-        let read = source::read(session, &source, listed, Request::all().cut(&job.shingle)).await?;
+        let read = source::read(session, &source, listed, ReadRequest::all().cut(&job.shingle)).await?;
         frames::documents::documents(read.frame)
     }
 
     /// The files from which texts are read; `None` if no text is read.
     pub(crate) fn listed(&self) -> Option<&Listed> {
         match self {
-            Input::Read(listed) => Some(listed),
-            Input::Reuse(reused) => reused.listed.as_ref(),
-            Input::Merge(_) => None,
+            RunInput::Read(listed) => Some(listed),
+            RunInput::Reuse(reused) => reused.listed.as_ref(),
+            RunInput::Merge(_) => None,
         }
     }
 
@@ -174,27 +174,27 @@ impl Input {
     /// The outputs that are merged, if the job does that.
     pub(crate) fn merged(&self) -> Option<&Chain> {
         match self {
-            Input::Merge(chain) => Some(chain),
-            Input::Read(_) | Input::Reuse(_) => None,
+            RunInput::Merge(chain) => Some(chain),
+            RunInput::Read(_) | RunInput::Reuse(_) => None,
         }
     }
 
     /// What a manifest names as read: files, or the outputs.
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         match self {
-            Input::Read(listed) => listed.inputs(),
-            Input::Reuse(reused) => vec![as_input(&reused.stored)],
-            Input::Merge(chain) => chain.outputs().iter().map(as_input).collect(),
+            RunInput::Read(listed) => listed.inputs(),
+            RunInput::Reuse(reused) => vec![as_input(&reused.stored)],
+            RunInput::Merge(chain) => chain.outputs().iter().map(as_input).collect(),
         }
     }
 
     /// The documents with their sketches, if they come from an output that keeps shingles.
     pub(crate) fn sketches(&self) -> Result<Option<DataFrame>> {
         match self {
-            Input::Reuse(reused) if reused.stored.job().output.keep.shingles() => {
+            RunInput::Reuse(reused) if reused.stored.job().output.keep.shingles() => {
                 reused.stored.table(Table::Documents).map(Some)
             }
-            Input::Read(_) | Input::Reuse(_) | Input::Merge(_) => Ok(None),
+            RunInput::Read(_) | RunInput::Reuse(_) | RunInput::Merge(_) => Ok(None),
         }
     }
 
@@ -202,27 +202,27 @@ impl Input {
     /// are read.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
         match self {
-            Input::Reuse(reused) => reused.stored.frequent_shingles(),
-            Input::Merge(chain) => chain.frequent_shingles(),
-            Input::Read(_) => Ok(None),
+            RunInput::Reuse(reused) => reused.stored.frequent_shingles(),
+            RunInput::Merge(chain) => chain.frequent_shingles(),
+            RunInput::Read(_) => Ok(None),
         }
     }
 
     /// The runs that cut the texts, if they were other ones.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         match self {
-            Input::Read(_) => Vec::new(),
-            Input::Merge(chain) => chain.origins(),
-            Input::Reuse(reused) => reused.origins.clone(),
+            RunInput::Read(_) => Vec::new(),
+            RunInput::Merge(chain) => chain.origins(),
+            RunInput::Reuse(reused) => reused.origins.clone(),
         }
     }
 
     /// The manifests of the outputs whose documents are taken; empty if files are read.
     pub(crate) fn earlier(&self) -> Vec<&Manifest> {
         match self {
-            Input::Read(_) => Vec::new(),
-            Input::Merge(chain) => chain.outputs().iter().map(Stored::manifest).collect(),
-            Input::Reuse(reused) => vec![reused.stored.manifest()],
+            RunInput::Read(_) => Vec::new(),
+            RunInput::Merge(chain) => chain.outputs().iter().map(Stored::manifest).collect(),
+            RunInput::Reuse(reused) => vec![reused.stored.manifest()],
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::output::Stored;
 use crate::schema::SourceTypes;
 
 /// The input of the first stage.
-pub(crate) struct Read {
+pub(crate) struct FirstStageInput {
     /// The documents in the columns of [`documents`](crate::frames::documents), or of
     /// [`reused`](crate::frames::reused) if an output is read.
     pub(crate) documents: DataFrame,

@@ -2,7 +2,7 @@
 
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
-use super::read::{Read, as_input};
+use super::read::{FirstStageInput, as_input};
 use crate::error::{Error, Result};
 use crate::frames;
 use crate::job::{Job, Reuse, ShingleHash, Source};
@@ -76,14 +76,14 @@ impl Reused {
     }
 
     /// The documents with their sketches, and the rejects.
-    pub(super) fn read(&self, job: &Job) -> Result<Read> {
+    pub(super) fn read(&self, job: &Job) -> Result<FirstStageInput> {
         let table = |table: Table| -> Result<DataFrame> { self.stored.table(table) };
         let types = self.stored.manifest().source.clone();
         let keeps_shingles = self.stored.job().output.keep.shingles();
         let columns = frames::reused::columns(&types, keeps_shingles, col("origin_number"));
         let documents = table(Table::Documents)?.select(columns)?;
         let documents = frames::reused::reused(documents, table(Table::Rejects)?, &job.lsh)?;
-        Ok(Read { documents, types, inputs: vec![as_input(&self.stored)] })
+        Ok(FirstStageInput { documents, types, inputs: vec![as_input(&self.stored)] })
     }
 }
 

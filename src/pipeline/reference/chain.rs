@@ -5,7 +5,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::lineage::{self, Seen};
+use super::lineage::{self, KnownFingerprints};
 use super::same_frequent::same_frequent;
 use crate::error::{Error, Result};
 use crate::frames::cluster_id::Founders;
@@ -212,7 +212,8 @@ impl Chain {
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
     pub(crate) async fn check_ids(&self) -> Result<()> {
-        let seen: Vec<Seen<'_>> = self.against.iter().map(|against| Seen::of(against)).collect();
+        let seen: Vec<KnownFingerprints<'_>> =
+            self.against.iter().map(|against| KnownFingerprints::of(against)).collect();
         let by_source = |later: usize| self.outputs[later].job().second_source().is_some();
         let is_seen = |later: usize, before: usize| seen[later].has(self.outputs[before].manifest());
         let has_seen = |later: usize, before: usize| is_seen(later, before) && !by_source(later);

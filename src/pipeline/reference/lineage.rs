@@ -128,7 +128,7 @@ pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>
                 "{shown} was made{against} with {why}, and their pairs are missing: {what_to_do}"
             )));
         }
-        let seen = Seen::of(seen);
+        let seen = KnownFingerprints::of(seen);
         if let Some(unseen) = outputs.iter().take(at).find(|earlier| !seen.has(earlier.manifest())) {
             let unseen = unseen.layout().shown();
             return Err(Error::job(format!(
@@ -141,9 +141,9 @@ pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>
 }
 
 /// The fingerprints of the outputs that a run was made against.
-pub(crate) struct Seen<'a>(BTreeSet<&'a str>);
+pub(crate) struct KnownFingerprints<'a>(BTreeSet<&'a str>);
 
-impl<'a> Seen<'a> {
+impl<'a> KnownFingerprints<'a> {
     /// Those that it was made `against`: see [`made_against`].
     pub(crate) fn of(against: &'a [ReferenceOutput]) -> Self {
         let of_one = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);

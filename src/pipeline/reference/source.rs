@@ -11,7 +11,7 @@ use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::pipeline::overlap;
 use crate::schema::SourceTypes;
-use crate::source::{self, AsRead, Listed, Request};
+use crate::source::{self, AsRead, Listed, ReadRequest};
 
 /// A second source.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl SecondSource {
     pub(crate) async fn open(session: &SessionContext, source: &job::Source, job: &Job) -> Result<Self> {
         let why = || "against.source cannot be read".to_owned();
         let listed = source::list(session, source).await.context(why)?;
-        let request = Request::all().cut(&job.shingle);
+        let request = ReadRequest::all().cut(&job.shingle);
         let read = source::read(session, source, &listed, request).await.context(why)?;
         let documents = frames::documents::documents(read.frame)?;
         let fingerprint = fingerprint(&job.of_second_source(source), &listed.inputs());

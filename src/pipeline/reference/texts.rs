@@ -13,7 +13,7 @@ use crate::frames::{self, utf8};
 use crate::job::{Job, Source};
 use crate::origins::numbered;
 use crate::schema::{SourceTypes, carried};
-use crate::source::{self, Request};
+use crate::source::{self, ReadRequest};
 
 /// The reference documents of `job` in the columns of [`with_group`]; `None` if it has none. `types` are those of its source.
 ///
@@ -30,7 +30,7 @@ pub(crate) async fn reference_texts(
         ReferenceDocuments::Outputs(outputs) => of_outputs(session, &outputs, job).await?,
         ReferenceDocuments::Source(second) => {
             let (source, listed) = second.files();
-            let read = source::read(session, source, listed, Request::all()).await?.frame;
+            let read = source::read(session, source, listed, ReadRequest::all()).await?.frame;
             frames::reference::with_second_source_keys(with_group(read, source, source.group.as_deref())?)?
         }
     }))
@@ -54,7 +54,7 @@ async fn of_outputs(session: &SessionContext, outputs: &ReferenceOutputs, job: &
     for (at, stored) in outputs.chain.outputs().iter().enumerate() {
         let sources = stored.sources("the texts of the documents of against.output are read", "").await?;
         for (origin, source, listed) in numbered(&sources) {
-            let frame = source::read(session, source, listed, Request::all()).await?.frame;
+            let frame = source::read(session, source, listed, ReadRequest::all()).await?.frame;
             let texts = with_group(frame, source, job.source.group.as_deref())?;
             read.push(Ok(texts.with_column("origin", lit(outputs.chain.first_origin(at) + origin))?));
         }

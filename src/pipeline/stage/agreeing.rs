@@ -1,6 +1,6 @@
 //! agreeing: candidates without those whose signatures agree too little, so that the shingles of fewer are needed.
 
-use super::interface::{AnyTable, Error, Plan, Result, Stage, StageContext, WorkTable};
+use super::interface::{AnyTable, Error, Result, Stage, StageContext, StagePlan, WorkTable};
 use crate::pipeline::tables::pair_columns;
 use crate::pipeline::{
     candidate_pairs::CandidatePairs,
@@ -23,7 +23,7 @@ pub(super) static AGREEING: Stage = Stage::new(
     AnyTable::Work(WorkTable::AGREEING),
     |job| format!("drop candidates whose signatures agree in less than {}", job.score.threshold),
     |_| true,
-    Plan::Now(|cx| match cx.signatures()? {
+    StagePlan::Now(|cx| match cx.signatures()? {
         Some(signatures) => agree(cx, signatures, CandidatePairs::found(cx)?),
         None => Err(Error::bug("no signatures are kept")),
     }),

@@ -4,7 +4,7 @@ use datafusion::functions_nested::expr_fn::array_distinct;
 use datafusion::logical_expr::{Expr, bitwise_xor};
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::interface::{AnyTable, Plan, Planned, Result, Stage, Table, frames};
+use super::interface::{AnyTable, Planned, Result, Stage, StagePlan, Table, frames};
 use crate::job::Lsh;
 
 /// The bit that is the sign where an unsigned number is read as a signed one.
@@ -43,7 +43,7 @@ pub(super) static BUCKETS: Stage = Stage::new(
     AnyTable::Public(Table::Buckets),
     |_| "sort the buckets of all documents".into(),
     |job| job.output.buckets,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
         // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
         Ok(Planned { batch_rows: Some(ROWS_OF_BATCH), ..Planned::new(0, vec![sorted]) })

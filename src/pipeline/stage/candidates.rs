@@ -1,7 +1,7 @@
 //! candidates: documents that may be similar, as the candidate method finds them.
 
 use super::agreeing;
-use super::interface::{AnyTable, Plan, Stage, WorkTable, not_null, null};
+use super::interface::{AnyTable, Stage, StagePlan, WorkTable, not_null, null};
 use super::search;
 use crate::pipeline::tables::{pair_columns, single_columns};
 
@@ -17,7 +17,7 @@ pub(super) static CANDIDATES: Stage = Stage::new(
     AnyTable::Work(WorkTable::CANDIDATES),
     |job| (search::by_method(job).describe_candidates)(job),
     |job| job.compares() && job.candidates.method.has_candidates(),
-    Plan::Later(|cx| Box::pin(search::by_method(cx.job).candidates.plan(cx))),
+    StagePlan::Later(|cx| Box::pin(search::by_method(cx.job).candidates.plan(cx))),
 )
 // A document of a hot or dense bucket comes without a second one, and so does a leader.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])

@@ -9,7 +9,8 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::clusters::{cluster_ids, clusters};
 use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Plan, Planned, Result, Stage, Table, WorkTable,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Planned, Result, Stage, StagePlan, Table,
+    WorkTable,
 };
 use super::ranks;
 use super::represented::{copies_are_pairs, edges, found, scores_of_components};
@@ -84,7 +85,7 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::new(
     AnyTable::Public(Table::ClusterLevels),
     |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
     |job| !job.clusters.thresholds.is_empty(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
             let Clusters { method, thresholds, .. } = &job.clusters;

@@ -8,7 +8,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Plan, Planned, Result, Stage, StageContext, Table, WorkTable, frames,
+    AnyTable, BYTES_OF_MEMBER, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, frames,
 };
 use super::ranks::clustered;
 use super::represented::copies_are_pairs;
@@ -169,7 +169,7 @@ pub(super) static CLUSTERS: Stage = Stage::new(
         None => "write the clusters".into(),
     },
     |_| true,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let job = cx.job;
         let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
         let method = job.clusters.method;

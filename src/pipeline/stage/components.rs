@@ -3,7 +3,9 @@
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::interface::{AnyTable, Place, Plan, Planned, Result, Stage, StageContext, WorkTable};
+use super::interface::{
+    AnyTable, Planned, Result, Stage, StageContext, StagePlacement, StagePlan, WorkTable,
+};
 use super::stars;
 use super::union_find::union_find;
 use crate::pipeline::tables::numbers;
@@ -26,14 +28,14 @@ pub(super) static COMPONENTS: Stage = Stage::new(
     AnyTable::Work(WorkTable::COMPONENTS),
     |_| "find which documents are connected by scores".into(),
     |_| true,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let edges = edges(cx).await?;
             match union_find(cx, edges.clone()).await? {
                 Some(found) => {
                     let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
                     Ok(Planned {
-                        place: Place::Here,
+                        place: StagePlacement::Here,
                         ..Planned::new(0, vec![found.rows(cx.session(), schema)?])
                     })
                 }

@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, Plan, Planned, Result, SourceTypes, Stage, WorkTable, frames, not_null, null,
+    AnyTable, Planned, Result, SourceTypes, Stage, StagePlan, WorkTable, frames, not_null, null,
 };
 use super::{pair_limit, search};
 use crate::frames::copies::copies;
@@ -56,7 +56,7 @@ pub(super) static COPIES: Stage = Stage::new(
     AnyTable::Work(WorkTable::COPIES),
     |_| "group documents with identical shingles, and check that keys are unique".into(),
     |_| true,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let keys = cx.table(WorkTable::KEYS)?;
         let columns = ["doc", "set_hash_0", "set_hash_1"];
         let mut keys = match cx.reference_documents()? {

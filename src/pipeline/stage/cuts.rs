@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field};
 
 use super::dictionary::DICTIONARY;
 use super::duplicates::first_of_each_id;
-use super::interface::{AnyTable, Plan, Planned, SourceTypes, Stage, WorkTable, frames};
+use super::interface::{AnyTable, Planned, SourceTypes, Stage, StagePlan, WorkTable, frames};
 use crate::pipeline::tables::{id_column, list_column};
 use crate::schema;
 
@@ -39,7 +39,7 @@ pub(super) static CUTS: Stage = Stage::new(
         )
     },
     |job| (DICTIONARY.is_in)(job),
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let documents = first_of_each_id(cx, cx.documents.clone())?;
         let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
         Ok(Planned { parts: cx.parts_of_source(), ..Planned::new(0, vec![cuts]) })

@@ -4,7 +4,7 @@
 use datafusion::prelude::{DataFrame, col};
 
 use super::interface::{Planned, Result, StageContext, WorkTable, frames, not_null, null};
-use super::pair_limit::{self, Population};
+use super::pair_limit::{self, EstimatedDocuments};
 use crate::frames::leaders;
 use crate::operator::dense_pairs::DensePairs;
 use crate::operator::prefixes;
@@ -85,7 +85,7 @@ pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
     let settled = settled(cx).await?;
     if let Some((settled, count)) = settled.filter(|&(_, count)| count > 1) {
         let keys = settled.select(vec![col("settled").alias("needed")])?;
-        pair_limit::estimate(cx, Population { keys, count }, SAMPLE).await?;
+        pair_limit::estimate(cx, EstimatedDocuments { keys, count }, SAMPLE).await?;
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ pub(crate) struct Summary {
     /// Documents that are settled.
     pub(crate) documents: u64,
     /// Similar pairs among them that are not written.
-    pub(crate) left_out: pair_limit::Estimate,
+    pub(crate) left_out: pair_limit::PairEstimate,
 }
 
 /// The dense groups, by their rounds and scores; `None` if there are none.

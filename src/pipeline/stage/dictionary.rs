@@ -1,8 +1,8 @@
 //! dictionary: a number for every distinct shingle of the collection.
 
-use super::interface::{AnyTable, Plan, Planned, Stage, Table, WorkTable, frames, not_null};
+use super::interface::{AnyTable, Planned, Stage, StagePlan, Table, WorkTable, frames, not_null};
 use crate::job::ShingleHash;
-use crate::output::write::Rows;
+use crate::output::write::TableRows;
 use crate::pipeline::tables::numbers;
 
 impl WorkTable {
@@ -15,6 +15,6 @@ pub(super) static DICTIONARY: Stage = Stage::new(
     AnyTable::Public(Table::Dictionary),
     |_| "number the distinct shingles of the collection".into(),
     |job| job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary,
-    Plan::Now(|cx| Ok(Planned::new(0, vec![frames::dictionary::numbers(cx.table(WorkTable::CUTS)?)?]))),
+    StagePlan::Now(|cx| Ok(Planned::new(0, vec![frames::dictionary::numbers(cx.table(WorkTable::CUTS)?)?]))),
 )
-.with_tables(|_| vec![(WorkTable::NUMBERS.into(), Rows::All), not_null(Table::Dictionary, "shingle")]);
+.with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);

@@ -3,7 +3,9 @@
 use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::DataFrame;
 
-use super::interface::{AnyTable, Error, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable};
+use super::interface::{
+    AnyTable, Error, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, WorkTable,
+};
 use crate::frames::duplicates::{both, duplicates, of_reference, reject};
 use crate::job::{DuplicateIds, SameId};
 
@@ -37,7 +39,7 @@ pub(super) static DUPLICATES: Stage = Stage::new(
         job.reads_texts()
             && (job.source.duplicate_ids == DuplicateIds::Reject || job.same_id() == Some(SameId::Skip))
     },
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (job, documents) = (cx.job, cx.documents.clone());
         let reference = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
         let of_reference = match reference {

@@ -1,7 +1,7 @@
 //! frequencies: how often each shingle occurs among the documents of a prefix join.
 
 use super::interface::{
-    AnyTable, BoxFuture, Job, Plan, Planned, Result, Stage, StageContext, WorkTable, frames,
+    AnyTable, BoxFuture, Job, Planned, Result, Stage, StageContext, StagePlan, WorkTable, frames,
 };
 use crate::operator::token_counts;
 use crate::pipeline::tables::columns_of;
@@ -22,7 +22,7 @@ impl WorkTable {
 
 const fn counting(is_in: fn(&Job) -> bool) -> Stage {
     let table = AnyTable::Work(WorkTable::FREQUENCIES);
-    Stage::new(table, |_| "count how often each shingle occurs".into(), is_in, Plan::Later(plan))
+    Stage::new(table, |_| "count how often each shingle occurs".into(), is_in, StagePlan::Later(plan))
 }
 
 fn is_joined(job: &Job) -> bool {

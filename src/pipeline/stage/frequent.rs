@@ -5,7 +5,7 @@ use datafusion::prelude::DataFrame;
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    AnyTable, Error, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+    AnyTable, Error, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, WorkTable, frames,
 };
 use crate::frames::frequent::{SAMPLE, sampled, with_group};
 use crate::job::{Limit, LimitSize, Reference};
@@ -52,7 +52,7 @@ pub(super) static GROUP_SIZES: Stage = Stage::new(
     AnyTable::Work(WorkTable::GROUP_SIZES),
     |_| "count the documents of each group".into(),
     |job| counts_shingles(job) && limit(job).is_none(),
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let sizes = frames::frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
         Ok(Planned::new(0, vec![sizes]))
     }),
@@ -63,7 +63,7 @@ pub(super) static FREQUENT: Stage = Stage::new(
     AnyTable::Work(WorkTable::FREQUENT),
     |_| "find the shingles that too many documents of a sample have".into(),
     counts_shingles,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let job = cx.job;
             let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;

@@ -3,7 +3,7 @@
 use datafusion::prelude::col;
 
 use super::frequent::counts_shingles;
-use super::interface::{AnyTable, Error, Plan, Planned, Stage, Table, WorkTable, frames};
+use super::interface::{AnyTable, Error, Planned, Stage, StagePlan, Table, WorkTable, frames};
 use super::texts::BYTES_OF_SHINGLE;
 
 /// Reads the words of the frequent shingles.
@@ -11,7 +11,7 @@ pub(super) static FREQUENT_SHINGLES: Stage = Stage::new(
     AnyTable::Public(Table::FrequentShingles),
     |_| "write the frequent shingles with their words".into(),
     |job| job.max_frequency.is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             if !counts_shingles(cx.job) {
                 let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;

@@ -8,10 +8,10 @@ pub(super) use futures::future::BoxFuture;
 pub(super) use crate::error::{Error, Result};
 pub(super) use crate::frames;
 pub(super) use crate::job::Job;
-use crate::output::write::Rows;
+use crate::output::write::TableRows;
 pub(super) use crate::pipeline::context::StageContext;
-pub(super) use crate::pipeline::runner::{Place, Planned};
-pub(super) use crate::pipeline::tables::{AnyTable, Tables, WorkTable};
+pub(super) use crate::pipeline::runner::{Planned, StagePlacement};
+pub(super) use crate::pipeline::tables::{AnyTable, StageTables, WorkTable};
 pub(super) use crate::schema::{SourceTypes, Table};
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
@@ -22,15 +22,15 @@ pub(crate) struct Stage {
     description: fn(&Job) -> String,
     /// Whether the list of a job has it.
     pub(super) is_in: fn(&Job) -> bool,
-    plan: Plan,
+    plan: StagePlan,
     /// Its tables, and the rows of each; `None` if all rows go into `table`.
-    tables: Option<fn(&Job) -> Tables>,
+    tables: Option<fn(&Job) -> StageTables>,
     /// Checks the tables, also those of an earlier attempt, and returns the stages that their rows make necessary.
     then: Option<Then>,
 }
 
 /// Plans the rows of a stage.
-pub(super) enum Plan {
+pub(super) enum StagePlan {
     Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
     /// Its future is boxed: else the compiler proves again for every stage that a plan can be sent.
     Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
@@ -38,7 +38,7 @@ pub(super) enum Plan {
 
 pub(super) type Then = for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Vec<&'static Stage>>>;
 
-impl Plan {
+impl StagePlan {
     /// The rows of the stage.
     pub(super) async fn plan<'a>(&self, cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         match self {
@@ -55,7 +55,7 @@ pub(super) struct CandidateSearch {
     /// Ends a run that would find too many pairs, before anything is searched.
     pub(super) check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
     /// Plans the tables of the stage `candidates`.
-    pub(super) candidates: Plan,
+    pub(super) candidates: StagePlan,
     /// The stages between `candidates` and the removal of candidates by their signatures.
     pub(super) follow_ups: Then,
     /// The stage `scores` of a method without candidates.
@@ -67,7 +67,7 @@ pub(super) struct CandidateSearch {
 /// The stage `scores` of a method without candidates: its description, and its plan.
 pub(super) struct ScoresWithoutCandidates {
     pub(super) describe: fn(&Job) -> String,
-    pub(super) plan: Plan,
+    pub(super) plan: StagePlan,
 }
 
 impl CandidateSearch {
@@ -80,7 +80,7 @@ impl CandidateSearch {
         Self {
             describe_candidates: |_| String::new(),
             check,
-            candidates: Plan::Now(|_| Ok(Planned::new(0, Vec::new()))),
+            candidates: StagePlan::Now(|_| Ok(Planned::new(0, Vec::new()))),
             follow_ups: |_| Box::pin(async { Ok(Vec::new()) }),
             scores: Some(scores),
             may_match,
@@ -94,13 +94,13 @@ impl Stage {
         table: AnyTable,
         description: fn(&Job) -> String,
         is_in: fn(&Job) -> bool,
-        plan: Plan,
+        plan: StagePlan,
     ) -> Self {
         Self { table, description, is_in, plan, tables: None, then: None }
     }
 
     /// The stage with several tables.
-    pub(super) const fn with_tables(self, tables: fn(&Job) -> Tables) -> Self {
+    pub(super) const fn with_tables(self, tables: fn(&Job) -> StageTables) -> Self {
         Self { tables: Some(tables), ..self }
     }
 
@@ -120,7 +120,7 @@ impl Stage {
     }
 
     /// The tables that it writes, and which of its rows go into each.
-    pub(crate) fn tables(&self, job: &Job) -> Tables {
+    pub(crate) fn tables(&self, job: &Job) -> StageTables {
         self.tables.map_or_else(|| all(self.table), |tables| tables(job))
     }
 
@@ -152,16 +152,16 @@ pub(super) const BYTES_OF_EDGE: u64 = 32;
 pub(super) const BYTES_OF_MEMBER: u64 = 64;
 
 /// All rows go into one table.
-fn all(table: impl Into<AnyTable>) -> Tables {
-    vec![(table.into(), Rows::All)]
+fn all(table: impl Into<AnyTable>) -> StageTables {
+    vec![(table.into(), TableRows::All)]
 }
 
 /// The rows in which `column` is null.
-pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Rows) {
-    (table.into(), Rows::Null(column.into()))
+pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, TableRows) {
+    (table.into(), TableRows::Null(column.into()))
 }
 
 /// The rows in which `column` is not null.
-pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Rows) {
-    (table.into(), Rows::NotNull(column.into()))
+pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, TableRows) {
+    (table.into(), TableRows::NotNull(column.into()))
 }

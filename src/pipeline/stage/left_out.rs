@@ -5,7 +5,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{col, lit};
 
 use super::interface::{
-    AnyTable, Error, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable, frames,
+    AnyTable, Error, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, WorkTable, frames,
 };
 use crate::job::Source;
 use crate::output::counts::Counts;
@@ -34,7 +34,7 @@ pub(super) static LEFT_OUT_ROWS: Stage = Stage::new(
     AnyTable::Work(WorkTable::LEFT_OUT),
     |_| "count the rows that source.where and source.limit leave out".into(),
     |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let mut sources = Vec::new();
             if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {

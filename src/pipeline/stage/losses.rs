@@ -6,7 +6,9 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::interface::{AnyTable, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, WorkTable};
+use super::interface::{
+    AnyTable, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, WorkTable,
+};
 use super::removals::{is_spared, loses_alone, roles};
 use crate::operator::losses::CountLosses;
 use crate::operator::{self, Operator};
@@ -76,7 +78,7 @@ pub(super) static LOSSES: Stage = Stage::new(
     AnyTable::Work(WorkTable::LOSSES),
     |_| "count the shingles that removals lose".into(),
     |_| true,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let removals = cx.table(WorkTable::REMOVALS)?;
             let basis = Basis::of(cx.job);

@@ -6,8 +6,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, Plan, Planned, Result, SourceTypes, Stage, Table, WorkTable,
-    frames,
+    AnyTable, BYTES_OF_KEY, BYTES_OF_MEMBER, Planned, Result, SourceTypes, Stage, StagePlan, Table,
+    WorkTable, frames,
 };
 use crate::frames::copies::{Rules, in_pairs};
 use crate::frames::scores::needed;
@@ -66,7 +66,7 @@ pub(super) static MEMBERS: Stage = Stage::new(
     AnyTable::Work(WorkTable::MEMBERS),
     |_| "expand scores to the copies of each document".into(),
     |_| true,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
         let copies = in_pairs(copies, scores.clone(), Rules::of(cx.job))?;
         let documents = frames::mark::both(own(cx)?, cx.reference_documents()?, &NAMES)?;

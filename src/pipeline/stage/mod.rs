@@ -135,7 +135,7 @@ impl Stages {
 
 /// The description of a stage of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct StageDescription {
     /// Its name.
     pub name: String,
     /// Its description, in one line.
@@ -145,8 +145,8 @@ pub struct Described {
 }
 
 /// The stages of `job`, in their order.
-pub fn describe(job: &Job) -> Vec<Described> {
-    let described = |stage: &Stage| Described {
+pub fn describe(job: &Job) -> Vec<StageDescription> {
+    let described = |stage: &Stage| StageDescription {
         name: stage.name().into_owned(),
         text: stage.describe(job),
         tables: stage.tables(job).iter().map(|(table, _)| table.name().into_owned()).collect(),

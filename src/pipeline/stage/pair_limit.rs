@@ -20,21 +20,21 @@ const TOO_FEW: u64 = 64;
 
 /// The number of pairs among some documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Estimate {
+pub(crate) struct PairEstimate {
     pub(crate) pairs: u64,
     /// Whether the number is exact: every two documents were compared.
     pub(crate) exact: bool,
 }
 
 /// The documents whose pairs are estimated.
-pub(crate) struct Population {
+pub(crate) struct EstimatedDocuments {
     /// Their keys (needed), one for each group of copies.
     pub(super) keys: DataFrame,
     /// Their number.
     pub(super) count: u64,
 }
 
-impl Population {
+impl EstimatedDocuments {
     /// All documents, each group of copies as one.
     async fn all(cx: &StageContext<'_>) -> Result<Self> {
         let groups = cx.table(WorkTable::COPIES)?;
@@ -65,7 +65,11 @@ pub(super) fn with_new(new: u64, known: u64) -> u64 {
 ///
 /// Keys are hashes, so those that a number divides are a random sample, which is the same in every run. If one in `n`
 /// documents is in the sample, both documents of a pair are in it with a probability of one in `n * n`.
-pub(super) async fn estimate(cx: &StageContext<'_>, of: Population, sample: u64) -> Result<Estimate> {
+pub(super) async fn estimate(
+    cx: &StageContext<'_>,
+    of: EstimatedDocuments,
+    sample: u64,
+) -> Result<PairEstimate> {
     let one_in = one_in(of.count, sample);
     let needed = match one_in {
         1 => of.keys,
@@ -81,10 +85,10 @@ fn one_in(count: u64, sample: u64) -> u64 {
 }
 
 /// The estimate from a sample of about `sample` of `count` documents, after it was compared.
-pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> Estimate {
+pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> PairEstimate {
     let one_in = one_in(count, sample);
     let pairs = cx.rows(WorkTable::SAMPLE).saturating_mul(one_in).saturating_mul(one_in);
-    Estimate { pairs, exact: one_in == 1 }
+    PairEstimate { pairs, exact: one_in == 1 }
 }
 
 /// Ends a run whose copies alone make too many pairs.
@@ -97,15 +101,19 @@ pub(super) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
 
 /// Ends a run that would find too many pairs among some documents, or among all if none are given. Their number is at
 /// most `at_most`; if that is within the limit, nothing is compared.
-pub(super) async fn check_pairs(cx: &StageContext<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
+pub(super) async fn check_pairs(
+    cx: &StageContext<'_>,
+    of: Option<EstimatedDocuments>,
+    at_most: u64,
+) -> Result<()> {
     if with_copies(cx, at_most).await?.is_none() {
         return Ok(());
     }
     let of = match of {
         Some(of) => of,
-        None => Population::all(cx).await?,
+        None => EstimatedDocuments::all(cx).await?,
     };
-    let Estimate { pairs, exact } = estimate(cx, of, SAMPLE).await?;
+    let PairEstimate { pairs, exact } = estimate(cx, of, SAMPLE).await?;
     // A sample with few pairs gives no usable estimate.
     if !exact && cx.rows(WorkTable::SAMPLE) < TOO_FEW {
         return Ok(());

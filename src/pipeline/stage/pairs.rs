@@ -1,7 +1,7 @@
 //! pairs: every two documents whose similarity reaches the threshold.
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Plan, Planned, Result, Stage, StageContext, Table, WorkTable, frames,
+    AnyTable, BYTES_OF_MEMBER, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, frames,
 };
 use crate::frames::copies::Rules;
 use crate::frames::pairs::pairs;
@@ -43,5 +43,5 @@ pub(super) static PAIRS: Stage = Stage::new(
         format!("write the pairs{passages}, {} at most", job.output.max_pairs)
     },
     |_| true,
-    Plan::Later(|cx| Box::pin(plan(cx))),
+    StagePlan::Later(|cx| Box::pin(plan(cx))),
 );

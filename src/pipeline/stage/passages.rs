@@ -2,7 +2,7 @@
 
 use datafusion::prelude::col;
 
-use super::interface::{Plan, Planned, Stage};
+use super::interface::{Planned, Stage, StagePlan};
 use crate::frames;
 use crate::pipeline::by_group;
 use crate::pipeline::tables::{AnyTable, WorkTable};
@@ -16,7 +16,7 @@ pub(super) static PASSAGES: Stage = Stage::new(
     AnyTable::Public(Table::Passages),
     |_| "count the passages, and read the samples".into(),
     |job| job.passages.is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let groups = match cx.job.has_groups() {
                 true => Some(by_group::own(cx)?.select(vec![col("id"), col("group")])?),

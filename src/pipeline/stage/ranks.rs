@@ -9,8 +9,8 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable,
-    frames,
+    AnyTable, BYTES_OF_MEMBER, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, Table,
+    WorkTable, frames,
 };
 use crate::frames::keep::BEFORE;
 use crate::frames::{keep, merged};
@@ -179,7 +179,7 @@ pub(super) static RANKS: Stage = Stage::new(
     AnyTable::Work(WorkTable::RANKS),
     |_| "order each cluster".into(),
     |_| true,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
         let frame = match (cx.reference, cx.input.merged()) {
             (Some(reference), _) => {

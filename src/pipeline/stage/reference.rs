@@ -5,12 +5,12 @@ use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, Error, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
-    not_null, null,
+    AnyTable, Error, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, Table, WorkTable,
+    frames, not_null, null,
 };
 use super::search;
 use crate::job;
-use crate::output::write::Rows;
+use crate::output::write::TableRows;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::source::SecondSource;
 use crate::pipeline::tables::{id_column, list_column, numbers, signature_column, signature_type};
@@ -67,7 +67,7 @@ pub(super) static REFERENCE: Stage = Stage::new(
     AnyTable::Work(WorkTable::REFERENCE),
     describe,
     |job| job.against.is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let frame = match cx.reference {
                 Some(ReferenceDocuments::Outputs(outputs)) => {
@@ -88,7 +88,7 @@ pub(super) static REFERENCE: Stage = Stage::new(
         not_null(Table::ReferenceRejects, "reason"),
         null(WorkTable::REFERENCE_KEYS, "reason"),
     ],
-    None => vec![(WorkTable::REFERENCE.into(), Rows::All)],
+    None => vec![(WorkTable::REFERENCE.into(), TableRows::All)],
 });
 
 /// The one pass over the texts of the second source.

@@ -2,7 +2,7 @@
 //!
 //! Only rows that new documents may have are kept, so that a large reference is read and not written.
 
-use super::interface::{Plan, Planned, Stage};
+use super::interface::{Planned, Stage, StagePlan};
 use super::units::{self, unit};
 use super::word_runs::{self, FINGERPRINTS, length_of};
 use crate::error::Error;
@@ -22,7 +22,7 @@ pub(super) static REFERENCE_UNITS: Stage = Stage::new(
     AnyTable::Work(WorkTable::REFERENCE_UNITS),
     |_| "read the reference documents and find the same parts in them".into(),
     |job| job.against.is_some() && unit(job).is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
             let units = frames::spans::units(cx.searched_reference_texts().await?, by, &cx.job.shingle)?;
@@ -37,7 +37,7 @@ pub(super) static REFERENCE_FINGERPRINTS: Stage = Stage::new(
     AnyTable::Work(WorkTable::REFERENCE_FINGERPRINTS),
     |_| "read the reference documents and choose the same hashes of them".into(),
     |job| job.against.is_some() && (FINGERPRINTS.is_in)(job),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let texts = cx.searched_reference_texts().await?;
             let fingerprints = frames::word_runs::fingerprints(texts, length_of(cx)?, &cx.job.shingle)?;

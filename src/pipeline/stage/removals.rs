@@ -7,7 +7,9 @@ use datafusion::functions_aggregate::expr_fn::{bool_or, count};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{AnyTable, BYTES_OF_EDGE, Job, Plan, Planned, Result, SourceTypes, Stage, WorkTable};
+use super::interface::{
+    AnyTable, BYTES_OF_EDGE, Job, Planned, Result, SourceTypes, Stage, StagePlan, WorkTable,
+};
 use super::represented::scores_of_components;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE, STAYS};
 use crate::pipeline::tables::numbers;
@@ -160,7 +162,7 @@ pub(super) static REMOVALS: Stage = Stage::new(
     AnyTable::Work(WorkTable::REMOVALS),
     |_| "find what removals may lose".into(),
     |_| true,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
             let (scores, count) = scores_of_components(cx).await?;

@@ -7,7 +7,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_KEY, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan,
     Table, WorkTable,
 };
 use super::ranks;
@@ -144,7 +144,7 @@ pub(super) static REPRESENTED: Stage = Stage::new(
         }
     },
     |_| true,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
             let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;

@@ -1,6 +1,8 @@
 //! scores: the exact similarity of candidates, and those that reach the threshold.
 
-use super::interface::{AnyTable, Job, Plan, Planned, Result, Stage, StageContext, Table, WorkTable, frames};
+use super::interface::{
+    AnyTable, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, frames,
+};
 use super::{pair_limit, search};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
@@ -56,13 +58,17 @@ fn describe(job: &Job) -> String {
 }
 
 /// Scores the candidates.
-pub(super) static SCORES: Stage =
-    Stage::new(AnyTable::Work(WorkTable::SCORES), describe, |_| true, Plan::Later(|cx| Box::pin(scores(cx))))
-        .then(|cx| {
-            Box::pin(async move {
-                if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
-                    pair_limit::check_scores(cx).await?;
-                }
-                Ok(Vec::new())
-            })
-        });
+pub(super) static SCORES: Stage = Stage::new(
+    AnyTable::Work(WorkTable::SCORES),
+    describe,
+    |_| true,
+    StagePlan::Later(|cx| Box::pin(scores(cx))),
+)
+.then(|cx| {
+    Box::pin(async move {
+        if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
+            pair_limit::check_scores(cx).await?;
+        }
+        Ok(Vec::new())
+    })
+});

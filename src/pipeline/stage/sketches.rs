@@ -5,12 +5,12 @@ use datafusion::prelude::{DataFrame, lit};
 
 use super::duplicates::first_of_each_id;
 use super::interface::{
-    AnyTable, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+    AnyTable, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, Table, WorkTable, frames,
     not_null, null,
 };
 use crate::job::{Input, Reuse, ShingleHash};
 use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::tables::{Tables, list_column, numbers, sketch_columns};
+use crate::pipeline::tables::{StageTables, list_column, numbers, sketch_columns};
 
 impl WorkTable {
     /// The buckets of each document, and the hash of its shingle set.
@@ -49,7 +49,7 @@ fn describe(job: &Job) -> String {
     }
 }
 
-fn tables(job: &Job) -> Tables {
+fn tables(job: &Job) -> StageTables {
     let mut tables = vec![
         null(Table::Documents, "reason"),
         not_null(Table::Rejects, "reason"),
@@ -85,7 +85,8 @@ fn plan<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
 /// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output
 /// already have all of these.
 pub(super) static SKETCHES: Stage =
-    Stage::new(AnyTable::Work(WorkTable::SKETCHES), describe, |_| true, Plan::Now(plan)).with_tables(tables);
+    Stage::new(AnyTable::Work(WorkTable::SKETCHES), describe, |_| true, StagePlan::Now(plan))
+        .with_tables(tables);
 
 /// The same rows with signatures and buckets; `dictionary` is the number of entries of the dictionary, if there is one.
 fn with_buckets(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {

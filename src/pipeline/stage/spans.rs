@@ -1,6 +1,6 @@
 //! spans: the passages that repeat, and the occurrence of each that stays.
 
-use super::interface::{Plan, Planned, Stage};
+use super::interface::{Planned, Stage, StagePlan};
 use super::units::BYTES_OF_UNIT;
 use super::word_runs;
 use crate::frames;
@@ -13,7 +13,7 @@ pub(super) static SPANS: Stage = Stage::new(
     AnyTable::Public(Table::Spans),
     |_| "find the passages that repeat".into(),
     |job| job.passages.is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let spans = match cx.job.passages.and_then(Passages::words) {
                 Some((length, gap)) => word_runs::spans(cx, length, gap).await?,

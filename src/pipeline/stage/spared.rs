@@ -8,7 +8,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{
-    AnyTable, BYTES_OF_EDGE, BYTES_OF_MEMBER, Error, Plan, Planned, Result, Stage, StageContext, Table,
+    AnyTable, BYTES_OF_EDGE, BYTES_OF_MEMBER, Error, Planned, Result, Stage, StageContext, StagePlan, Table,
     WorkTable, not_null, null,
 };
 use super::removals::{containment, is_spared};
@@ -161,6 +161,6 @@ pub(super) static SPARED: Stage = Stage::new(
     AnyTable::Public(Table::Spared),
     |_| "write which documents stay besides the representatives, and which are copies of those".into(),
     |job| job.clusters.contained.is_some(),
-    Plan::Later(|cx| Box::pin(plan(cx))),
+    StagePlan::Later(|cx| Box::pin(plan(cx))),
 )
 .with_tables(|_| vec![null(Table::Spared, "kept_id"), not_null(Table::SparedCopies, "kept_id")]);

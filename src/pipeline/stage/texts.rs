@@ -5,8 +5,8 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::frequent::counts_shingles;
 use super::interface::{
-    AnyTable, BYTES_OF_KEY, Job, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable,
-    frames,
+    AnyTable, BYTES_OF_KEY, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, Table,
+    WorkTable, frames,
 };
 use super::passages::BYTES_OF_SPAN;
 use super::removals::roles;
@@ -73,7 +73,7 @@ pub(super) static POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::POSITIONS),
     |_| "find the texts of candidates".into(),
     cuts_again,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let CandidatePairs { pairs, rows } = CandidatePairs::to_compare(cx)?;
         cx.find_uncut(frames::scores::needed(pairs)?, rows * BYTES_OF_POSITION, cx.reference_documents()?)
     }),
@@ -84,7 +84,7 @@ pub(super) static HOT_POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::HOT_POSITIONS),
     |_| "find the texts of hot buckets".into(),
     |_| true,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (table, known) = (WorkTable::HOT, cx.reference_documents()?);
         cx.find_uncut(needed(cx, table, "a")?, cx.rows(table) * BYTES_OF_POSITION, known)
     }),
@@ -95,7 +95,7 @@ pub(super) static HOT_SKETCHES: Stage = Stage::new(
     AnyTable::Work(WorkTable::HOT_SKETCHES),
     |_| "cut the shingles of those texts again".into(),
     |_| true,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let (needed, known) = (needed(cx, WorkTable::HOT, "a")?, cx.reference_documents()?);
             let sketches = cx.sketches(WorkTable::HOT_POSITIONS, needed, known, &SKETCH).await?;
@@ -109,7 +109,7 @@ pub(super) static TEXT_POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::TEXT_POSITIONS),
     |_| "find the texts of pairs".into(),
     |job| job.output.pair_passages,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (table, known) = (WorkTable::MEMBERS, cx.reference_documents()?);
         cx.find(needed(cx, table, "doc")?, cx.rows(table) * BYTES_OF_POSITION, known)
     }),
@@ -120,7 +120,7 @@ pub(super) static TEXTS: Stage = Stage::new(
     AnyTable::Work(WorkTable::TEXTS),
     |_| "read them again".into(),
     |job| job.output.pair_passages,
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let places = cx.table(WorkTable::TEXT_POSITIONS)?;
             Ok(Planned::new(0, vec![cx.texts(places, None, frames::passages::texts).await?]))
@@ -133,7 +133,7 @@ pub(super) static REMOVAL_POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::REMOVAL_POSITIONS),
     |_| "find the texts of those".into(),
     cuts_again,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let needed =
             roles(cx.table(WorkTable::REMOVALS)?, cx.job)?.select(vec![col("doc").alias("needed")])?;
         cx.find_uncut(needed, 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY, cx.clustered_reference()?)
@@ -145,7 +145,7 @@ pub(super) static HIT_POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::HIT_POSITIONS),
     |_| "find the texts that have them".into(),
     |job| word_runs::length(job).is_some(),
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (table, known) = (WorkTable::FINGERPRINT_HITS, cx.searched_places()?);
         let bytes = cx.rows(table) * BYTES_OF_FINGERPRINT;
         cx.find(needed(cx, table, "doc")?.distinct()?, bytes, Some(known))
@@ -157,7 +157,7 @@ pub(super) static PASSAGE_POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::PASSAGE_POSITIONS),
     |_| "find the texts with a sample of each passage".into(),
     |job| job.passages.is_some(),
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let samples = frames::spans::samples(cx.table(Table::Spans)?)?;
         let bytes = cx.rows(Table::Spans) * BYTES_OF_SPAN;
         Ok(Planned::new(bytes, vec![frames::spans::positions(samples)?]))
@@ -169,7 +169,7 @@ pub(super) static FREQUENT_POSITIONS: Stage = Stage::new(
     AnyTable::Work(WorkTable::FREQUENT_POSITIONS),
     |_| "find a text with each frequent shingle".into(),
     counts_shingles,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
         let positions = frames::frequent::positions(cx.table(WorkTable::FREQUENT)?, documents, rejects)?;
         Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]))

@@ -9,7 +9,8 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, Error, Place, Plan, Planned, Result, SourceTypes, Stage, StageContext, Table, WorkTable, frames,
+    AnyTable, Error, Planned, Result, SourceTypes, Stage, StageContext, StagePlacement, StagePlan, Table,
+    WorkTable, frames,
 };
 use super::losses;
 use crate::frames::copies::Rules;
@@ -132,9 +133,9 @@ pub(super) static COUNT_TOTALS: Stage = Stage::new(
     AnyTable::Work(WorkTable::TOTALS),
     |_| "check the tables against their contracts, and count".into(),
     |_| true,
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let rows: u64 = Table::of(cx.job).iter().map(|&table| cx.rows(table)).sum();
-        let place = if rows <= ROWS_OF_DRIVER { Place::Here } else { Place::Engine };
+        let place = if rows <= ROWS_OF_DRIVER { StagePlacement::Here } else { StagePlacement::Engine };
         Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_SET, vec![totals(cx)?]) })
     }),
 );

@@ -5,7 +5,7 @@ use datafusion::prelude::{Expr, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Error, Plan, Planned, SourceTypes, Stage, Table, WorkTable, frames,
+    AnyTable, BYTES_OF_MEMBER, Error, Planned, SourceTypes, Stage, StagePlan, Table, WorkTable, frames,
 };
 use super::texts::position_columns;
 use crate::frames::reference::second_source_key;
@@ -27,7 +27,7 @@ pub(super) static UNCOMPARED: Stage = Stage::new(
     AnyTable::Work(WorkTable::UNCOMPARED),
     |_| "find the documents that are not compared and may have passages".into(),
     |job| job.passages.is_some(),
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let key = || document_key(col("id"));
         let at = |doc: Expr, origin: Expr| {
             let columns = ["source", "position", "reason"].map(col);

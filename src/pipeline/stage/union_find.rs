@@ -30,13 +30,16 @@ const QUARTERS: usize = 3;
 const BATCH_ROWS: usize = 8_192;
 
 /// Components, and the memory that is reserved for them.
-pub(super) struct Found {
+pub(super) struct ReservedComponents {
     components: Components,
     _memory: MemoryReservation,
 }
 
 /// The components by union-find; `None` if its memory would not be enough.
-pub(super) async fn union_find(cx: &StageContext<'_>, edges: DataFrame) -> Result<Option<Found>> {
+pub(super) async fn union_find(
+    cx: &StageContext<'_>,
+    edges: DataFrame,
+) -> Result<Option<ReservedComponents>> {
     let pool = &cx.session().runtime_env().memory_pool;
     let bound = match pool.memory_limit() {
         MemoryLimit::Finite(bytes) => bytes / 4 * QUARTERS,
@@ -67,10 +70,10 @@ pub(super) async fn union_find(cx: &StageContext<'_>, edges: DataFrame) -> Resul
             components.join(a, b);
         }
     }
-    Ok(Some(Found { components, _memory: memory }))
+    Ok(Some(ReservedComponents { components, _memory: memory }))
 }
 
-impl Found {
+impl ReservedComponents {
     /// Their rows (doc, root).
     pub(super) fn rows(self, session: &SessionContext, schema: SchemaRef) -> Result<DataFrame> {
         let rows = FoundRows { found: Mutex::new(Some(self)), schema: Arc::clone(&schema) };
@@ -81,7 +84,7 @@ impl Found {
 
 /// The rows (doc, root) of components in memory, in batches: read once.
 struct FoundRows {
-    found: Mutex<Option<Found>>,
+    found: Mutex<Option<ReservedComponents>>,
     schema: SchemaRef,
 }
 
@@ -107,7 +110,7 @@ impl PartitionStream for FoundRows {
 }
 
 fn batches(
-    mut found: Found,
+    mut found: ReservedComponents,
     schema: SchemaRef,
 ) -> impl Iterator<Item = datafusion::error::Result<RecordBatch>> {
     (0..found.components.len()).step_by(BATCH_ROWS).map(move |from| {

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::Field;
 
-use super::interface::{AnyTable, Error, Job, Plan, Planned, SourceTypes, Stage, WorkTable, frames};
+use super::interface::{AnyTable, Error, Job, Planned, SourceTypes, Stage, StagePlan, WorkTable, frames};
 use crate::job::TextUnit;
 use crate::pipeline::tables::numbers;
 
@@ -32,7 +32,7 @@ pub(super) static UNITS: Stage = Stage::new(
         format!("read the texts again and cut them into {units}")
     },
     |job| unit(job).is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let by = unit(cx.job).ok_or_else(|| Error::bug("the job has no unit of passages"))?;
             let units = frames::spans::units(cx.searched_texts().await?, by, &cx.job.shingle)?;

@@ -4,11 +4,11 @@
 use arrow::datatypes::Field;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::interface::{Plan, Planned, Stage};
+use super::interface::{Planned, Stage, StagePlan};
 use super::units::BYTES_OF_UNIT;
 use crate::error::{Error, Result};
 use crate::frames;
-use crate::frames::repeats::Rows;
+use crate::frames::repeats::PassageRows;
 use crate::job::Job;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::tables::{AnyTable, WorkTable, numbers};
@@ -62,7 +62,7 @@ pub(super) static FINGERPRINTS: Stage = Stage::new(
     AnyTable::Work(WorkTable::FINGERPRINTS),
     |_| "read the texts again and choose hashes of runs of words".into(),
     |job| length(job).is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let fingerprints =
                 frames::word_runs::fingerprints(cx.searched_texts().await?, length_of(cx)?, &cx.job.shingle)?;
@@ -76,7 +76,7 @@ pub(super) static FINGERPRINT_HITS: Stage = Stage::new(
     AnyTable::Work(WorkTable::FINGERPRINT_HITS),
     |_| "find those hashes that occur more than once".into(),
     |job| length(job).is_some(),
-    Plan::Now(|cx| {
+    StagePlan::Now(|cx| {
         let new = cx.table(WorkTable::FINGERPRINTS)?;
         let hits = frames::word_runs::hits(cx.searched(new, WorkTable::REFERENCE_FINGERPRINTS)?)?;
         let rows = cx.rows(WorkTable::FINGERPRINTS) + cx.rows(WorkTable::REFERENCE_FINGERPRINTS);
@@ -89,7 +89,7 @@ pub(super) static WINDOWS: Stage = Stage::new(
     AnyTable::Work(WorkTable::WINDOWS),
     |_| "read these texts again and hash the windows of words around the hashes".into(),
     |job| length(job).is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let hits = cx.table(WorkTable::FINGERPRINT_HITS)?;
             let windows = |texts, of_reference| {
@@ -111,16 +111,16 @@ pub(super) static REPEATED_WINDOWS: Stage = Stage::new(
     AnyTable::Work(WorkTable::REPEATED_WINDOWS),
     |_| "find the windows that occur more than once".into(),
     |job| length(job).is_some(),
-    Plan::Later(|cx| {
+    StagePlan::Later(|cx| {
         Box::pin(async move {
             let order = cx.job.clusters.order();
             let windows = cx.table(WorkTable::WINDOWS)?;
             let rows = match cx.job.new_pairs() {
-                None => Rows::of_new(windows),
+                None => PassageRows::of_new(windows),
                 Some(pairs) => {
                     let is_of_reference = || col("of_reference").eq(lit(1_u64));
                     let reference = windows.clone().filter(is_of_reference())?;
-                    Rows::with_reference(windows.filter(!is_of_reference())?, reference, pairs)
+                    PassageRows::with_reference(windows.filter(!is_of_reference())?, reference, pairs)
                 }
             };
             let ranked =

@@ -50,7 +50,7 @@ impl Waiter {
 
 /// A Parquet file that is read through a moving window: columns are stored in the order in which they are copied.
 #[derive(Clone)]
-pub(super) struct Input(Arc<Window>);
+pub(super) struct WindowedFile(Arc<Window>);
 
 struct Window {
     file: Arc<ParquetFile>,
@@ -59,7 +59,7 @@ struct Window {
     held: Mutex<(u64, Bytes)>,
 }
 
-impl Input {
+impl WindowedFile {
     pub(super) fn new(file: Arc<ParquetFile>, waiter: Waiter) -> Self {
         Self(Arc::new(Window { file, waiter, held: Mutex::default() }))
     }
@@ -81,13 +81,13 @@ impl Input {
     }
 }
 
-impl Length for Input {
+impl Length for WindowedFile {
     fn len(&self) -> u64 {
         self.0.file.size()
     }
 }
 
-impl ChunkReader for Input {
+impl ChunkReader for WindowedFile {
     type T = InputFrom;
 
     fn get_read(&self, start: u64) -> ParquetResult<InputFrom> {
@@ -105,7 +105,7 @@ impl ChunkReader for Input {
 
 /// A reader of the bytes of a file from an offset on.
 pub(super) struct InputFrom {
-    input: Input,
+    input: WindowedFile,
     at: u64,
 }
 

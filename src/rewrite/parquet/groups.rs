@@ -5,7 +5,7 @@ use std::ops::Range;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::super::decisions::Decisions;
-use super::super::record::Counts;
+use super::super::record::DocumentCounts;
 use super::super::work::{Rejects, RowDestination};
 use super::blocking::{WINDOW, Waiter};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ pub(super) enum CopiedRows {
 /// The rows that were decided about.
 #[derive(Default)]
 pub(super) struct ChosenRows {
-    pub counts: Counts,
+    pub counts: DocumentCounts,
     /// The rows that go to the file of separate rejects.
     pub rejected: RowSet,
 }
@@ -66,7 +66,7 @@ impl CopiedRows {
 
 /// Rows of a row group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct RowGroupPart {
     /// The index of the row group.
     pub group: usize,
     /// The position of its first row in the file.
@@ -75,7 +75,7 @@ pub(super) struct Part {
     pub runs: Vec<Range<u64>>,
 }
 
-impl Part {
+impl RowGroupPart {
     /// The number of rows.
     pub(super) fn rows(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
@@ -93,7 +93,7 @@ impl Part {
 pub(super) fn groups<'a>(
     metadata: &'a ParquetMetaData,
     mut runs: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>> + 'a,
-) -> impl Iterator<Item = Result<Vec<Part>>> + 'a {
+) -> impl Iterator<Item = Result<Vec<RowGroupPart>>> + 'a {
     let groups = metadata.row_groups();
     let largest = groups.iter().map(rows).max().unwrap_or(0);
     // Two sorted row groups, one behind the other, are not sorted.
@@ -109,9 +109,9 @@ pub(super) fn groups<'a>(
         .zip(firsts)
         .enumerate()
         .map(move |(at, (group, first))| {
-            Ok::<_, Error>(Part { group: at, first, runs: runs(first..first + rows(group))? })
+            Ok::<_, Error>(RowGroupPart { group: at, first, runs: runs(first..first + rows(group))? })
         })
-        .filter(|part| part.as_ref().map_or(true, |part: &Part| !part.runs.is_empty()))
+        .filter(|part| part.as_ref().map_or(true, |part: &RowGroupPart| !part.runs.is_empty()))
         .peekable();
     std::iter::from_fn(move || {
         let first = match parts.next()? {
@@ -121,7 +121,7 @@ pub(super) fn groups<'a>(
         let (mut rows, mut bytes) = (first.rows(), bytes(&groups[first.group]));
         let mut together = vec![first];
         // All of them fit into the window through which the file is read.
-        let fits = |next: &Part, rows: u64, bytes: u64| {
+        let fits = |next: &RowGroupPart, rows: u64, bytes: u64| {
             !sorted && rows + next.rows() <= largest && bytes + self::bytes(&groups[next.group]) <= WINDOW
         };
         while let Some(Ok(next)) =

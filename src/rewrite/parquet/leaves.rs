@@ -15,7 +15,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::SchemaDescriptor;
 
 use super::super::decisions::{Decisions, other_text};
-use super::blocking::{Input, WINDOW, Waiter};
+use super::blocking::{WINDOW, Waiter, WindowedFile};
 use crate::error::{Context, Error, Result};
 use crate::kernel::text::without_spans::without_spans;
 use crate::parquet_headers::check_pages;
@@ -29,7 +29,7 @@ const BATCH_BYTES: u64 = 4 << 20;
 const VALUE_BYTES: u64 = 48;
 
 /// The rows of a row group that are copied, as runs of neighbours, counted from 0.
-pub(super) struct Rows<'a> {
+pub(super) struct RowRuns<'a> {
     pub group: &'a RowGroupMetaData,
     /// The position of the first row of the row group in the file.
     pub first: u64,
@@ -37,20 +37,20 @@ pub(super) struct Rows<'a> {
 }
 
 /// No change.
-fn unchanged<T: DataType>(_: &mut Batch<T>) -> Result<()> {
+fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
 
 /// Copies the values that leaf `leaf` has in `rows`, the texts of `text` with its edits.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if they cannot be read or edited, or the store refuses them.
+/// [`Kind::WindowedFile`](crate::error::Kind::Input) if they cannot be read or edited, or the store refuses them.
 pub(super) fn copy(
-    input: &Input,
-    rows: &Rows<'_>,
+    input: &WindowedFile,
+    rows: &RowRuns<'_>,
     (leaf, text): (usize, Option<&mut TextLeaf>),
     to: &mut ColumnWriter<'_>,
-    names: &Names<'_>,
+    names: &FileNames<'_>,
 ) -> Result<()> {
     use {ColumnReader as R, ColumnWriter as W};
     let chunk = rows.group.column(leaf);
@@ -85,25 +85,25 @@ pub(super) fn copy(
 }
 
 /// The name of the files in errors.
-pub(super) struct Names<'a> {
+pub(super) struct FileNames<'a> {
     pub source: &'a str,
     pub target: String,
 }
 
-impl Names<'_> {
+impl FileNames<'_> {
     pub(super) fn writing(&self) -> String {
         format!("cannot write {}", self.target)
     }
 
-    fn reading(&self, rows: &Rows<'_>, leaf: usize) -> String {
+    fn reading(&self, rows: &RowRuns<'_>, leaf: usize) -> String {
         format!("reading the column {} of {} failed", rows.group.column(leaf).column_path(), self.source)
     }
 }
 
 struct Copy<'a> {
-    rows: &'a Rows<'a>,
+    rows: &'a RowRuns<'a>,
     leaf: usize,
-    names: &'a Names<'a>,
+    names: &'a FileNames<'a>,
 }
 
 impl Copy<'_> {
@@ -111,10 +111,10 @@ impl Copy<'_> {
         &self,
         mut from: ColumnReaderImpl<T>,
         to: &mut ColumnWriterImpl<'_, T>,
-        mut edit: impl FnMut(&mut Batch<T>) -> Result<()>,
+        mut edit: impl FnMut(&mut LeafBatch<T>) -> Result<()>,
     ) -> Result<()> {
         let reading = || self.names.reading(self.rows, self.leaf);
-        let mut batch = Batch::<T>::new(to);
+        let mut batch = LeafBatch::<T>::new(to);
         let (full, mut at) = (self.batch_rows(), 0);
         for run in self.rows.runs {
             let skipped = from.skip_records((run.start - at) as usize).context(reading)?;
@@ -156,7 +156,7 @@ impl Copy<'_> {
 }
 
 /// A batch of rows: the levels that the column has, and the values that are not null.
-struct Batch<T: DataType> {
+struct LeafBatch<T: DataType> {
     rows: u64,
     /// The positions of the rows in the file.
     positions: Vec<Range<u64>>,
@@ -169,7 +169,7 @@ struct Batch<T: DataType> {
     values: Vec<T::T>,
 }
 
-impl<T: DataType> Batch<T> {
+impl<T: DataType> LeafBatch<T> {
     fn new(of: &ColumnWriterImpl<'_, T>) -> Self {
         let column = of.get_descriptor();
         Self {
@@ -220,7 +220,7 @@ impl TextLeaf {
     /// The leaf of the texts at `text`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no text there.
+    /// [`Kind::WindowedFile`](crate::error::Kind::Input) if the file has no text there.
     pub(super) fn find(
         schema: &SchemaDescriptor,
         text: &TextPlace,
@@ -249,7 +249,7 @@ impl TextLeaf {
     }
 
     /// Cuts the spans out of the texts of a batch of rows, each with one value at most.
-    fn edit(&mut self, batch: &mut Batch<ByteArrayType>) -> Result<()> {
+    fn edit(&mut self, batch: &mut LeafBatch<ByteArrayType>) -> Result<()> {
         let Self { path, decisions, waiter, .. } = self;
         let positions = || batch.positions.iter().cloned().flatten();
         let spans = async {

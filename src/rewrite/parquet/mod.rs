@@ -17,28 +17,28 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 use tokio_util::sync::CancellationToken;
 
-use super::record::{Counts, Written};
-use super::work::{Work, rejected_path, written};
+use super::record::{DocumentCounts, WrittenFile};
+use super::work::{RewriteSettings, rejected_path, written};
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 use crate::output::upload::Upload;
 use crate::source::{FileBytes, ParquetFile, SourceFile};
 use added::Added;
-use blocking::{Input, Output, Waiter};
-use groups::{ChosenRows, CopiedRows, Part, groups};
-use leaves::{Names, Rows, TextLeaf};
+use blocking::{Output, Waiter, WindowedFile};
+use groups::{ChosenRows, CopiedRows, RowGroupPart, groups};
+use leaves::{FileNames, RowRuns, TextLeaf};
 
 /// Writes the kept rows of a file, and separate rejects. Returns its counts, and the files written.
 ///
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
-    work: &Work,
+    work: &RewriteSettings,
     file: &SourceFile,
     path: &str,
-    expected: Counts,
+    expected: DocumentCounts,
     bytes: FileBytes,
-) -> Result<(Counts, Vec<Written>)> {
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
     let parquet = Arc::new(ParquetFile::open(&work.session, file).await?);
     let kept = CopiedRows::Kept(work.decisions.clone(), work.rejects);
     let (kept, ChosenRows { counts, rejected }) = copy(work, &parquet, path.to_owned(), kept, bytes).await?;
@@ -53,12 +53,12 @@ pub(super) async fn write(
 
 /// Writes the wanted rows of a file; kept ones are changed as it was decided.
 async fn copy(
-    work: &Work,
+    work: &RewriteSettings,
     parquet: &Arc<ParquetFile>,
     inside: String,
     wanted: CopiedRows,
     bytes: FileBytes,
-) -> Result<(Written, ChosenRows)> {
+) -> Result<(WrittenFile, ChosenRows)> {
     let upload = work.target.upload(&inside).await?;
     // Dropping this future stops the thread.
     let stop = CancellationToken::new();
@@ -102,7 +102,7 @@ fn copied(
     (waiter, mut bytes): (&Waiter, FileBytes),
     target: String,
 ) -> Result<(Upload, u64, ChosenRows)> {
-    let names = Names { source: file.path(), target };
+    let names = FileNames { source: file.path(), target };
     let writing = || names.writing();
     let about = file.metadata.file_metadata();
     let own = about.schema_descr();
@@ -115,7 +115,8 @@ fn copied(
         }
     };
     let properties = Arc::new(like::properties(&file.metadata, pairs, text.as_ref().map(|text| text.leaf)));
-    let (input, output) = (Input::new(Arc::clone(file), waiter.clone()), Output::new(upload, waiter.clone()));
+    let (input, output) =
+        (WindowedFile::new(Arc::clone(file), waiter.clone()), Output::new(upload, waiter.clone()));
     let columns = SchemaDescriptor::new(Arc::clone(&schema));
     let mut writer = SerializedFileWriter::new(output, schema, Arc::clone(&properties)).context(writing)?;
     let (mut rows, mut chosen) = (0, ChosenRows::default());
@@ -129,14 +130,14 @@ fn copied(
             };
             for part in &parts {
                 let group = file.metadata.row_group(part.group);
-                let rows = Rows { group, first: part.first, runs: &part.runs };
+                let rows = RowRuns { group, first: part.first, runs: &part.runs };
                 leaves::copy(&input, &rows, (leaf, text.as_mut()), column.untyped(), &names)?;
                 bytes.add(group.column(leaf).compressed_size().max(0).cast_unsigned());
             }
             column.close().context(writing)?;
         }
         if let Some(added) = &added {
-            let positions = parts.iter().flat_map(Part::positions);
+            let positions = parts.iter().flat_map(RowGroupPart::positions);
             for (bytes, closed) in added.encoded(file.path(), positions, &columns, &properties, waiter)? {
                 group.append_column(&bytes, closed).context(writing)?;
             }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::described::{Described, strict};
+use super::described::{DescribedOutput, strict};
 use super::sql_type::sql_type;
 use crate::schema::contract::{Column, Contract};
 
 /// The tables of an output as a source of dbt. `external_location` is what dbt-duckdb reads. Tests on whole tables are those of the
 /// package dbt_utils.
-pub(crate) fn dbt(output: &Described<'_>) -> Value {
+pub(crate) fn dbt(output: &DescribedOutput<'_>) -> Value {
     let table = |contract: &Contract| {
         let rule = |rule: &String| json!({ "dbt_utils.expression_is_true": { "expression": strict(rule) } });
         let mut tests: Vec<Value> = contract.rules.iter().map(rule).collect();

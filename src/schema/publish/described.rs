@@ -4,7 +4,7 @@ use crate::schema::contract::Contract;
 
 /// A finished output, as a contract describes it.
 #[derive(Debug, Clone)]
-pub(crate) struct Described<'a> {
+pub(crate) struct DescribedOutput<'a> {
     /// The name of its job.
     pub(crate) name: &'a str,
     /// The folder of its tables, as an absolute path or a URL, without a `/` at its end.
@@ -13,7 +13,7 @@ pub(crate) struct Described<'a> {
     pub(crate) tables: Vec<Contract>,
 }
 
-impl Described<'_> {
+impl DescribedOutput<'_> {
     /// The files of the table in the folder `name`.
     pub(super) fn files(&self, name: &str) -> String {
         format!("{}/{name}/*.parquet", self.url)

@@ -7,6 +7,6 @@ mod sql_type;
 mod yaml;
 
 pub(crate) use dbt::dbt;
-pub(crate) use described::Described;
+pub(crate) use described::DescribedOutput;
 pub(crate) use odcs::odcs;
 pub(crate) use yaml::yaml;

@@ -3,13 +3,13 @@
 use arrow::datatypes::DataType;
 use serde_json::{Map, Value, json};
 
-use super::described::{Described, strict};
+use super::described::{DescribedOutput, strict};
 use super::sql_type::sql_type;
 use crate::address;
 use crate::schema::contract::{Column, Contract, Table};
 
 /// The contract of an output: its tables with their columns, keys and rules.
-pub(crate) fn odcs(output: &Described<'_>) -> Value {
+pub(crate) fn odcs(output: &DescribedOutput<'_>) -> Value {
     let path = output.files("{model}");
     let server = match address::scheme(output.url) {
         None => json!({ "server": "output", "type": "local", "path": path, "format": "parquet" }),

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::ExprWithAlias;
 
 use crate::error::{Context, Error, Result};
 use crate::job::Condition;
-use crate::source::columns::{Values, value};
+use crate::source::columns::{NamedExpressions, value};
 
 /// A condition over the columns of a plan.
 pub(super) struct Typed {
@@ -45,7 +45,7 @@ pub(super) struct Converted {
 pub(super) fn expression(
     ctx: &SessionContext,
     condition: &Condition,
-    values: &Values,
+    values: &NamedExpressions,
     schema: &DFSchema,
 ) -> Result<Typed> {
     let mut fields = Vec::with_capacity(condition.columns().len());
@@ -80,7 +80,7 @@ pub(super) fn expression(
 }
 
 /// The expression with the values of its columns.
-fn with_values(expression: Expr, values: &Values) -> Result<Expr> {
+fn with_values(expression: Expr, values: &NamedExpressions) -> Result<Expr> {
     let replaced = expression.transform_up(|part| match &part {
         Expr::Column(column) => Ok(Transformed::yes(
             value(values, column.name()).map_err(datafusion::error::DataFusionError::from)?,

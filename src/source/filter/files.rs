@@ -9,7 +9,7 @@ use datafusion::prelude::SessionContext;
 use super::condition;
 use crate::error::Result;
 use crate::job::Source;
-use crate::source::columns::{Values, column, partition_name};
+use crate::source::columns::{NamedExpressions, column, partition_name};
 use crate::source::file::SourceFile;
 
 /// Those of `files` whose partition columns `names` meet what the condition of the source demands of these; but the first one,
@@ -27,7 +27,7 @@ pub(in crate::source) async fn files(
     let Some(demanded) = demanded.filter(|_| !files.is_empty()) else { return Ok(files.to_vec()) };
     let mut columns: Vec<(String, ArrayRef)> =
         vec![("file".to_owned(), Arc::new(UInt64Array::from_iter_values(0..files.len() as u64)))];
-    let mut values = Values::new();
+    let mut values = NamedExpressions::new();
     for (at, name) in names.iter().enumerate() {
         let of_files = files.iter().map(|file| file.partitions.value(name).flatten());
         columns.push((partition_name(at), Arc::new(StringViewArray::from_iter(of_files))));

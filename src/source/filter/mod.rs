@@ -15,7 +15,7 @@ use datafusion::logical_expr::{ExprFunctionExt, cast, lit, when};
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use self::condition::{Converted, Typed};
-use super::columns::{Values, column};
+use super::columns::{NamedExpressions, column};
 use crate::error::Result;
 use crate::job::{LimitSize, Source};
 
@@ -31,7 +31,7 @@ pub(super) async fn documents(
     ctx: &SessionContext,
     source: &Source,
     rows: DataFrame,
-    values: &Values,
+    values: &NamedExpressions,
 ) -> Result<DataFrame> {
     let rows = match matching(ctx, source, &rows, values)? {
         Some(matching) => rows.filter(matching.meets)?,
@@ -53,7 +53,7 @@ pub(super) async fn left_out(
     ctx: &SessionContext,
     source: &Source,
     rows: DataFrame,
-    values: &Values,
+    values: &NamedExpressions,
 ) -> Result<DataFrame> {
     let (matching, converted) = match matching(ctx, source, &rows, values)? {
         Some(Typed { meets, converted }) => (Some(meets), converted),
@@ -116,7 +116,7 @@ fn matching(
     ctx: &SessionContext,
     source: &Source,
     rows: &DataFrame,
-    values: &Values,
+    values: &NamedExpressions,
 ) -> Result<Option<Typed>> {
     let Some(condition) = &source.condition else { return Ok(None) };
     // Null instead of false: the nullability of a comparison is not the same in logical and physical plans.

@@ -40,7 +40,7 @@ impl ParsedFormat for Text {
         files: &'a [Arc<SourceFile>],
     ) -> BoxFuture<'a, Result<ParsePlan>> {
         Box::pin(async move {
-            if let job::Id::Columns(names) = &source.id {
+            if let job::SourceId::Columns(names) = &source.id {
                 return Err(Error::job(format!(
                     "text files have no column `{}` to take ids from: set [source] id to \"path\"",
                     names.join("`, `")

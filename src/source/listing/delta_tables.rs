@@ -8,7 +8,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::pattern::InputPattern;
-use super::{Found, check_name, merge, walk};
+use super::{ListedFiles, check_name, merge, walk};
 use crate::delta::{self, Snapshot, SnapshotFile};
 use crate::error::{Context, Error, Result};
 use crate::job;
@@ -25,7 +25,7 @@ pub(in crate::source) async fn files(
     ctx: &SessionContext,
     source: &job::Source,
     format: &SourceFormat,
-) -> Result<Found> {
+) -> Result<ListedFiles> {
     let mut found = Vec::with_capacity(source.urls.len());
     for (at, url) in source.urls.iter().enumerate() {
         found.push(of_table(ctx, format, url, source.table_versions.get(at).copied()).await?);
@@ -38,7 +38,7 @@ async fn of_table(
     format: &SourceFormat,
     url: &str,
     version: Option<u64>,
-) -> Result<Found> {
+) -> Result<ListedFiles> {
     let pattern = InputPattern::parse(url)?;
     if pattern.glob.is_some() {
         return Err(Error::job(format!(
@@ -81,7 +81,7 @@ async fn of_table(
         files.push(file);
     }
     let (partition_columns, table_versions) = (table.partition_columns, vec![table.version]);
-    Ok(Found { files, partition_columns, table_versions, ..Found::default() })
+    Ok(ListedFiles { files, partition_columns, table_versions, ..ListedFiles::default() })
 }
 
 /// Whether `url` is the folder of a Delta table.

@@ -19,7 +19,7 @@ pub(crate) use self::companions::is_companion;
 use self::companions::{Skipped, SkippedNames};
 pub(crate) use self::pattern::without_pattern;
 use self::pattern::{InputPattern, Matched, matched};
-use self::walk::{Entry, What};
+use self::walk::{EntryType, FolderEntry};
 use super::file::SourceFile;
 use super::format::{Reading, SourceFormat};
 use super::local_names::LOCAL;
@@ -29,7 +29,7 @@ use crate::job;
 
 /// The files that the URLs of a source name.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ListedFiles {
     /// The files, sorted by path, each once.
     pub files: Vec<SourceFile>,
     /// Columns of Delta tables whose values are in no file.
@@ -40,7 +40,7 @@ pub(super) struct Found {
     pub companions: Vec<String>,
 }
 
-impl Found {
+impl ListedFiles {
     /// Leaves out files below `urls` that are not among those of a run, whose paths are `read`. A warning names them.
     pub(super) fn keep(&mut self, urls: &[String], read: &HashSet<&str>) {
         let mut new = SkippedNames::default();
@@ -63,7 +63,11 @@ impl Found {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty or a glob matches nothing.
-pub(super) async fn files(ctx: &SessionContext, urls: &[String], format: &SourceFormat) -> Result<Found> {
+pub(super) async fn files(
+    ctx: &SessionContext,
+    urls: &[String],
+    format: &SourceFormat,
+) -> Result<ListedFiles> {
     let mut found = Vec::with_capacity(urls.len());
     for url in urls {
         let mut skipped = Skipped::default();
@@ -75,7 +79,11 @@ pub(super) async fn files(ctx: &SessionContext, urls: &[String], format: &Source
 }
 
 /// As [`files`], without a word in the log: for a look at files that a job lists later.
-pub(super) async fn quietly(ctx: &SessionContext, urls: &[String], format: &SourceFormat) -> Result<Found> {
+pub(super) async fn quietly(
+    ctx: &SessionContext,
+    urls: &[String],
+    format: &SourceFormat,
+) -> Result<ListedFiles> {
     let mut found = Vec::with_capacity(urls.len());
     for url in urls {
         found.push(under(ctx, url, format, &mut Skipped::default()).await?);
@@ -84,7 +92,7 @@ pub(super) async fn quietly(ctx: &SessionContext, urls: &[String], format: &Sour
 }
 
 /// The files of several URLs, each once.
-fn merge(found: Vec<Found>) -> Found {
+fn merge(found: Vec<ListedFiles>) -> ListedFiles {
     let mut files = BTreeMap::new();
     let (mut partition_columns, mut table_versions) = (Vec::new(), Vec::new());
     let mut companions = Vec::new();
@@ -98,7 +106,7 @@ fn merge(found: Vec<Found>) -> Found {
     }
     let mut files: Vec<SourceFile> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Found { files, partition_columns, table_versions, companions }
+    ListedFiles { files, partition_columns, table_versions, companions }
 }
 
 /// Makes names unique, since they are parts of ids: where two folders have files of one name, every name is the whole path.
@@ -117,7 +125,7 @@ async fn under(
     url: &str,
     format: &SourceFormat,
     skipped: &mut Skipped,
-) -> Result<Found> {
+) -> Result<ListedFiles> {
     let pattern = InputPattern::parse(url)?;
     let store_url = pattern.url.object_store();
     let store =
@@ -135,7 +143,7 @@ async fn under(
             let name = prefix.filename().unwrap_or(url).to_owned();
             let file = SourceFile::new(url.to_owned(), name, store_url, meta);
             check_name(&file, format)?;
-            return Ok(Found { files: vec![file], ..Found::default() });
+            return Ok(ListedFiles { files: vec![file], ..ListedFiles::default() });
         }
     }
 
@@ -151,8 +159,8 @@ async fn under(
     };
     // Where each file is a text, a description is one too.
     let is_left_out = if format.endings.is_empty() { companions::is_of_system } else { is_companion };
-    let mut found = Found::default();
-    for Entry { name, what } in listed {
+    let mut found = ListedFiles::default();
+    for FolderEntry { name, what } in listed {
         let matched = match &pattern.glob {
             Some(glob) => match matched(glob, &name) {
                 Matched::Whole => true,
@@ -169,22 +177,22 @@ async fn under(
         };
         match what {
             // Everything that `apply` does not keep.
-            What::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
-            What::Hidden { folder: true } => skipped.hidden.add(format!("{path}/")),
-            What::LoopingLink => skipped.looping.add(path),
-            What::DanglingLink if wanted => skipped.dangling.add(path),
-            What::Special if wanted => skipped.special.add(path),
-            What::Hidden { folder: false } if wanted => skipped.hidden.add(path),
-            What::Hidden { .. } => {}
+            EntryType::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
+            EntryType::Hidden { folder: true } => skipped.hidden.add(format!("{path}/")),
+            EntryType::LoopingLink => skipped.looping.add(path),
+            EntryType::DanglingLink if wanted => skipped.dangling.add(path),
+            EntryType::Special if wanted => skipped.special.add(path),
+            EntryType::Hidden { folder: false } if wanted => skipped.hidden.add(path),
+            EntryType::Hidden { .. } => {}
             _ if !wanted => skipped.other_endings += 1,
-            What::File(_) if is_left_out(&name) => skipped.companions.add(path),
-            What::File(meta) => {
+            EntryType::File(_) if is_left_out(&name) => skipped.companions.add(path),
+            EntryType::File(meta) => {
                 let file = SourceFile::new(path, name, store_url.clone(), meta);
                 check_name(&file, format)?;
                 table_folders::refuse_file(&file, &tables)?;
                 found.files.push(file);
             }
-            What::DanglingLink | What::Special => {}
+            EntryType::DanglingLink | EntryType::Special => {}
         }
     }
     found.companions = skipped.companions();
@@ -195,16 +203,16 @@ async fn under(
 }
 
 /// The objects below `prefix`, with those that have a hidden name.
-async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<Entry>> {
+async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<FolderEntry>> {
     let listed: Vec<ObjectMeta> =
         store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
     let entry = |meta: ObjectMeta| {
         let name = below(prefix, &meta.location)?.to_owned();
         let what = match name.split('/').any(|part| part.starts_with(['.', '_'])) {
-            true => What::Hidden { folder: false },
-            false => What::File(meta),
+            true => EntryType::Hidden { folder: false },
+            false => EntryType::File(meta),
         };
-        Some(Entry { name, what })
+        Some(FolderEntry { name, what })
     };
     Ok(listed.into_iter().filter_map(entry).collect())
 }

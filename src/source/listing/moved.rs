@@ -3,7 +3,7 @@
 use datafusion::execution::context::SessionContext;
 
 use super::pattern::split_glob;
-use super::{Found, delta_tables, merge, quietly};
+use super::{ListedFiles, delta_tables, merge, quietly};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::source::file::SourceFile;
@@ -19,7 +19,7 @@ pub(in crate::source) async fn files(
     source: &job::Source,
     format: &SourceFormat,
     places: &[String],
-) -> Result<Found> {
+) -> Result<ListedFiles> {
     if places.len() != source.urls.len() {
         return Err(Error::job(format!(
             "the source has {} URLs ({}), and {} new places are named: name one for each, in this order",

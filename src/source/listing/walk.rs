@@ -17,14 +17,14 @@ use crate::source::local_names::local_path;
 
 /// An entry of a folder, with its path relative to that folder.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct FolderEntry {
     pub name: String,
-    pub what: What,
+    pub what: EntryType,
 }
 
 /// The type of an entry.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum EntryType {
     File(ObjectMeta),
     /// A file or folder whose name starts with `.` or `_`; such folders are not searched.
     Hidden {
@@ -56,7 +56,7 @@ pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where a folder or file cannot be accessed.
-pub(super) async fn below(prefix: &Path) -> Result<Vec<Entry>> {
+pub(super) async fn below(prefix: &Path) -> Result<Vec<FolderEntry>> {
     let Some(root) = local_path(prefix.as_ref()) else {
         return Err(Error::bug(format!("`{prefix}` is not a path on this machine")));
     };
@@ -66,7 +66,7 @@ pub(super) async fn below(prefix: &Path) -> Result<Vec<Entry>> {
         .map_err(|e| Error::bug("listing a folder did not end").because(e))?
 }
 
-fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
+fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     let mut walk = WalkDir::new(root).follow_links(true).min_depth(1).into_iter();
     while let Some(met) = walk.next() {
@@ -78,16 +78,16 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
                     if kind.is_dir() {
                         walk.skip_current_dir();
                     }
-                    What::Hidden { folder: kind.is_dir() }
+                    EntryType::Hidden { folder: kind.is_dir() }
                 } else if kind.is_dir() {
                     continue;
                 } else if kind.is_file() {
                     let shown = || format!("`{}` cannot be accessed", entry.path().display());
                     let found = entry.metadata().map_err(io::Error::from).context(shown)?;
                     let modified = found.modified().context(shown)?;
-                    What::File(meta(location(prefix, root, entry.path())?, found.len(), modified))
+                    EntryType::File(meta(location(prefix, root, entry.path())?, found.len(), modified))
                 } else {
-                    What::Special
+                    EntryType::Special
                 };
                 (entry.into_path(), what)
             }
@@ -96,24 +96,24 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
                 None => continue,
             },
         };
-        entries.push(Entry { name: name(root, &path), what });
+        entries.push(FolderEntry { name: name(root, &path), what });
     }
     Ok(entries)
 }
 
 /// The entry at which the walk failed, if the walk can go on; `None` if the entry is gone.
-fn unfollowed(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathBuf, What)>> {
+fn unfollowed(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathBuf, EntryType)>> {
     let path = error.path().unwrap_or(root).to_owned();
     if error.loop_ancestor().is_some() {
-        return Ok(Some((path, What::LoopingLink)));
+        return Ok(Some((path, EntryType::LoopingLink)));
     }
     let is_link = || path.symlink_metadata().is_ok_and(|met| met.is_symlink());
     match error.io_error().map(io::Error::kind) {
-        Some(io::ErrorKind::NotFound) if is_link() => Ok(Some((path, What::DanglingLink))),
+        Some(io::ErrorKind::NotFound) if is_link() => Ok(Some((path, EntryType::DanglingLink))),
         Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         // A link to itself.
         Some(kind) if kind != io::ErrorKind::PermissionDenied && is_link() => {
-            Ok(Some((path, What::LoopingLink)))
+            Ok(Some((path, EntryType::LoopingLink)))
         }
         _ => Err(io::Error::from(error)).context(|| format!("`{}` cannot be listed", path.display())),
     }
@@ -170,8 +170,8 @@ mod tests {
         let mut entries: Vec<(String, String)> = walk(&root, prefix.as_ref())
             .unwrap()
             .into_iter()
-            .map(|Entry { name, what }| match what {
-                What::File(meta) => (name, format!("{} bytes", meta.size)),
+            .map(|FolderEntry { name, what }| match what {
+                EntryType::File(meta) => (name, format!("{} bytes", meta.size)),
                 other => (name, format!("{other:?}")),
             })
             .collect();

@@ -344,7 +344,7 @@ impl ParquetFileReaderFactory for Readers {
         metrics: &ExecutionPlanMetricsSet,
     ) -> DfResult<Box<dyn AsyncFileReader + Send>> {
         let path = chunk_of(&file).and_then(|chunk| self.paths.get(chunk as usize));
-        Ok(Box::new(Reader {
+        Ok(Box::new(FooterReader {
             _reading: path.map(|path| BeingRead::begin(Arc::clone(path))),
             store: Arc::clone(&self.store),
             cache: Arc::clone(&self.cache),
@@ -366,7 +366,7 @@ fn has_bytes(fields: &Fields) -> bool {
     })
 }
 
-struct Reader {
+struct FooterReader {
     _reading: Option<BeingRead>,
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
@@ -377,7 +377,7 @@ struct Reader {
     inner: Box<dyn AsyncFileReader + Send>,
 }
 
-impl AsyncFileReader for Reader {
+impl AsyncFileReader for FooterReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
         let (checksums, location, start) = (self.checksums.clone(), self.meta.location.clone(), range.start);
         let read = self.inner.get_bytes(range);

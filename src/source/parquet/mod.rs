@@ -22,12 +22,12 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, lit, try_cast, when};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use self::scan::{FileTable, Scan};
+use self::scan::{FileTable, StoreScan};
 use self::types::{TypedFile, carried_column, id_type, types_to_read};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
-use crate::source::columns::{NeededColumns, Values};
+use crate::source::columns::{NamedExpressions, NeededColumns};
 use crate::source::file::SourceFile;
 use crate::source::filter::{self, KnownRows};
 use crate::source::selection::Selection;
@@ -55,7 +55,7 @@ const BATCH_ROWS: usize = 8192;
 pub(super) struct ParquetRows {
     pub table: FileTable,
     /// The job's columns in the table.
-    pub values: Values,
+    pub values: NamedExpressions,
     /// The types of the tables of a run.
     pub types: SourceTypes,
     /// Why a row cannot be compared, as [`Documents`](super::Documents) has it; `None` if all rows can.
@@ -87,7 +87,7 @@ pub(super) async fn table(
         stream::iter(files.iter().cloned()).map(open).buffered(CONCURRENT_FOOTERS).try_collect().await?;
     let names = &columns.of_files;
     let id = match &source.id {
-        job::Id::Columns(ids) if ids.iter().any(|id| columns.of_paths.contains(id)) => IdType::Utf8,
+        job::SourceId::Columns(ids) if ids.iter().any(|id| columns.of_paths.contains(id)) => IdType::Utf8,
         _ => id_type(source, &files)?,
     };
     let to_read = types_to_read(source, names, &files, id)?;
@@ -98,7 +98,7 @@ pub(super) async fn table(
     });
     let types = SourceTypes { id, columns: carried.collect::<Result<_>>()? };
 
-    let mut scans: Vec<Scan> = Vec::new();
+    let mut scans: Vec<StoreScan> = Vec::new();
     for TypedFile { parquet, .. } in &files {
         let splits = splits(parquet, &to_read)?;
         let rows = batch_rows(row_bytes(&splits), BATCH_ROWS);
@@ -111,7 +111,7 @@ pub(super) async fn table(
         KnownRows { path, name, rows: parquet.rows() }
     });
     let wanted = wanted.or_else(|| filter::of_known_rows(source, &known.collect::<Vec<_>>()));
-    let mut values = Values::with_capacity(names.len());
+    let mut values = NamedExpressions::with_capacity(names.len());
     let mut damaged = None;
     for (name, (path, data_type)) in names.iter().zip(&to_read) {
         let value = match data_type {
@@ -136,16 +136,16 @@ pub(super) async fn table(
     Ok(ParquetRows { table, values, types, defect })
 }
 
-fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {
+fn scan_of<'a>(scans: &'a mut Vec<StoreScan>, store: &ObjectStoreUrl) -> &'a mut StoreScan {
     let at = scans.iter().position(|scan| &scan.store == store).unwrap_or_else(|| {
-        scans.push(Scan { store: store.clone(), batch_rows: BATCH_ROWS, splits: Vec::new() });
+        scans.push(StoreScan { store: store.clone(), batch_rows: BATCH_ROWS, splits: Vec::new() });
         scans.len() - 1
     });
     &mut scans[at]
 }
 
 /// The row groups of a file. The engine reads those whose first page starts in a byte range.
-fn splits(parquet: &ParquetFile, to_read: &[(nested::Path, DataType)]) -> Result<Vec<Split>> {
+fn splits(parquet: &ParquetFile, to_read: &[(nested::NestedPath, DataType)]) -> Result<Vec<Split>> {
     let groups = parquet.metadata.row_groups();
     let path = parquet.path();
     let roots: HashSet<_> = to_read.iter().filter_map(|(path, _)| path.first()).collect();

@@ -11,10 +11,10 @@ use crate::source::columns::{column, value_name};
 use crate::udf::expr_fn::joined_texts;
 
 /// The column, the field in it, and so on.
-pub(super) type Path = Vec<String>;
+pub(super) type NestedPath = Vec<String>;
 
 /// The path that `name` has in all files, which have these columns.
-pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema>) -> Path {
+pub(super) fn path_of<'a>(name: &str, mut files: impl Iterator<Item = &'a Schema>) -> NestedPath {
     match files.any(|schema| schema.field_with_name(name).is_ok()) {
         true => vec![name.to_owned()],
         false => name.split('.').map(|part| part.trim_end_matches("[]").to_owned()).collect(),
@@ -95,7 +95,7 @@ pub(super) fn texts_in_lists(columns: &Schema, path: &[String]) -> Option<Expr> 
 }
 
 /// The columns that are read for values at these paths: of structs, only the fields that are needed.
-pub(super) fn columns_to_read(values: &[(Path, DataType)]) -> Schema {
+pub(super) fn columns_to_read(values: &[(NestedPath, DataType)]) -> Schema {
     let mut values: Vec<_> = values.iter().collect();
     // Whole columns come first: they have their fields already.
     values.sort_by_key(|(path, _)| path.len());
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn only_needed_fields_of_structs_are_read() {
-        let value = |path: &str, data_type| (path.split('.').map(str::to_owned).collect::<Path>(), data_type);
+        let value =
+            |path: &str, data_type| (path.split('.').map(str::to_owned).collect::<NestedPath>(), data_type);
         let columns = columns_to_read(&[
             value("doc.body", DataType::Utf8View),
             value("id", DataType::Int64),

@@ -36,7 +36,7 @@ pub(in crate::source) struct FileTable {
     /// The columns of the files that are the values.
     values: SchemaRef,
     partition_columns: Vec<String>,
-    scans: Vec<Scan>,
+    scans: Vec<StoreScan>,
     /// The rows that are read; `None` for all.
     wanted: Option<Selection>,
     schema: SchemaRef,
@@ -44,7 +44,7 @@ pub(in crate::source) struct FileTable {
 
 /// The files of one store, which one scan can read.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct StoreScan {
     pub store: ObjectStoreUrl,
     /// Rows of a batch.
     pub batch_rows: usize,
@@ -55,7 +55,7 @@ impl FileTable {
     pub(super) fn new(
         values: SchemaRef,
         partition_columns: Vec<String>,
-        scans: Vec<Scan>,
+        scans: Vec<StoreScan>,
         wanted: Option<Selection>,
     ) -> Self {
         let types = values.fields().iter().map(|field| field.data_type());
@@ -64,7 +64,7 @@ impl FileTable {
     }
 
     /// The splits of a scan with wanted rows.
-    fn splits(&self, scan: &Scan) -> DfResult<Vec<Split>> {
+    fn splits(&self, scan: &StoreScan) -> DfResult<Vec<Split>> {
         let Some(wanted) = &self.wanted else { return Ok(scan.splits.clone()) };
         for Split { file, file_rows, .. } in &scan.splits {
             let last = wanted.of(&file.path).and_then(RowSet::last);
@@ -79,7 +79,7 @@ impl FileTable {
     fn plan(
         &self,
         state: &dyn Session,
-        scan: &Scan,
+        scan: &StoreScan,
         splits: &[Split],
         values: &[usize],
     ) -> DfResult<Arc<dyn ExecutionPlan>> {

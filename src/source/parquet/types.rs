@@ -28,7 +28,7 @@ pub(super) fn types_to_read(
     names: &[&str],
     files: &[TypedFile],
     id: IdType,
-) -> Result<Vec<(nested::Path, DataType)>> {
+) -> Result<Vec<(nested::NestedPath, DataType)>> {
     let mut values = Vec::with_capacity(names.len());
     for name in names {
         let path = nested::path_of(name, files.iter().map(|file| &file.schema));
@@ -105,8 +105,8 @@ pub(super) fn types_to_read(
 
 fn ids(source: &job::Source) -> &[String] {
     match &source.id {
-        job::Id::Columns(names) => names,
-        job::Id::RowNumber | job::Id::Path => &[],
+        job::SourceId::Columns(names) => names,
+        job::SourceId::RowNumber | job::SourceId::Path => &[],
     }
 }
 

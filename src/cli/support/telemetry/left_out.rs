@@ -33,7 +33,7 @@ pub(in crate::cli) fn runs(_job: &Job) {}
 pub(in crate::cli) fn ran(_outcome: &Outcome) {}
 
 /// Records nothing.
-pub(in crate::cli) fn applied(_to: &str, _outcome: &apply::Outcome) {}
+pub(in crate::cli) fn applied(_to: &str, _outcome: &apply::ApplyOutcome) {}
 
 /// Records nothing.
 pub(in crate::cli) fn measured(_metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) {}

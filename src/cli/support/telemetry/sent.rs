@@ -16,7 +16,9 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::machine;
 use crate::pipeline::Outcome;
-use crate::telemetry::{Failure, Recorded, Request, Settings, of_application, of_job, of_run};
+use crate::telemetry::{
+    CollectorRequest, CommandFailure, Recorded, TelemetrySettings, of_application, of_job, of_run,
+};
 
 /// The time limit of a request, so that its own error comes before the end of the wait for all senders.
 const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
@@ -33,7 +35,7 @@ fn current() -> Option<Arc<Recorded>> {
 /// Begins the command of this name, if the environment names a collector. Nothing here fails the command: what goes wrong is a
 /// warning.
 pub(in crate::cli) fn begin(command: &str, run_id: Option<&str>) {
-    let settings = Settings::read(Environment::of_process()).unwrap_or_else(|error| {
+    let settings = TelemetrySettings::read(Environment::of_process()).unwrap_or_else(|error| {
         tracing::warn!("no spans and no metrics are sent: {}", sentences(&error).join("; because: "));
         None
     });
@@ -68,7 +70,7 @@ pub(in crate::cli) fn ran(outcome: &Outcome) {
 }
 
 /// The command wrote this to the folder `to`.
-pub(in crate::cli) fn applied(to: &str, outcome: &apply::Outcome) {
+pub(in crate::cli) fn applied(to: &str, outcome: &apply::ApplyOutcome) {
     if let Some(recorded) = current() {
         recorded.set(of_application(to, outcome));
     }
@@ -86,21 +88,23 @@ pub(in crate::cli) fn measured(metrics: impl FnOnce() -> Result<Vec<MetricFamily
 /// Ends the command, and starts to send all requests at once.
 pub(in crate::cli) fn end(error: Option<&Error>) {
     let Some(recorded) = CURRENT.with(RefCell::take) else { return };
-    let failure = error
-        .map(|error| Failure { kind: error.kind().name(), described: sentences(error).join("; because: ") });
+    let failure = error.map(|error| CommandFailure {
+        kind: error.kind().name(),
+        described: sentences(error).join("; because: "),
+    });
     let exit_code = error.map_or(0, |error| error.kind().exit_code());
     if let Err(error) = recorded.end(exit_code, failure.as_ref()).and_then(send_all) {
         tracing::warn!("{}", sentences(&error).join("; because: "));
     }
 }
 
-fn send_all(requests: Vec<Request>) -> Result<()> {
+fn send_all(requests: Vec<CollectorRequest>) -> Result<()> {
     requests
         .into_iter()
         .try_for_each(|request| http::start("the spans and metrics of OpenTelemetry", move || send(&request)))
 }
 
-fn send(request: &Request) -> Result<()> {
+fn send(request: &CollectorRequest) -> Result<()> {
     let mut headers = request.headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(request.content_type));
     http::post(REQUEST_LIMIT, &request.url, "what OpenTelemetry sends", headers, request.body.clone())

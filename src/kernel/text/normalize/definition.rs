@@ -83,11 +83,11 @@ pub(crate) fn any_words() -> impl Strategy<Value = Words> {
 }
 
 /// A text as its longest runs of characters that are alike by some measure.
-trait Runs {
+trait CharacterRuns {
     fn split_inclusive_runs(&self, like: impl Fn(char) -> bool) -> Vec<&str>;
 }
 
-impl Runs for str {
+impl CharacterRuns for str {
     fn split_inclusive_runs(&self, like: impl Fn(char) -> bool) -> Vec<&str> {
         let chars: Vec<(usize, char)> = self.char_indices().collect();
         let runs = chars.chunk_by(|a, b| like(a.1) == like(b.1));

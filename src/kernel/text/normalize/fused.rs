@@ -20,17 +20,17 @@ impl Fused {
         let mut bytes = std::mem::take(out).into_bytes();
         let start = bytes.len();
         bytes.extend_from_slice(text.as_bytes());
-        vector::widest(Pass { fused: self, bytes: &mut bytes[start..] });
+        vector::widest(FusedPass { fused: self, bytes: &mut bytes[start..] });
         restore(out, bytes);
     }
 }
 
-struct Pass<'a> {
+struct FusedPass<'a> {
     fused: Fused,
     bytes: &'a mut [u8],
 }
 
-impl Kernel for Pass<'_> {
+impl Kernel for FusedPass<'_> {
     /// Without branches, and with the settings as masks: a loop that asks for a setting at each byte is not turned into
     /// vector instructions.
     #[inline(always)]

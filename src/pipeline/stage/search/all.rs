@@ -3,7 +3,9 @@
 use datafusion::prelude::lit;
 
 use crate::frames::copies::without_copies;
-use crate::pipeline::stage::interface::{CandidateSearch, Plan, Planned, ScoresWithoutCandidates, WorkTable};
+use crate::pipeline::stage::interface::{
+    CandidateSearch, Planned, ScoresWithoutCandidates, StagePlan, WorkTable,
+};
 use crate::pipeline::stage::pair_limit;
 use crate::pipeline::verify::every_two;
 
@@ -12,7 +14,7 @@ pub(super) static ALL: CandidateSearch = CandidateSearch::without_candidates(
     |cx| Box::pin(pair_limit::check_every_two(cx)),
     ScoresWithoutCandidates {
         describe: |job| format!("keep every two documents of {} or more", job.score.bound()),
-        plan: Plan::Later(|cx| {
+        plan: StagePlan::Later(|cx| {
             Box::pin(async move {
                 let documents = without_copies(cx.of_all()?, cx.table(WorkTable::COPIES)?)?;
                 Ok(Planned::new(0, every_two(cx, documents).await?))

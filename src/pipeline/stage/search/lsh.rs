@@ -11,7 +11,8 @@ use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
 use crate::pipeline::stage::frequencies::OF_HOT;
 use crate::pipeline::stage::interface::{
-    AnyTable, CandidateSearch, Plan, Planned, Result, Stage, StageContext, WorkTable, frames, not_null, null,
+    AnyTable, CandidateSearch, Planned, Result, Stage, StageContext, StagePlan, WorkTable, frames, not_null,
+    null,
 };
 use crate::pipeline::stage::texts::{HOT_POSITIONS, HOT_SKETCHES};
 use crate::pipeline::stage::{agreeing, dense_candidates, pair_limit};
@@ -30,7 +31,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
         )
     },
     check: |_| Box::pin(async { Ok(()) }),
-    candidates: Plan::Now(by_buckets),
+    candidates: StagePlan::Now(by_buckets),
     follow_ups: |cx| Box::pin(follow_ups(cx)),
     scores: None,
     may_match: |cx, documents| {
@@ -111,7 +112,7 @@ static ALL_CANDIDATES: Stage = Stage::new(
     AnyTable::Work(WorkTable::ALL_CANDIDATES),
     |_| "pair documents of hot buckets that share one of their rarest shingles".into(),
     |_| true,
-    Plan::Later(|cx| Box::pin(by_prefixes(cx, Some(WorkTable::CANDIDATES)))),
+    StagePlan::Later(|cx| Box::pin(by_prefixes(cx, Some(WorkTable::CANDIDATES)))),
 )
 .with_tables(|_| vec![not_null(WorkTable::ALL_CANDIDATES, "b"), null(WorkTable::DENSE, "b")])
 .then(|cx| {

@@ -4,16 +4,18 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::lit;
 
 use crate::operator::scorer;
-use crate::pipeline::stage::interface::{CandidateSearch, Place, Plan, Planned, ScoresWithoutCandidates};
+use crate::pipeline::stage::interface::{
+    CandidateSearch, Planned, ScoresWithoutCandidates, StagePlacement, StagePlan,
+};
 
 /// Compares no documents.
 pub(super) static NONE: CandidateSearch = CandidateSearch::without_candidates(
     |_| Box::pin(async { Ok(()) }),
     ScoresWithoutCandidates {
         describe: |_| "compare no documents".into(),
-        plan: Plan::Now(|cx| {
+        plan: StagePlan::Now(|cx| {
             let none = cx.session().read_batch(RecordBatch::new_empty(scorer::schema()))?;
-            Ok(Planned { place: Place::Here, ..Planned::new(0, vec![none]) })
+            Ok(Planned { place: StagePlacement::Here, ..Planned::new(0, vec![none]) })
         }),
     },
     |_, documents| Box::pin(async move { Ok(documents.with_column("may_match", lit(false))?) }),

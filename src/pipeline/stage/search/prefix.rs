@@ -6,9 +6,9 @@ use crate::job::Compare;
 use crate::pipeline::by_group;
 use crate::pipeline::stage::dense_candidates;
 use crate::pipeline::stage::interface::{
-    CandidateSearch, Job, Plan, Planned, Result, StageContext, Table, WorkTable, frames,
+    CandidateSearch, Job, Planned, Result, StageContext, StagePlan, Table, WorkTable, frames,
 };
-use crate::pipeline::stage::pair_limit::{self, Population};
+use crate::pipeline::stage::pair_limit::{self, EstimatedDocuments};
 use crate::pipeline::verify::BYTES_OF_PREFIX;
 
 /// Finds documents that share one of their rarest shingles.
@@ -20,7 +20,7 @@ pub(super) static PREFIX: CandidateSearch = CandidateSearch {
         format!("pair documents that share one of their rarest shingles{}", dense(job))
     },
     check: |cx| Box::pin(check_pairs(cx, None)),
-    candidates: Plan::Later(|cx| Box::pin(by_prefixes(cx, None))),
+    candidates: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
     follow_ups: |cx| {
         Box::pin(async move {
             dense_candidates::settle(cx).await?;
@@ -80,7 +80,7 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
         Some(hot) => {
             let (keys, count) = (cx.table(hot)?.select(vec![col("a").alias("needed")])?, cx.rows(hot));
             let at_most = pair_limit::every_two_of(count);
-            pair_limit::check_pairs(cx, Some(Population { keys, count }), at_most).await
+            pair_limit::check_pairs(cx, Some(EstimatedDocuments { keys, count }), at_most).await
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::field::{append_field, append_quoted};
-use super::records::Records;
+use super::records::RecordCutter;
 use crate::job;
 use crate::kernel::text::without_spans::without_spans;
 
@@ -16,7 +16,7 @@ pub(super) fn cut_field(
     spans: &[Range<usize>],
     to: &mut Vec<u8>,
 ) -> Option<()> {
-    let records = Records::of_row(csv, record);
+    let records = RecordCutter::of_row(csv, record);
     let read = records.record();
     let (place, csv) = (read.place(field)?, read.csv());
     let value = read.value(field)?;
@@ -88,7 +88,7 @@ mod tests {
             let value = format!("{}{}", &text[..span.start], &text[span.end..]);
             let mut to = Vec::new();
             prop_assert_eq!(cut_field(CSV, &record, field, &[span], &mut to), Some(()));
-            let records = Records::of_row(CSV, &to);
+            let records = RecordCutter::of_row(CSV, &to);
             let read = records.record();
             prop_assert_eq!(read.fields(), fields.len());
             for other in 0..fields.len() {

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 
-use super::records::{Found, Records};
+use super::records::{CsvPiece, RecordCutter};
 use crate::error::Result;
 use crate::job;
-use crate::source::rows::{Piece, Row, RowCutter, TakePiece};
+use crate::source::rows::{FilePiece, Row, RowCutter, TakePiece};
 
 /// Cuts CSV into pieces.
 pub(super) struct CsvCutter {
-    records: Records,
+    records: RecordCutter,
     /// Whether the next record names the columns.
     header: bool,
     rows: u64,
@@ -17,23 +17,29 @@ pub(super) struct CsvCutter {
 
 impl CsvCutter {
     pub(super) fn new(csv: job::Csv) -> Self {
-        Self { records: Records::new(csv), header: csv.header, rows: 0 }
+        Self { records: RecordCutter::new(csv), header: csv.header, rows: 0 }
     }
 
     fn give(&mut self, is_end: bool, take: &mut TakePiece<'_>) -> Result<()> {
         while let Some(found) = self.records.advance(is_end) {
-            if found == Found::LineEnds {
-                take(Piece::Other(self.records.line_ends()))?;
+            if found == CsvPiece::LineEnds {
+                take(FilePiece::Other(self.records.line_ends()))?;
                 continue;
             }
             let record = self.records.record();
             if std::mem::take(&mut self.header) {
-                take(Piece::Header(record.body, record.end))?;
+                take(FilePiece::Header(record.body, record.end))?;
                 continue;
             }
             let (position, whole) = (self.rows, record.defect.is_none());
             self.rows += 1;
-            take(Piece::Row(Row { position, line: record.line, body: record.body, end: record.end, whole }))?;
+            take(FilePiece::Row(Row {
+                position,
+                line: record.line,
+                body: record.body,
+                end: record.end,
+                whole,
+            }))?;
         }
         Ok(())
     }
@@ -64,12 +70,12 @@ mod tests {
     fn cut(header: bool, text: &[u8], size: usize) -> (Vec<String>, Vec<u8>) {
         let mut cutter = CsvCutter::new(csv(header));
         let (mut found, mut whole) = (Vec::new(), Vec::new());
-        let mut take = |piece: Piece<'_>| {
+        let mut take = |piece: FilePiece<'_>| {
             let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
             let (word, parts) = match piece {
-                Piece::Header(body, end) => (format!("header {}", shown(body)), [body, end]),
-                Piece::Other(bytes) => (String::new(), [bytes, b""]),
-                Piece::Row(Row { position, line, body, end, whole }) => {
+                FilePiece::Header(body, end) => (format!("header {}", shown(body)), [body, end]),
+                FilePiece::Other(bytes) => (String::new(), [bytes, b""]),
+                FilePiece::Row(Row { position, line, body, end, whole }) => {
                     let broken = if whole { "" } else { " broken" };
                     (format!("{position} in {line}: {}{broken}", shown(body)), [body, end])
                 }

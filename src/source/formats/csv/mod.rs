@@ -17,7 +17,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::cutter::CsvCutter;
 use self::field::append_field;
-use self::records::{Defect, Found, Record, Records};
+use self::records::{CsvPiece, CsvRecord, Defect, RecordCutter};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 use crate::source::bytes::Chunks;
@@ -39,8 +39,8 @@ pub(super) const FORMAT: SourceFormat = SourceFormat {
     listing: Listing::Files,
     endings: &[".csv", ".tsv", ".txt"],
     empty_file: EmptyFile::NoDocuments,
-    reading: Reading::Parser(&Csv),
-    rewriting: Rewriting::Rows(&Csv),
+    reading: Reading::Parser(&CsvFormat),
+    rewriting: Rewriting::Rows(&CsvFormat),
 };
 
 /// Files whose first record is read at the same time.
@@ -48,9 +48,9 @@ const CONCURRENT_HEADS: usize = 32;
 /// Bytes of a header beyond which the file is not CSV.
 const HEADER_BYTES: usize = 1024 * 1024;
 
-struct Csv;
+struct CsvFormat;
 
-impl ParsedFormat for Csv {
+impl ParsedFormat for CsvFormat {
     fn plan<'a>(
         &'a self,
         ctx: &'a SessionContext,
@@ -59,16 +59,16 @@ impl ParsedFormat for Csv {
         files: &'a [Arc<SourceFile>],
     ) -> BoxFuture<'a, Result<ParsePlan>> {
         Box::pin(async move {
-            let heads: Vec<Head> = stream::iter(files.iter().cloned())
+            let heads: Vec<CsvHead> = stream::iter(files.iter().cloned())
                 .map(|file| head(ctx, file, source))
                 .buffered(CONCURRENT_HEADS)
                 .try_collect()
                 .await?;
-            let with_columns: Vec<&Head> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
+            let with_columns: Vec<&CsvHead> = heads.iter().filter(|head| !head.columns.is_empty()).collect();
             let Some(first) = with_columns.first() else {
                 return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
             };
-            let is_other = |head: &&&Head| head.columns.iter().all(|name| first.times(name) == 0);
+            let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.times(name) == 0);
             if let Some(other) = with_columns.iter().find(is_other) {
                 return Err(Error::input(format!(
                     "{} has no column of {}: if it is not another table, it has another encoding or delimiter, or no header",
@@ -101,7 +101,7 @@ impl ParsedFormat for Csv {
         let wanted = wanted.clone();
         let most = parser.source.max_text;
         Ok(Box::new(CsvReader {
-            records: Records::new(csv),
+            records: RecordCutter::new(csv),
             header: csv.header,
             wanted,
             encoding,
@@ -117,7 +117,7 @@ impl ParsedFormat for Csv {
 
 /// Reads records as documents.
 struct CsvReader {
-    records: Records,
+    records: RecordCutter,
     /// Whether the next record names the columns.
     header: bool,
     wanted: Vec<String>,
@@ -144,8 +144,8 @@ impl CsvReader {
     fn records_so_far(&mut self, is_end: bool, documents: &mut DocumentSink<'_>) -> Result<()> {
         while is_end || !documents.is_full() {
             match self.records.advance(is_end) {
-                Some(Found::Record) => self.record(documents)?,
-                Some(Found::LineEnds) => {}
+                Some(CsvPiece::Record) => self.record(documents)?,
+                Some(CsvPiece::LineEnds) => {}
                 None => return self.check_length(documents),
             }
         }
@@ -215,7 +215,7 @@ impl Defect {
 }
 
 /// The names of the columns in the header of the file at `path`.
-fn names(header: Record<'_>, path: &str, encoding: Encoding) -> Result<Vec<String>> {
+fn names(header: CsvRecord<'_>, path: &str, encoding: Encoding) -> Result<Vec<String>> {
     if let Some(defect) = header.defect {
         return Err(Error::input(format!("{path} line {} {}", header.line, defect.complaint())));
     }
@@ -236,19 +236,19 @@ fn place_without_header(name: &str) -> Option<usize> {
 
 /// The fields of the first records of a text, at most this many. Without its last record where the text is not `whole`.
 pub(crate) fn first_records(text: &str, whole: bool, csv: job::Csv, most: usize) -> Vec<Vec<String>> {
-    let (mut records, mut found) = (Records::new(csv), Vec::new());
+    let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
     records.feed(text.as_bytes());
     while found.len() < most
         && let Some(piece) = records.advance(whole)
     {
         let record = records.record();
         let field = |at| String::from_utf8_lossy(&record.value(at).unwrap_or_default()).into_owned();
-        found.extend((piece == Found::Record).then(|| (0..record.fields()).map(field).collect()));
+        found.extend((piece == CsvPiece::Record).then(|| (0..record.fields()).map(field).collect()));
     }
     found
 }
 
-impl RowFormat for Csv {
+impl RowFormat for CsvFormat {
     fn separators(&self, source: &job::Source) -> Vec<u8> {
         let job::Csv { delimiter, quote, escape, .. } = source.csv;
         [delimiter].into_iter().chain(quote).chain(escape).collect()
@@ -269,7 +269,7 @@ impl RowFormat for Csv {
         names: &[&'static str],
         to: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
-        let records = Records::of_row(source.csv, header);
+        let records = RecordCutter::of_row(source.csv, header);
         let columns = records.record();
         to.extend_from_slice(header);
         for name in names {
@@ -291,7 +291,7 @@ impl RowFormat for Csv {
         to: &mut Vec<u8>,
     ) -> Result<(), CannotAppend> {
         let csv = match source.csv.quotes_end_in_line {
-            true => Records::of_row(source.csv, row).record().csv(),
+            true => RecordCutter::of_row(source.csv, row).record().csv(),
             false => source.csv,
         };
         to.extend_from_slice(row);
@@ -308,7 +308,7 @@ impl RowFormat for Csv {
         let TextPlace::Column(text) = place else { return None };
         let field = match source.csv.header {
             true => {
-                let records = Records::of_row(source.csv, header);
+                let records = RecordCutter::of_row(source.csv, header);
                 let columns = records.record();
                 (0..columns.fields()).find(|at| columns.value(*at).as_deref() == Some(text.as_bytes()))
             }
@@ -331,21 +331,21 @@ impl RowFormat for Csv {
 }
 
 /// The first bytes of a file, read.
-struct Head {
+struct CsvHead {
     file: Arc<SourceFile>,
     /// The names of the columns; none in an empty file.
     columns: Vec<String>,
     has_rows: bool,
 }
 
-impl Head {
+impl CsvHead {
     /// The number of columns of this name.
     fn times(&self, name: &str) -> usize {
         self.columns.iter().filter(|column| *column == name).count()
     }
 }
 
-async fn head(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<Head> {
+async fn head(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<CsvHead> {
     let chunks = decompressed(&ctx.runtime_env(), &file.to_parse()).await?;
     let mut chunks = decoded(chunks, source.encoding);
     let failed = || format!("the start of {} cannot be read", file.path);
@@ -353,13 +353,13 @@ async fn head(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source)
     if !has_rows {
         tracing::warn!(file = file.path, "this file has no rows");
     }
-    Ok(Head { file, columns, has_rows })
+    Ok(CsvHead { file, columns, has_rows })
 }
 
 /// The names of the columns, and whether there is a row.
 async fn first(chunks: &mut Chunks, source: &job::Source, path: &str) -> Result<(Vec<String>, bool)> {
     let csv = source.csv;
-    let (mut records, mut columns, mut has_rows) = (Records::new(csv), None, false);
+    let (mut records, mut columns, mut has_rows) = (RecordCutter::new(csv), None, false);
     let mut chunk = start(chunks).await?;
     // The first chunk may have been the byte order mark alone.
     if chunk.is_empty() {
@@ -371,13 +371,15 @@ async fn first(chunks: &mut Chunks, source: &job::Source, path: &str) -> Result<
         while let Some(found) = records.advance(is_end) {
             let record = records.record();
             match (found, &columns) {
-                (Found::LineEnds, _) => {}
-                (Found::Record, None) if csv.header => columns = Some(names(record, path, source.encoding)?),
-                (Found::Record, None) if record.defect.is_none() => {
+                (CsvPiece::LineEnds, _) => {}
+                (CsvPiece::Record, None) if csv.header => {
+                    columns = Some(names(record, path, source.encoding)?)
+                }
+                (CsvPiece::Record, None) if record.defect.is_none() => {
                     columns = Some((0..record.fields()).map(name_without_header).collect());
                     has_rows = true;
                 }
-                (Found::Record, _) => has_rows = true,
+                (CsvPiece::Record, _) => has_rows = true,
             }
             if let (Some(columns), true) = (&columns, has_rows) {
                 return Ok((columns.clone(), has_rows));
@@ -402,9 +404,9 @@ async fn first(chunks: &mut Chunks, source: &job::Source, path: &str) -> Result<
 const SHOWN: usize = 5;
 
 /// Says in which files wanted columns are missing, and which have columns that the first one does not have.
-fn warn_of_other_columns(wanted: &[&str], heads: &[&Head]) {
+fn warn_of_other_columns(wanted: &[&str], heads: &[&CsvHead]) {
     let first: HashSet<&String> = heads.first().into_iter().flat_map(|head| &head.columns).collect();
-    let said = |head: &&Head| {
+    let said = |head: &&CsvHead| {
         let missing = wanted.iter().filter(|name| head.times(name) == 0);
         let missing = missing.map(|name| format!("has no column `{name}`, which is null in its rows"));
         let is_new = |name: &&String| !first.contains(name) && !wanted.contains(&name.as_str());

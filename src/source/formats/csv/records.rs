@@ -29,14 +29,14 @@ const MAX_LINES: usize = 1000;
 
 /// Cuts bytes into records.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct RecordCutter {
     csv: job::Csv,
     /// The bytes that were fed, from `start` on those of the next piece.
     bytes: Vec<u8>,
     start: usize,
     /// The end of the piece that was found last, from `start` on.
     taken: usize,
-    scan: Scan,
+    scan: RecordScan,
     /// The number of fields of the first record that could be read.
     columns: Option<usize>,
     lines: LineCounter,
@@ -47,9 +47,9 @@ pub(super) struct Records {
 
 /// How far the next record was read. Places are bytes of the record.
 #[derive(Debug, Default)]
-struct Scan {
+struct RecordScan {
     at: usize,
-    state: State,
+    state: CsvState,
     /// Whether quotes are characters.
     is_literal: bool,
     /// The ends of the fields so far.
@@ -61,7 +61,7 @@ struct Scan {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CsvState {
     /// Before the first byte of a field.
     #[default]
     Start,
@@ -74,7 +74,7 @@ enum State {
 
 /// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum CsvPiece {
     /// The ends of empty lines, or a byte order mark.
     LineEnds,
     Record,
@@ -93,7 +93,7 @@ pub(super) enum Defect {
 
 /// What ends the reading of a record.
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum RecordEnd {
     /// The bytes that were fed.
     Bytes,
     /// The end of its line, of these many bytes.
@@ -105,7 +105,7 @@ enum End {
 
 /// A record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Record<'a> {
+pub(super) struct CsvRecord<'a> {
     csv: job::Csv,
     ends: &'a [usize],
     /// The line in which it starts, from 1.
@@ -118,7 +118,7 @@ pub(super) struct Record<'a> {
     pub defect: Option<Defect>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> CsvRecord<'a> {
     /// Its syntax, without a quote where quotes are characters.
     pub(super) fn csv(&self) -> job::Csv {
         self.csv
@@ -142,7 +142,7 @@ impl<'a> Record<'a> {
     }
 }
 
-impl Records {
+impl RecordCutter {
     /// A reader of one file.
     pub(super) fn new(csv: job::Csv) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl Records {
             bytes: Vec::new(),
             start: 0,
             taken: 0,
-            scan: Scan::default(),
+            scan: RecordScan::default(),
             columns: None,
             lines: LineCounter::default(),
             body: 0,
@@ -189,16 +189,16 @@ impl Records {
     }
 
     /// The record that was found.
-    pub(super) fn record(&self) -> Record<'_> {
+    pub(super) fn record(&self) -> CsvRecord<'_> {
         let (body, end) = self.line_ends().split_at(self.body);
         let quote = self.csv.quote.filter(|_| !self.scan.is_literal);
         let csv = job::Csv { quote, ..self.csv };
         let (ends, line, defect) = (self.scan.ends.as_slice(), self.lines.line(), self.defect);
-        Record { csv, ends, line, body, end, defect }
+        CsvRecord { csv, ends, line, body, end, defect }
     }
 
     /// Moves on to the next piece. `None` if more bytes are needed; `is_end` if there are no more.
-    pub(super) fn advance(&mut self, is_end: bool) -> Option<Found> {
+    pub(super) fn advance(&mut self, is_end: bool) -> Option<CsvPiece> {
         self.take();
         let bytes = &self.bytes[self.start..];
         if self.scan.at == 0 {
@@ -211,7 +211,7 @@ impl Records {
             self.taken = if is_mark { BYTE_ORDER_MARK.len() } else { line_ends };
             if self.taken > 0 {
                 self.body = 0;
-                return Some(Found::LineEnds);
+                return Some(CsvPiece::LineEnds);
             }
         }
         if bytes.is_empty() {
@@ -219,15 +219,15 @@ impl Records {
         }
         let end = loop {
             match self.scan.read(self.csv, bytes, is_end) {
-                End::OpenQuote => self.scan = Scan { is_literal: true, ..Scan::default() },
+                RecordEnd::OpenQuote => self.scan = RecordScan { is_literal: true, ..RecordScan::default() },
                 end => break end,
             }
         };
         let (fields, first_line) = (self.scan.ends.len(), self.scan.first_line);
         let columns = self.columns.unwrap_or(fields);
         self.defect = match end {
-            End::Bytes if !is_end => return None,
-            End::Defect(defect) => Some(defect),
+            RecordEnd::Bytes if !is_end => return None,
+            RecordEnd::Defect(defect) => Some(defect),
             _ if fields == columns => None,
             _ => Some(Defect::Fields(fields, columns)),
         };
@@ -237,13 +237,13 @@ impl Records {
                 self.defect = Some(if is_open { defect } else { Defect::Quotes });
                 (at, at + if bytes[at..].starts_with(b"\r\n") { 2 } else { 1 })
             }
-            (_, _, End::Line(length)) => (self.scan.at, self.scan.at + length),
+            (_, _, RecordEnd::Line(length)) => (self.scan.at, self.scan.at + length),
             _ => (bytes.len(), bytes.len()),
         };
         if self.defect.is_none() {
             self.columns = Some(columns);
         }
-        Some(Found::Record)
+        Some(CsvPiece::Record)
     }
 
     /// Drops the piece that was found last.
@@ -251,24 +251,24 @@ impl Records {
         if self.taken > 0 {
             self.lines.count(&self.bytes[self.start..self.start + self.taken]);
             self.start += std::mem::take(&mut self.taken);
-            self.scan = Scan { ends: std::mem::take(&mut self.scan.ends), ..Scan::default() };
+            self.scan = RecordScan { ends: std::mem::take(&mut self.scan.ends), ..RecordScan::default() };
             self.scan.ends.clear();
         }
     }
 }
 
-impl Scan {
+impl RecordScan {
     /// Reads on in the `bytes` from the start of the record on.
-    fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> End {
+    fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> RecordEnd {
         let quote = csv.quote.filter(|_| !self.is_literal);
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
             let byte = rest[0];
             match self.state {
-                State::Start if Some(byte) == quote => {
-                    (self.state, self.at, self.lines) = (State::Quoted, self.at + 1, 0)
+                CsvState::Start if Some(byte) == quote => {
+                    (self.state, self.at, self.lines) = (CsvState::Quoted, self.at + 1, 0)
                 }
-                State::Start => self.state = State::Plain,
-                State::Quoted => {
+                CsvState::Start => self.state = CsvState::Plain,
+                CsvState::Quoted => {
                     let quote = quote.unwrap_or_default();
                     let found = match csv.escape {
                         Some(escape) => memchr2(quote, escape, rest),
@@ -277,26 +277,26 @@ impl Scan {
                     let to = found.map_or(bytes.len(), |found| self.at + found);
                     let is_escape = found.is_some_and(|found| rest[found] != quote);
                     if is_escape && to + 1 == bytes.len() && !is_end {
-                        return self.pass(csv, bytes, to).unwrap_or(End::Bytes);
+                        return self.pass(csv, bytes, to).unwrap_or(RecordEnd::Bytes);
                     }
                     let to = if is_escape { bytes.len().min(to + 2) } else { to };
                     if let Some(end) = self.pass(csv, bytes, to) {
                         return end;
                     }
                     if found.is_some() && !is_escape {
-                        (self.state, self.at) = (State::AfterQuote, to + 1);
+                        (self.state, self.at) = (CsvState::AfterQuote, to + 1);
                     }
                 }
-                State::AfterQuote if Some(byte) == quote => {
-                    (self.state, self.at) = (State::Quoted, self.at + 1)
+                CsvState::AfterQuote if Some(byte) == quote => {
+                    (self.state, self.at) = (CsvState::Quoted, self.at + 1)
                 }
-                State::AfterQuote if [csv.delimiter, b'\n', b'\r'].contains(&byte) => {
-                    self.state = State::Plain
+                CsvState::AfterQuote if [csv.delimiter, b'\n', b'\r'].contains(&byte) => {
+                    self.state = CsvState::Plain
                 }
-                State::AfterQuote if csv.quotes_end_in_line => return End::OpenQuote,
-                State::AfterQuote if self.lines > 0 => return End::Defect(Defect::Quotes),
-                State::AfterQuote => self.state = State::Plain,
-                State::Plain => {
+                CsvState::AfterQuote if csv.quotes_end_in_line => return RecordEnd::OpenQuote,
+                CsvState::AfterQuote if self.lines > 0 => return RecordEnd::Defect(Defect::Quotes),
+                CsvState::AfterQuote => self.state = CsvState::Plain,
+                CsvState::Plain => {
                     let is_mark =
                         |byte: &u8| [csv.delimiter, b'\n', b'\r'].contains(byte) || Some(*byte) == csv.escape;
                     let found = match csv.escape {
@@ -312,14 +312,18 @@ impl Scan {
                     match rest[found] {
                         byte if byte == csv.delimiter => {
                             self.ends.push(self.at);
-                            (self.state, self.at) = (State::Start, self.at + 1);
+                            (self.state, self.at) = (CsvState::Start, self.at + 1);
                         }
-                        b'\r' if next.is_none() && !is_end => return End::Bytes,
+                        b'\r' if next.is_none() && !is_end => return RecordEnd::Bytes,
                         byte @ (b'\n' | b'\r') => {
                             self.ends.push(self.at);
-                            return End::Line(if byte == b'\r' && next == Some(&b'\n') { 2 } else { 1 });
+                            return RecordEnd::Line(if byte == b'\r' && next == Some(&b'\n') {
+                                2
+                            } else {
+                                1
+                            });
                         }
-                        _ if next.is_none() && !is_end => return End::Bytes,
+                        _ if next.is_none() && !is_end => return RecordEnd::Bytes,
                         _ => {
                             self.lines = 0;
                             if let Some(end) = self.pass(csv, bytes, bytes.len().min(self.at + 2)) {
@@ -331,26 +335,26 @@ impl Scan {
             }
         }
         if !is_end {
-            return End::Bytes;
+            return RecordEnd::Bytes;
         }
         match self.state {
-            State::Quoted if csv.quotes_end_in_line => return End::OpenQuote,
-            State::Quoted => return End::Defect(Defect::NeverClosed),
+            CsvState::Quoted if csv.quotes_end_in_line => return RecordEnd::OpenQuote,
+            CsvState::Quoted => return RecordEnd::Defect(Defect::NeverClosed),
             _ => self.ends.push(bytes.len()),
         }
-        End::Bytes
+        RecordEnd::Bytes
     }
 
     /// Passes the bytes up to `to`, which are characters of a field, and counts the ends of lines among them.
-    fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<End> {
+    fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<RecordEnd> {
         let passed = std::mem::replace(&mut self.at, to)..to;
         let first = memchr2(b'\n', b'\r', &bytes[passed.clone()])?;
-        if csv.quotes_end_in_line && self.state == State::Quoted {
-            return Some(End::OpenQuote);
+        if csv.quotes_end_in_line && self.state == CsvState::Quoted {
+            return Some(RecordEnd::OpenQuote);
         }
         self.first_line.get_or_insert(passed.start + first);
         self.lines += count_line_ends(bytes, passed);
-        (self.lines >= MAX_LINES).then_some(End::Defect(Defect::Quotes))
+        (self.lines >= MAX_LINES).then_some(RecordEnd::Defect(Defect::Quotes))
     }
 }
 
@@ -392,13 +396,13 @@ mod tests {
     /// Line and fields of each record; a record with a defect has this after its bytes.
     fn records(csv: job::Csv, chunks: &[&[u8]]) -> Vec<(u64, Vec<String>)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (mut records, mut found) = (Records::new(csv), Vec::new());
+        let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
         for (chunk, is_end) in chunks.iter().map(|chunk| (*chunk, false)).chain([(&b""[..], true)]) {
             records.feed(chunk);
             while let Some(piece) = records.advance(is_end) {
                 let record = records.record();
                 let fields = (0..record.fields()).map(|at| text(&record.value(at).unwrap_or_default()));
-                found.extend((piece == Found::Record).then(|| match record.defect {
+                found.extend((piece == CsvPiece::Record).then(|| match record.defect {
                     Some(defect) => (record.line, vec![text(record.body), format!("{defect:?}")]),
                     None => (record.line, fields.collect()),
                 }));

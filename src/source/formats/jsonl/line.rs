@@ -61,21 +61,21 @@ pub(crate) struct JsonValue {
 /// The wanted values as a tree, so that a line is read once.
 #[derive(Debug, Default)]
 pub(super) struct WantedFields {
-    children: Vec<Node>,
+    children: Vec<JsonNode>,
     values: Vec<JsonValue>,
 }
 
 #[derive(Debug)]
-struct Node {
+struct JsonNode {
     field: String,
     /// The index of the value in this field.
     place: Option<usize>,
-    children: Vec<Node>,
+    children: Vec<JsonNode>,
 }
 
 /// Why a line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum UnusableLine {
     /// The line is not JSON, not an object, or a value has another kind: the text after the number of the line in a message.
     Malformed(String),
     /// The line is not UTF-8.
@@ -90,7 +90,7 @@ impl WantedFields {
             let mut level = &mut wanted.children;
             for (depth, field) in value.path.iter().enumerate() {
                 let at = level.iter().position(|node| &node.field == field).unwrap_or_else(|| {
-                    level.push(Node { field: field.clone(), place: None, children: Vec::new() });
+                    level.push(JsonNode { field: field.clone(), place: None, children: Vec::new() });
                     level.len() - 1
                 });
                 let node = &mut level[at];
@@ -105,11 +105,11 @@ impl WantedFields {
     }
 
     /// The wanted values of a line; none for a line without anything in it.
-    pub(crate) fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, Unusable> {
+    pub(crate) fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, UnusableLine> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
-        let line = std::str::from_utf8(line).map_err(|_| Unusable::NotUtf8)?;
+        let line = std::str::from_utf8(line).map_err(|_| UnusableLine::NotUtf8)?;
         let value = |(raw, wanted): (Option<&'a str>, &JsonValue)| match (raw, &wanted.inside) {
             (Some(raw), None) => value_of(raw, &wanted.name, wanted.kind),
             (Some(raw), Some(path)) if raw != "null" => {
@@ -123,7 +123,7 @@ impl WantedFields {
     }
 
     /// The wanted values as they are written in a line.
-    fn written<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a str>>, Unusable> {
+    fn written<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a str>>, UnusableLine> {
         let error = match self.found(line) {
             Ok(found) => return Ok(found.into_iter().map(|raw| raw.map(RawValue::get)).collect()),
             Err(error) => error,
@@ -137,7 +137,7 @@ impl WantedFields {
         Ok(self.found(&finite)?.into_iter().map(|raw| raw.and_then(same_place)).collect())
     }
 
-    fn found<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a RawValue>>, Unusable> {
+    fn found<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a RawValue>>, UnusableLine> {
         let mut found = vec![None; self.values.len()];
         fields(line, &self.children, &mut found)?;
         Ok(found)
@@ -151,8 +151,13 @@ pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
 }
 
 /// Adds the texts at `path` in a list, in an object of it, or in lists of these.
-fn gather<'a>(raw: &'a str, name: &str, path: &[String], to: &mut Vec<Cow<'a, str>>) -> Result<(), Unusable> {
-    let damaged = |error: serde_json::Error| Unusable::Malformed(reason(raw, &error));
+fn gather<'a>(
+    raw: &'a str,
+    name: &str,
+    path: &[String],
+    to: &mut Vec<Cow<'a, str>>,
+) -> Result<(), UnusableLine> {
+    let damaged = |error: serde_json::Error| UnusableLine::Malformed(reason(raw, &error));
     match (raw.as_bytes().first(), path) {
         (Some(b'['), _) => {
             let items: Vec<&RawValue> = serde_json::from_str(raw).map_err(damaged)?;
@@ -172,7 +177,7 @@ fn gather<'a>(raw: &'a str, name: &str, path: &[String], to: &mut Vec<Cow<'a, st
 }
 
 /// The text of a value; `None` if it is null.
-fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, Unusable> {
+fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, UnusableLine> {
     let (kind, found) = match raw.as_bytes().first() {
         Some(b'n') => return Ok(None),
         Some(b'"') => (ValueKind::String, "a string"),
@@ -193,7 +198,7 @@ fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Co
         _ => match serde_json::from_str::<String>(raw) {
             Ok(text) => Ok(Some(Cow::Owned(text))),
             Err(error) => {
-                Err(Unusable::Malformed(format!("has a string `{name}` that is not text ({error})")))
+                Err(UnusableLine::Malformed(format!("has a string `{name}` that is not text ({error})")))
             }
         },
     }
@@ -202,28 +207,32 @@ fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Co
 /// Characters of a value that a message shows.
 const SHOWN: usize = 40;
 
-fn wrong(name: &str, found: &str, wanted: ValueKind) -> Unusable {
+fn wrong(name: &str, found: &str, wanted: ValueKind) -> UnusableLine {
     let mut shown: String = found.chars().take(SHOWN).collect();
     if shown.len() < found.len() {
         shown.push_str("...");
     }
-    Unusable::Malformed(format!("has {shown} for `{name}`, but {} is expected", wanted.name()))
+    UnusableLine::Malformed(format!("has {shown} for `{name}`, but {} is expected", wanted.name()))
 }
 
 /// Finds the wanted fields of the object in `text`.
-fn fields<'a>(text: &'a str, nodes: &[Node], found: &mut [Option<&'a RawValue>]) -> Result<(), Unusable> {
+fn fields<'a>(
+    text: &'a str,
+    nodes: &[JsonNode],
+    found: &mut [Option<&'a RawValue>],
+) -> Result<(), UnusableLine> {
     let mut nested: Vec<(usize, &'a RawValue)> = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(text);
     let object = Object { nodes, found, nested: &mut nested };
     let read = object.deserialize(&mut reader).and_then(|()| reader.end());
-    read.map_err(|error| Unusable::Malformed(reason(text, &error)))?;
+    read.map_err(|error| UnusableLine::Malformed(reason(text, &error)))?;
     for (at, raw) in nested {
         let Some(node) = nodes.get(at) else { continue };
         match raw.get().as_bytes().first() {
             Some(b'{') => fields(raw.get(), &node.children, found)?,
             Some(b'n') => {}
             _ => {
-                return Err(Unusable::Malformed(format!(
+                return Err(UnusableLine::Malformed(format!(
                     "has no object `{}`, so it has no `{}`",
                     node.field,
                     node.children.first().map_or("a field", |child| &child.field)
@@ -248,7 +257,7 @@ fn reason(text: &str, error: &serde_json::Error) -> String {
 
 /// Reads an object's fields.
 struct Object<'n, 'f, 'a> {
-    nodes: &'n [Node],
+    nodes: &'n [JsonNode],
     found: &'f mut [Option<&'a RawValue>],
     /// The fields that have wanted fields, with the indices of their nodes.
     nested: &'f mut Vec<(usize, &'a RawValue)>,
@@ -293,7 +302,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
 }
 
 /// Reads the name of a field: the index of its node, if it is wanted.
-struct Field<'n>(&'n [Node]);
+struct Field<'n>(&'n [JsonNode]);
 
 impl<'a> DeserializeSeed<'a> for Field<'_> {
     type Value = Option<usize>;
@@ -327,8 +336,8 @@ mod tests {
     fn read(values: &[JsonValue], line: &str) -> Result<Vec<Option<String>>, String> {
         match WantedFields::new(values).read(line.as_bytes()) {
             Ok(found) => Ok(found.unwrap().into_iter().map(|v| v.map(Cow::into_owned)).collect()),
-            Err(Unusable::Malformed(said)) => Err(said),
-            Err(Unusable::NotUtf8) => Err("not UTF-8".into()),
+            Err(UnusableLine::Malformed(said)) => Err(said),
+            Err(UnusableLine::NotUtf8) => Err("not UTF-8".into()),
         }
     }
 
@@ -375,7 +384,7 @@ mod tests {
         assert_eq!(said, "has no object `a`, so it has no `b`");
         let said = read(&[value("t", ValueKind::String)], "{\"t\":\"\\ud800\"}").unwrap_err();
         assert!(said.starts_with("has a string `t` that is not text"), "{said}");
-        assert_eq!(WantedFields::new(&nested).read(b"{\"x\":\"\xE9\"}"), Err(Unusable::NotUtf8));
+        assert_eq!(WantedFields::new(&nested).read(b"{\"x\":\"\xE9\"}"), Err(UnusableLine::NotUtf8));
     }
 
     #[test]

@@ -16,12 +16,12 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::lenient::with_whole_pairs;
-use self::line::{JsonValue, Unusable, ValueKind, WantedFields};
-use self::shape::{Role, Shape, kind_of};
+use self::line::{JsonValue, UnusableLine, ValueKind, WantedFields};
+use self::shape::{JsonShape, Role, kind_of};
 use crate::error::{Context, Error, Result};
-use crate::job::{self, Encoding, Id, OnError};
+use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::bytes::{decompressed, start};
-use crate::source::columns::{Values, column, missing, value_name};
+use crate::source::columns::{NamedExpressions, column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
 use crate::source::file::{SourceFile, without_rows};
@@ -64,12 +64,12 @@ impl ParsedFormat for JsonLines {
         files: &'a [Arc<SourceFile>],
     ) -> BoxFuture<'a, Result<ParsePlan>> {
         Box::pin(async move {
-            let samples: Vec<Sample> = stream::iter(files.iter().cloned())
+            let samples: Vec<JsonSample> = stream::iter(files.iter().cloned())
                 .map(|file| sample(ctx, file, source))
                 .buffered(CONCURRENT_SAMPLES)
                 .try_collect()
                 .await?;
-            let mut shape = Shape::default();
+            let mut shape = JsonShape::default();
             for sample in &samples {
                 shape.merge(&sample.shape);
             }
@@ -77,7 +77,7 @@ impl ParsedFormat for JsonLines {
                 return Err(without_rows(files.iter().map(|file| file.path()), ["has", "have"], "no rows"));
             }
             let first = files.first().map_or("the input", |file| file.path());
-            let (mut wanted, mut values) = (Vec::new(), Values::new());
+            let (mut wanted, mut values) = (Vec::new(), NamedExpressions::new());
             for (at, name) in columns.iter().copied().enumerate() {
                 values.push((name.to_owned(), column(value_name(at))));
                 let is_text = source.text.iter().any(|text| text == name);
@@ -91,7 +91,7 @@ impl ParsedFormat for JsonLines {
                 })?;
                 let role = match &source.id {
                     _ if is_text => Role::Text,
-                    Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
+                    SourceId::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
                     _ if source.columns.iter().any(|column| column == name) => Role::Carried,
                     _ => Role::Compared,
                 };
@@ -163,8 +163,8 @@ impl JsonReader {
                 let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
                 documents.push(&values, None)
             }
-            Err(Unusable::Malformed(why)) => documents.reject("malformed", self.lines.line(), &why),
-            Err(Unusable::NotUtf8) => documents.reject_bytes(self.lines.line()),
+            Err(UnusableLine::Malformed(why)) => documents.reject("malformed", self.lines.line(), &why),
+            Err(UnusableLine::NotUtf8) => documents.reject_bytes(self.lines.line()),
         }
     }
 }
@@ -203,18 +203,18 @@ impl RowFormat for JsonLines {
 }
 
 /// The kinds of values in the first rows of a file.
-struct Sample {
+struct JsonSample {
     file: Arc<SourceFile>,
-    shape: Shape,
+    shape: JsonShape,
     has_rows: bool,
 }
 
-async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<Sample> {
+async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<JsonSample> {
     let failed = || format!("the start of {} cannot be read", file.path);
     let chunks = decompressed(&ctx.runtime_env(), &file.to_parse()).await?;
     let mut chunks = decoded(chunks, source.encoding);
     let mut chunk = start(&mut chunks).await.context(failed)?;
-    let mut rows = SampledRows { shape: Shape::default(), count: 0, path: &file.path, source };
+    let mut rows = SampledRows { shape: JsonShape::default(), count: 0, path: &file.path, source };
     let mut lines = Lines::of_at_most(source.max_text);
     let mut read = chunk.len();
     while rows.count < SAMPLE_ROWS && (read < SAMPLE_BYTES || rows.count == 0) {
@@ -236,11 +236,11 @@ async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Sourc
     if count == 0 {
         tracing::warn!(file = file.path, "this file has no rows");
     }
-    Ok(Sample { file, shape, has_rows: count > 0 })
+    Ok(JsonSample { file, shape, has_rows: count > 0 })
 }
 
 struct SampledRows<'a> {
-    shape: Shape,
+    shape: JsonShape,
     count: usize,
     path: &'a str,
     source: &'a job::Source,

@@ -16,16 +16,16 @@ const MAX_DEPTH: usize = 32;
 
 /// The kinds of values that occur in one place.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Shape {
+pub(super) struct JsonShape {
     string: bool,
     integer: bool,
     float: bool,
     boolean: bool,
     array: bool,
     /// The elements of the arrays.
-    items: Option<Box<Shape>>,
+    items: Option<Box<JsonShape>>,
     /// The fields of the objects.
-    fields: BTreeMap<String, Shape>,
+    fields: BTreeMap<String, JsonShape>,
 }
 
 /// What a column is for.
@@ -39,7 +39,7 @@ pub(super) enum Role {
     Compared,
 }
 
-impl Shape {
+impl JsonShape {
     /// Whether there are no fields.
     pub(super) fn is_empty(&self) -> bool {
         self.fields.is_empty()
@@ -86,7 +86,7 @@ impl Shape {
     }
 
     /// Adds the kinds of values of other rows.
-    pub(super) fn merge(&mut self, other: &Shape) {
+    pub(super) fn merge(&mut self, other: &JsonShape) {
         self.string |= other.string;
         self.integer |= other.integer;
         self.float |= other.float;
@@ -140,7 +140,7 @@ impl Shape {
         (shape.string && !shape.array && shape.fields.is_empty()).then_some((path, inside))
     }
 
-    fn at(&self, path: &[&str]) -> Option<&Shape> {
+    fn at(&self, path: &[&str]) -> Option<&JsonShape> {
         path.iter().try_fold(self, |shape, name| shape.fields.get(*name))
     }
 
@@ -163,11 +163,11 @@ impl Shape {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where its values cannot be used in this role, and
 /// [`Kind::Input`](crate::error::Kind::Input) where ids are of several kinds.
-pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
+pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));
     };
-    let Shape { string, integer, float, boolean, array, items: _, fields } = shape;
+    let JsonShape { string, integer, float, boolean, array, items: _, fields } = shape;
     let kinds = || shape.kinds();
     // Where other rows have usable values, the reader rejects these, as it does those that come later.
     if (*array || !fields.is_empty()) && !(*string || *integer || *float || *boolean) {
@@ -200,7 +200,7 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
 
 /// Adds the fields of an object to a shape.
 struct Fields<'a> {
-    shape: &'a mut Shape,
+    shape: &'a mut JsonShape,
     depth: usize,
 }
 
@@ -223,8 +223,8 @@ impl<'a> Visitor<'a> for Fields<'_> {
 mod tests {
     use super::*;
 
-    fn shape(rows: &[&str]) -> Shape {
-        let mut shape = Shape::default();
+    fn shape(rows: &[&str]) -> JsonShape {
+        let mut shape = JsonShape::default();
         rows.iter().for_each(|row| shape.add_row(row).unwrap());
         shape
     }

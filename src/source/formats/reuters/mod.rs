@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use self::sgml::{Stories, Story};
 use crate::error::{Error, Result};
 use crate::job;
-use crate::source::columns::{Values, column, missing, value_name};
+use crate::source::columns::{NamedExpressions, column, missing, value_name};
 use crate::source::documents::DocumentSink;
 use crate::source::file::SourceFile;
 use crate::source::format::{
@@ -43,7 +43,7 @@ impl ParsedFormat for Reuters {
                 Some(place) => Ok((name.to_owned(), column(value_name(place)))),
                 None => Err(missing(source, name, "Reuters stories", Story::COLUMNS.map(str::to_owned))),
             };
-            let values = columns.iter().copied().map(value).collect::<Result<Values>>()?;
+            let values = columns.iter().copied().map(value).collect::<Result<NamedExpressions>>()?;
             Ok(ParsePlan { wanted: WantedValues::All(Story::COLUMNS.len()), values, files: files.to_vec() })
         })
     }
