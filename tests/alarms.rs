@@ -1,11 +1,6 @@
 //! `[alarms]`: a run and `apply` say when too much would go, and stop where the job says so.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use assert_cmd::assert::Assert;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
 
@@ -62,7 +57,7 @@ impl Shops {
 }
 
 fn said(assert: &Assert) -> String {
-    String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    stderr(assert.get_output())
 }
 
 fn finished(output: &Path) -> bool {
@@ -70,7 +65,7 @@ fn finished(output: &Path) -> bool {
 }
 
 #[test]
-fn a_bound_that_is_passed_is_told_with_its_figures() {
+fn alarms_report_bound_and_value() {
     let shops = Shops::new();
     // Five of ten go: four of north, one of south.
     let quiet = shops.run("quiet", &["alarms.removed_share=0.5", "alarms.largest_cluster=5"]).success();
@@ -108,7 +103,7 @@ fn where_the_job_fails_nothing_is_applied() {
     let refused = shops.apply("out", &["--to", &to]).code(6);
     assert!(said(&refused).contains("4 of 6 documents of group `north`"), "{}", said(&refused));
     assert!(!shops.path("clean").exists());
-    // What removes nothing is done, with a warning.
+    // An application that removes nothing goes on, with a warning.
     let dry = shops.apply("out", &["--dry-run"]).success();
     assert!(said(&dry).contains("of group `north`"), "{}", said(&dry));
     shops.apply("out", &["--to", &shops.path("annotated").display().to_string(), "--annotate"]).success();

@@ -15,11 +15,7 @@ mod result;
 mod sizes;
 mod stores;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
 
@@ -65,23 +61,22 @@ impl Applied {
     }
 
     /// Applies the output to the folder `to`: what is printed.
-    fn apply(&self, to: &str, more: &[&str]) -> serde_json::Value {
-        let ran = resemblance()
+    fn apply(&self, to: &str, more: &[&str]) -> Value {
+        resemblance()
             .arg("apply")
             .arg(self.path("out"))
             .args(["--json", "--to"])
             .arg(self.path(to))
             .args(more)
             .assert()
-            .success();
-        serde_json::from_slice(&ran.get_output().stdout).unwrap()
+            .json()
     }
 
-    /// What the command says when it refuses, with exit code `code`.
-    fn refused(&self, to: &str, more: &[&str], code: i32) -> String {
+    /// The message of an application that is refused with this exit code; it has all these parts.
+    fn refused(&self, to: &str, more: &[&str], code: i32, parts: &[&str]) -> String {
         let mut command = resemblance();
         let ran = command.arg("apply").arg(self.path("out")).arg("--to").arg(self.path(to)).args(more);
-        String::from_utf8(ran.assert().code(code).get_output().stderr.clone()).unwrap()
+        ran.assert().refused(code, parts)
     }
 
     /// The document that represents the cluster of each document that is in one: place -> (cluster_id, kept_id, id).
@@ -131,10 +126,10 @@ impl Applied {
 }
 
 /// The manifest of a result; its counts add up, file by file too, and every file that it names has its bytes.
-fn result(to: &Path) -> serde_json::Value {
-    let manifest: serde_json::Value =
+fn result(to: &Path) -> Value {
+    let manifest: Value =
         serde_json::from_slice(&std::fs::read(to.join("_resemblance/manifest.json")).unwrap()).unwrap();
-    let adds_up = |counts: &serde_json::Value| {
+    let adds_up = |counts: &Value| {
         let count = |name: &str| counts[name].as_u64().unwrap();
         assert_eq!(count("kept") + count("removed") + count("rejected"), count("read"), "{counts}");
     };

@@ -1,19 +1,13 @@
 //! `evaluate --audit` and `--labels`: the strata and weights of plain code, estimates that hold the truth, and a page that is filled with
 //! the keyboard alone.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::Array;
 use arrow::datatypes::Float64Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::audit::{AuditSettings, AuditedPair, Judged, Pack, audit, judge};
 use resemblance::engine::session;
 use resemblance::evaluate::Estimate;
 use resemblance::job::EngineSettings;
-use serde_json::Value;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::browser::Browser;
 use crate::support::*;
@@ -64,7 +58,7 @@ impl Scene {
         block_on(audit(&session, &url, &AuditSettings { pairs, seed, places: Vec::new() })).unwrap()
     }
 
-    /// What the labels of these pairs say.
+    /// The result of labels for these pairs.
     fn judge<'a>(
         &self,
         rows: impl IntoIterator<Item = &'a AuditedPair>,
@@ -150,7 +144,7 @@ fn sizes(strata: &BTreeMap<PairOfIds, (String, f64)>) -> BTreeMap<&str, usize> {
 }
 
 #[test]
-fn strata_and_weights_are_those_of_plain_code() {
+fn strata_and_weights_equal_plain_code() {
     for (seed, sets) in [(1, &["source.group=lang"][..]), (2, &[])] {
         let scene = Scene::new(seed, 400, sets);
         let strata = scene.strata(!sets.is_empty());
@@ -249,7 +243,7 @@ fn intervals_hold_the_truth_for_most_seeds() {
     let reach = |least: f64| found().filter(move |(_, (_, jaccard))| *jaccard >= least);
     let (mut held, mut wide) = ([0; 4], 0.0_f64);
     let truths = [truth(strata.iter()), truth(found()), truth(reach(0.6)), truth(reach(0.9))];
-    for seed in 0..100 {
+    for seed in seeds(30) {
         let pack = scene.draw(100, seed, 2);
         assert!(2 * pack.rows.len() < strata.len(), "{} of {}", pack.rows.len(), strata.len());
         let judged = scene.judge(&pack.rows, |row| is_duplicate(&ends(row), row.jaccard));
@@ -264,16 +258,15 @@ fn intervals_hold_the_truth_for_most_seeds() {
         let all = judged.all.unwrap();
         wide = wide.max(all.high - all.low);
     }
-    assert!(held.iter().all(|&held| held >= 93), "{held:?} of 100");
+    let cases = seeds(30).count() as u32;
+    assert!(held.iter().all(|&held| 10 * held >= 9 * cases), "{held:?} of {cases}");
     // An interval that holds everything would say nothing.
     assert!(wide < 0.35, "{wide}");
 }
 
-/// What the command prints, as JSON.
+/// The output of the command, as JSON.
 fn printed(output: &Path, arguments: &[&str]) -> Value {
-    let mut command = resemblance();
-    let ran = command.arg("evaluate").arg(output).args(arguments).arg("--json").assert().success();
-    serde_json::from_slice(&ran.get_output().stdout).unwrap()
+    resemblance().arg("evaluate").arg(output).args(arguments).arg("--json").assert().json()
 }
 
 /// The records of a CSV file for spreadsheets, the header first.
@@ -326,9 +319,12 @@ fn the_files_of_a_pack_are_filled_and_read_back() {
     let file = scene.path("labels.parquet").display().to_string();
     let judged = printed(&output, &["--labels", &file]);
     assert_eq!((&judged["judged"], &judged["missing"], &judged["yes"]), (&40.into(), &10.into(), &20.into()));
-    let text = resemblance().arg("evaluate").arg(&output).args(["--labels", &file]).assert().success();
-    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
-    assert!(text.contains("near_threshold") && text.contains("10 without a label"), "{text}");
+    resemblance()
+        .arg("evaluate")
+        .arg(&output)
+        .args(["--labels", &file])
+        .assert()
+        .shown(&["near_threshold", "10 without a label"]);
     // The report has them too.
     let page = scene.path("report.html");
     let mut report = resemblance();
@@ -347,9 +343,13 @@ fn wrong_labels_are_named_with_their_rows() {
     let refused = |labels: &str, code: i32, hint: &str| {
         let file = scene.path("wrong.csv");
         std::fs::write(&file, labels).unwrap();
-        let ended = resemblance().arg("evaluate").arg(&output).arg("--labels").arg(&file).assert().code(code);
-        let said = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
-        assert!(said.contains(hint) && said.contains("wrong.csv"), "{said}");
+        resemblance()
+            .arg("evaluate")
+            .arg(&output)
+            .arg("--labels")
+            .arg(&file)
+            .assert()
+            .refused(code, &[hint, "wrong.csv"]);
     };
     refused(&format!("key,label\n{key},perhaps\n"), 3, "row 1: the label is \"perhaps\"");
     refused(&format!("key,label\n{key},y\nk0123456789abcdef,y\n"), 3, "row 2");
@@ -357,20 +357,18 @@ fn wrong_labels_are_named_with_their_rows() {
     refused("a,b\n", 3, "lacks the column label");
     // Nothing is written over a pack, which may have labels.
     let folder = scene.path("pack");
-    let draw = || {
-        let mut command = resemblance();
-        command.arg("evaluate").arg(&output).args(["--audit", "20", "--to"]).arg(&folder).assert()
-    };
+    let draw =
+        || resemblance().arg("evaluate").arg(&output).args(["--audit", "20", "--to"]).arg(&folder).assert();
     draw().success();
     std::fs::write(folder.join("audit.csv"), "mine").unwrap();
     std::fs::remove_file(folder.join("audit.html")).unwrap();
     let again = draw().code(2);
-    assert!(String::from_utf8_lossy(&again.get_output().stderr).contains("may hold labels"));
+    assert!(stderr(again.get_output()).contains("may hold labels"));
     assert_eq!(std::fs::read_to_string(folder.join("audit.csv")).unwrap(), "mine");
     assert!(!folder.join("audit.html").exists());
     let few =
         resemblance().arg("evaluate").arg(&output).args(["--audit", "1", "--to", "few"]).assert().code(2);
-    assert!(String::from_utf8_lossy(&few.get_output().stderr).contains("one of each is needed"));
+    assert!(stderr(few.get_output()).contains("one of each is needed"));
 }
 
 const HOSTILE: &str = "<script>document.title = 'owned'</script>\u{202e}\" onload=\"x\u{0}";

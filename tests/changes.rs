@@ -1,12 +1,8 @@
 //! Runs over inputs or jobs that have changed since: what is the same nevertheless, and what a message names.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use assert_cmd::assert::Assert;
-use serde_json::Value;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
 
@@ -58,7 +54,7 @@ impl Days {
     }
 
     fn refused(&self, sets: &[&str]) -> String {
-        String::from_utf8(self.run(sets).code(2).get_output().stderr.clone()).unwrap()
+        self.run(sets).refused(2, &[])
     }
 }
 
@@ -128,25 +124,23 @@ fn reference_outputs_that_were_made_again_are_named() {
     let days = Days::new();
     let second = ["source.url=in/day=2/", "output.url=second"];
     days.run(&[]).success();
-    // The same folder without its `/`.
+    // Without the `/` at its end.
     assert!(days.is_finished(&["source.url=in/day=1"]));
     let against = |output: &str| days.run(&[second[0], second[1], &format!("against.output={output}")]);
     against("out").success();
-    // The same output by another name.
+    // By another name.
     assert!(json(&against("out/").success())["already_finished"].as_bool().unwrap());
-    // Of two outputs the order matters.
+    // The order of two outputs matters.
     days.run(&["source.url=in/day=3/", "output.url=third"]).success();
     let both =
         |outputs: &str| days.run(&[second[0], "output.url=both", &format!("against.output={outputs}")]);
     both("[\"out\", \"third\"]").success();
-    let message =
-        String::from_utf8(both("[\"third\", \"out\"]").code(2).get_output().stderr.clone()).unwrap();
-    assert!(message.contains("of other inputs (the reference outputs are in another order)"), "{message}");
+    both("[\"third\", \"out\"]")
+        .refused(2, &["of other inputs (the reference outputs are in another order)"]);
     days.command(&["run", "job.toml", "--set", "score.threshold=0.9", "--overwrite"]).success();
-    let message = String::from_utf8(against("out").code(2).get_output().stderr.clone()).unwrap();
-    assert!(message.contains("/out was made again since"), "{message}");
+    against("out").refused(2, &["/out was made again since"]);
     std::fs::copy(days.path("in/day=3/a.parquet"), days.path("in/day=2/b.parquet")).unwrap();
-    let message = String::from_utf8(against("out/").code(2).get_output().stderr.clone()).unwrap();
+    let message = against("out/").refused(2, &[]);
     assert!(message.contains("day=2/b.parquet is new") && !message.contains("another job ("), "{message}");
 }
 
@@ -166,7 +160,7 @@ fn a_folder_that_grows_is_read_again_without_its_new_files() {
     days.command(&["merge", "out", "next", "--to", "merged"]).success();
     assert_eq!(days.applied("merged"), 90);
     let note = days.command(&["show", "out"]).success();
-    let note = String::from_utf8_lossy(&note.get_output().stderr).into_owned();
+    let note = stderr(note.get_output());
     assert!(note.contains("new since the run") && note.contains("in/day=1/later/a.parquet"), "{note}");
 }
 
@@ -178,8 +172,7 @@ fn a_result_of_apply_that_is_merged_is_refused_with_the_output_to_write() {
     days.run(&["source.url=in/day=2/", "output.url=next", "against.output=clean-out"]).success();
     assert_eq!(days.applied("next"), 30);
     for outputs in [["clean-out", "next"], ["out", "clean-next"]] {
-        let ended = days.command(&[&["merge"], &outputs[..], &["--to", "merged"]].concat()).code(3);
-        let message = String::from_utf8_lossy(&ended.get_output().stderr).into_owned();
+        let message = days.command(&[&["merge"], &outputs[..], &["--to", "merged"]].concat()).refused(3, &[]);
         let output = days.path(outputs.iter().find_map(|name| name.strip_prefix("clean-")).unwrap());
         assert!(
             message.contains(&format!("name the output that was applied, {}", output.display())),
@@ -208,9 +201,7 @@ fn a_merged_output_that_is_used_again_can_be_applied() {
         }
     }
     // A merge into a finished merge of others says what differs and what to do.
-    let merged = days.command(&["merge", "out", "--to", "merged"]).code(2);
-    let message = String::from_utf8(merged.get_output().stderr.clone()).unwrap();
-    assert!(message.contains("`merge` is ") && message.contains("--to"), "{message}");
+    days.command(&["merge", "out", "--to", "merged"]).refused(2, &["`merge` is ", "--to"]);
 }
 
 #[test]
@@ -232,7 +223,7 @@ fn json_lines_with_arrays_are_tables_for_sql() {
     days.command(&["dedup", "in.jsonl", "--text", "text", "--to", "clean"]).success();
     let rows = |query: &str| {
         let ended = days.command(&["sql", "clean", "--json", query]).success();
-        String::from_utf8(ended.get_output().stdout.clone()).unwrap().lines().count()
+        stdout(ended.get_output()).lines().count()
     };
     let (kept, removed) = (rows("SELECT id, text FROM kept"), rows("SELECT id, kept_id FROM removed"));
     assert_eq!(kept + removed, 40);
@@ -244,8 +235,6 @@ fn a_file_is_no_output() {
     let days = Days::new();
     for command in ["show", "verify", "apply", "report", "clean"] {
         let rest: &[&str] = if command == "apply" { &["--dry-run"] } else { &[] };
-        let ended = days.command(&[&[command, "job.toml"], rest].concat()).code(2);
-        let message = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
-        assert!(message.contains("job.toml is a file"), "{command}: {message}");
+        days.command(&[&[command, "job.toml"], rest].concat()).refused(2, &["job.toml is a file"]);
     }
 }

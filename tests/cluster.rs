@@ -16,8 +16,6 @@ mod strangers;
 mod tls;
 mod token;
 
-use std::path::{Path, PathBuf};
-
 use crate::support::*;
 
 /// Seconds that a run without faults may take.

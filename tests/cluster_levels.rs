@@ -1,12 +1,7 @@
 //! Clusters at several thresholds, and clusters of pairs that another program wrote. Random cases are in `brute_force`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use resemblance::job::{self, Job};
-use tempfile::tempdir;
+use arrow::array::Float64Array;
+use resemblance::job::Job;
 
 use crate::support::*;
 
@@ -61,11 +56,6 @@ fn job_of(source: &Path, output: &Path, more: &[&str]) -> Job {
 
 #[test]
 fn thresholds_that_have_no_pairs_are_refused_by_name() {
-    let refused = |sets: &[&str]| {
-        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-        let file = job::file::read(&job_text("in.parquet", "out"), "job.toml", &sets).unwrap();
-        job::resolve(file).unwrap_err().to_string()
-    };
     for (sets, part) in [
         (
             &["score.threshold=0.8", "clusters.thresholds=[0.9, 0.75]"][..],
@@ -76,7 +66,7 @@ fn thresholds_that_have_no_pairs_are_refused_by_name() {
         (&["clusters.thresholds=[0.9, 0.9]"], "has 0.9 twice"),
         (&["clusters.thresholds=[0.9]", "score.by=signature"], "score.by"),
     ] {
-        let said = refused(sets);
+        let said = refusal(sets);
         assert!(said.starts_with("`clusters.thresholds`") && said.contains(part), "{said}");
     }
 }
@@ -98,8 +88,7 @@ fn write_pairs(path: &Path, pairs: &[(&str, &str, f64)]) {
 
 #[test]
 fn anybodys_pairs_become_clusters() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     // A chain e-d-c-b, a pair in both orders and twice, a document with itself, and a pair under the threshold.
     let rows = [
         ("e", "d", 0.9),
@@ -125,10 +114,9 @@ fn anybodys_pairs_become_clusters() {
         let to = path(&format!("{method}.parquet"));
         let mut command = resemblance();
         command.arg("cluster").arg(path("pairs.parquet")).arg("--to").arg(&to);
-        let run = command.args(["--threshold", "0.8", "--method", method, "--json"]).assert().success();
-        let counts: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+        let counts = command.args(["--threshold", "0.8", "--method", method, "--json"]).assert().json();
         let clusters = expected.iter().map(|row| row.1).collect::<BTreeSet<_>>().len();
-        assert_eq!(counts, serde_json::json!({ "clusters": clusters, "documents": 6 }));
+        assert_eq!(counts, json!({ "clusters": clusters, "documents": 6 }));
         let batch = parquet(&to);
         let names: Vec<_> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(names, ["id", "cluster_id", "size", "representative"]);
@@ -149,8 +137,7 @@ fn anybodys_pairs_become_clusters() {
 
 #[test]
 fn pairs_of_an_output_become_the_clusters_of_its_levels() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = chained(5);
     write_parquet(&path("in.parquet"), &documents, 50);
     let keep = "clusters.keep=['id']";
@@ -169,7 +156,7 @@ fn pairs_of_an_output_become_the_clusters_of_its_levels() {
 }
 
 #[test]
-fn ids_that_are_numbers_stay_numbers_and_what_is_no_pair_is_an_error() {
+fn numeric_ids_stay_numbers_and_wrong_pairs_are_an_error() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let numbers_of = |values: Vec<Option<i64>>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
@@ -211,9 +198,7 @@ fn ids_that_are_numbers_stay_numbers_and_what_is_no_pair_is_an_error() {
         ("gap.parquet", &["--score", "jaccard"], 2, "no column `jaccard`: name one with --score"),
         ("none.parquet", &[], 3, "none.parquet"),
     ] {
-        let said = cluster(pairs, more).code(code);
-        let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
-        assert!(said.contains(part), "{said}");
+        cluster(pairs, more).refused(code, &[part]);
         assert!(!path(&format!("{pairs}.out")).exists() || pairs.starts_with("numbers"));
     }
     let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());

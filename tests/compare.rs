@@ -1,16 +1,10 @@
 //! `resemblance compare` against plain computation, and as a user calls it.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::error::Kind;
 use resemblance::lab::compare::{ComparedMethod, Comparison, compare};
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -37,14 +31,14 @@ fn job_file(folder: &Path, documents: &[Document], name: &str) -> PathBuf {
 }
 
 #[test]
-fn every_way_finds_what_it_should() {
-    let folder = tempdir().unwrap();
+fn every_way_finds_the_expected_pairs() {
+    let path = paths();
     let documents = corpus(11, 150, 30);
-    write_parquet(&folder.path().join("in.parquet"), &documents, 64);
+    write_parquet(&path("in.parquet"), &documents, 64);
     for by in ["shingles", "signature"] {
         let job_of = |out: &str, sets: &[&str]| {
             let by = format!("score.by={by}");
-            job(&folder.path().join("in.parquet"), &folder.path().join(out), &[&[by.as_str()], sets].concat())
+            job(&path("in.parquet"), &path(out), &[&[by.as_str()], sets].concat())
         };
         let found = compared(&job_of("unused", &[]), &[150, 40], 2, &RunControl::detached()).unwrap();
         assert_eq!(found.samples.iter().map(|s| s.documents).collect::<Vec<_>>(), [40, 150]);
@@ -68,7 +62,7 @@ fn every_way_finds_what_it_should() {
         for (method, sets) in [(1, &["candidates.method=all", "score.by=signature"][..]), (2, &[])] {
             let out = format!("out-{by}-{method}");
             run(&job_of(&out, sets)).unwrap();
-            let found: BTreeSet<_> = pairs(&folder.path().join(&out)).into_keys().collect();
+            let found: BTreeSet<_> = pairs(&path(&out)).into_keys().collect();
             let right = found.intersection(&exact).count() as f64;
             assert_eq!(whole.methods[method].pairs, found.len() as u64);
             assert_eq!(whole.methods[method].recall, Some(right / exact.len() as f64));
@@ -116,11 +110,10 @@ fn counted(own: &[Document], known: &[Document], most: usize, compare: &str, wit
 /// Groups and known documents decide what is compared, as they do in a run.
 #[test]
 fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = corpus(19, 150, 25);
     let (own, known) = documents.split_at(90);
-    // The same ids on both sides, where two sources are linked.
+    // Linked sources have the same ids on both sides.
     let same_ids: Vec<Document> =
         known.iter().zip(own).map(|((_, text), (id, _))| (id.clone(), text.clone())).collect();
     write_grouped(&path("own.parquet"), own);
@@ -173,8 +166,7 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
 /// Ids that are known are what the job says: an error, or one of both documents is left out.
 #[test]
 fn ids_that_are_known_are_an_error_or_left_out() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = corpus(23, 80, 25);
     // The last ten of the known documents come again, with other texts.
     let (known, mut own) = (documents[..50].to_vec(), documents[50..].to_vec());
@@ -201,24 +193,6 @@ fn ids_that_are_known_are_an_error_or_left_out() {
 }
 
 #[test]
-fn a_dictionary_is_that_of_the_sample() {
-    let folder = tempdir().unwrap();
-    let documents = corpus(17, 80, 30);
-    write_parquet(&folder.path().join("in.parquet"), &documents, 64);
-    let sets = ["shingle.hash=dictionary", "minhash.family=linear", "minhash.modulus=next-prime"];
-    let job_of = |sets: &[&str]| job(&folder.path().join("in.parquet"), &folder.path().join("out"), sets);
-    let found = compared(&job_of(&sets), &[30, 80], 1, &RunControl::detached()).unwrap();
-    for sample in &found.samples {
-        let exact = exact_pairs(&documents[..sample.documents], 3, 0.5).len() as u64;
-        assert_eq!(sample.methods[0].pairs, exact);
-        assert_eq!(sample.methods[2].precision, Some(1.0));
-    }
-    // Fewer shingles in the sample than permutations: the modulus cannot be the next prime.
-    let error = compared(&job_of(&sets), &[1], 1, &RunControl::detached()).unwrap_err();
-    assert!(error.to_string().contains("minhash.modulus"), "{error}");
-}
-
-#[test]
 fn a_sample_is_the_first_documents_that_can_be_compared() {
     let folder = tempdir().unwrap();
     let documents = corpus(12, 60, 20);
@@ -226,8 +200,8 @@ fn a_sample_is_the_first_documents_that_can_be_compared() {
     let lines = |documents: &[Document], prefix: &str| {
         let rows = documents.iter().enumerate().flat_map(|(i, (id, text))| {
             let poor = ["", "two words"][i % 2];
-            let more = (i % 3 == 0).then(|| serde_json::json!({"id": format!("{prefix}{i}"), "text": poor}));
-            more.into_iter().chain([serde_json::json!({"id": id, "text": text})])
+            let more = (i % 3 == 0).then(|| json!({"id": format!("{prefix}{i}"), "text": poor}));
+            more.into_iter().chain([json!({"id": id, "text": text})])
         });
         rows.map(|row| row.to_string()).collect::<Vec<_>>().join("\n")
     };
@@ -245,12 +219,12 @@ fn a_sample_is_the_first_documents_that_can_be_compared() {
 }
 
 #[test]
-fn an_id_that_comes_twice_is_told_or_passed_over() {
-    let folder = tempdir().unwrap();
+fn duplicate_ids_are_an_error_or_rejects() {
+    let path = paths();
     let mut documents = corpus(13, 30, 20);
     documents[5].0 = documents[3].0.clone();
-    write_parquet(&folder.path().join("in.parquet"), &documents, 64);
-    let job_of = |sets: &[&str]| job(&folder.path().join("in.parquet"), &folder.path().join("out"), sets);
+    write_parquet(&path("in.parquet"), &documents, 64);
+    let job_of = |sets: &[&str]| job(&path("in.parquet"), &path("out"), sets);
     let error = compared(&job_of(&[]), &[10], 1, &RunControl::detached()).unwrap_err();
     assert_eq!(error.kind(), Kind::Input);
     assert!(error.to_string().contains("d00003"), "{error}");
@@ -262,11 +236,11 @@ fn an_id_that_comes_twice_is_told_or_passed_over() {
 
 #[test]
 fn a_comparison_can_be_stopped() {
-    let folder = tempdir().unwrap();
-    write_parquet(&folder.path().join("in.parquet"), &corpus(14, 30, 20), 64);
+    let path = paths();
+    write_parquet(&path("in.parquet"), &corpus(14, 30, 20), 64);
     let control = RunControl::detached();
     control.stop.cancel();
-    let job = job(&folder.path().join("in.parquet"), &folder.path().join("out"), &[]);
+    let job = job(&path("in.parquet"), &path("out"), &[]);
     assert_eq!(compared(&job, &[10], 1, &control).unwrap_err().kind(), Kind::Interrupted);
 }
 
@@ -276,22 +250,19 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     let job = job_file(folder.path(), &corpus(15, 60, 20), "<script>\"a\" & b</script>");
     let plots = folder.path().join("new/plots");
     let call = |more: &[&str]| {
-        let mut command = resemblance();
-        command.arg("compare").arg(&job).args(["--documents", "20,60"]).args(more);
-        command.assert().success()
+        resemblance().arg("compare").arg(&job).args(["--documents", "20,60"]).args(more).assert().success()
     };
     let plots_argument = plots.display().to_string();
     let text = call(&["--repeat", "2", "--plots", &plots_argument]);
-    text.stdout(
-        predicate::str::contains("| exact Jaccard of all pairs |")
-            .and(predicate::str::contains("documents"))
-            .and(predicate::str::contains("the fastest is"))
-            .and(predicate::str::contains("compare.svg, compare-search.svg, compare.html"))
-            .and(predicate::str::contains("From texts to pairs:\n"))
-            .and(predicate::str::contains("The search alone:\n")),
-    );
+    text.shown(&[
+        "| exact Jaccard of all pairs |",
+        "the fastest is",
+        "compare.svg, compare-search.svg, compare.html",
+        "From texts to pairs:\n",
+        "The search alone:\n",
+    ]);
     let json = call(&["--json"]);
-    let record: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    let record: Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
     assert_eq!(record["samples"][1]["documents"], 60);
     assert_eq!(record["samples"][0]["methods"][0]["method"], "exact");
     assert_eq!(record["samples"][0]["methods"][0]["recall"], 1.0);
@@ -345,28 +316,22 @@ fn wrong_arguments_say_what_is_allowed() {
         (&["--repeat", "0"], "--repeat"),
     ];
     for (arguments, named) in cases {
-        // As one word, so that a leading dash is the value's.
+        // One argument, so that a leading dash belongs to the value.
         let argument = format!("{}={}", arguments[0], arguments[1]);
-        resemblance().arg("compare").arg(&job).arg(argument).assert().code(2).stderr(
-            predicate::str::contains(*named)
-                .and(predicate::str::contains("expected a whole number of 1 or more")),
-        );
+        resemblance()
+            .arg("compare")
+            .arg(&job)
+            .arg(argument)
+            .assert()
+            .refused(2, &[*named, "expected a whole number of 1 or more"]);
     }
     std::fs::write(folder.path().join("file"), "").unwrap();
     let inside = folder.path().join("file/plots");
-    resemblance()
-        .arg("compare")
-        .arg(&job)
-        .arg("--plots")
-        .arg(&inside)
-        .assert()
-        .code(3)
-        .stderr(predicate::str::contains("--plots"));
+    resemblance().arg("compare").arg(&job).arg("--plots").arg(&inside).assert().refused(3, &["--plots"]);
     resemblance()
         .arg("compare")
         .arg(&job)
         .args(["--set", "shingle.size=100"])
         .assert()
-        .code(3)
-        .stderr(predicate::str::contains("no document that can be compared"));
+        .refused(3, &["no document that can be compared"]);
 }

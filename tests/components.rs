@@ -1,10 +1,6 @@
 //! Connected components in rounds of large-star and small-star. Random cases are in `brute_force`.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::UInt64Array;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::datasource::MemTable;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -14,7 +10,6 @@ use resemblance::engine::{Local, session};
 use resemblance::job::{EngineSettings, Job};
 use resemblance::pipeline::OnExisting;
 use resemblance::pipeline::stage::stars::{large_star, small_star};
-use tempfile::tempdir;
 
 use crate::support::refusing::Refusing;
 use crate::support::stopping::run_until_on;
@@ -70,7 +65,7 @@ fn chained(count: usize) -> Vec<Document> {
 }
 
 struct Scene {
-    folder: tempfile::TempDir,
+    folder: TempDir,
 }
 
 impl Scene {
@@ -80,7 +75,7 @@ impl Scene {
         Self { folder }
     }
 
-    fn output(&self, name: &str) -> std::path::PathBuf {
+    fn output(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -129,7 +124,7 @@ fn stars(stages: &[String]) -> Vec<&str> {
 /// Components that do not fit in memory are the same, whether the first edge is one too many or a later one; so is every
 /// other table. A run that is stopped in any round continues there, and keeps no more than that round.
 #[test]
-fn components_beyond_memory_are_the_same_and_are_taken_up_between_rounds() {
+fn components_beyond_memory_are_the_same_and_resume_between_rounds() {
     let scene = Scene::new();
     scene.run("held", ALL, usize::MAX);
     let expected = tables(&scene.output("held"));

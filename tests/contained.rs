@@ -1,15 +1,8 @@
 //! `clusters.contained` in `apply` and over days; random cases are in `brute_force`.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
-use serde_json::{Value, json};
-use tempfile::{TempDir, tempdir};
-
 use crate::support::oracle::answer::{Answer, Documents, add, answer};
 use crate::support::oracle::corpus::{Corpus, sorted, write};
-use crate::support::oracle::found::{check_losses, read, spared};
-use crate::support::oracle::losses::losses;
+use crate::support::oracle::found::spared;
 use crate::support::oracle::settings::Settings;
 use crate::support::*;
 
@@ -31,7 +24,7 @@ impl Scene {
             star: false,
             compare: None,
             thresholds: Vec::new(),
-            ..Settings::of_losses(0, &mut Random(seed))
+            ..Settings::of_losses(6, &mut Random(seed))
         };
         let scene = Self { folder: tempdir().unwrap(), settings, documents: Documents::new() };
         let path = scene.path("in.parquet");
@@ -47,7 +40,7 @@ impl Scene {
         Self { documents, ..scene }
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -85,8 +78,7 @@ fn a_replaced_text_does_not_decide_what_is_contained_or_lost() {
         &["output.keep=shingles"],
         &["output.keep=shingles", "candidates.method=prefix"],
     ] {
-        let folder = tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let path = paths();
         write_parquet(&path("1.parquet"), &first, 10);
         write_parquet(&path("2.parquet"), &second, 10);
         let sets = [&["score.threshold=0.7"][..], more].concat();
@@ -112,7 +104,7 @@ fn removed(to: &Path) -> Vec<String> {
 }
 
 #[test]
-fn apply_removes_what_is_contained_by_the_job_or_by_its_option() {
+fn apply_spares_documents_by_job_or_option() {
     let mut differ = 0;
     for (seed, representative) in [(3, true), (5, false)] {
         let scene = Scene::new(seed, representative);
@@ -167,19 +159,19 @@ fn annotated_documents_that_are_spared_represent_themselves() {
 }
 
 #[test]
-fn pairs_that_stars_leave_out_are_an_error_of_the_option_and_none_of_the_job() {
-    let folder = tempdir().unwrap();
+fn pairs_left_out_by_stars_are_an_error_of_the_option_only() {
+    let path = paths();
     let words = |n: usize| (0..n).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
     let texts = [words(30), words(30), words(30), words(26), words(26), words(26)];
     let documents: Vec<Document> = (0..).map(|n| format!("d{n}")).zip(texts).collect();
-    write_parquet(&folder.path().join("in.parquet"), &documents, 10);
-    let (input, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&path("in.parquet"), &documents, 10);
+    let (input, output) = (path("in.parquet"), path("out"));
     run(&job(&input, &output, &["output.expand=star", "clusters.keep=['id desc']"])).unwrap();
     let ran =
         resemblance().arg("apply").arg(&output).args(["--dry-run", "--contained", "0.98"]).assert().code(2);
-    let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
+    let said = stderr(ran.get_output());
     assert!(said.contains("clusters.contained = 0.98") && said.contains("--contained"), "{said}");
-    let safe = folder.path().join("safe");
+    let safe = path("safe");
     let sets = ["output.expand=star", "clusters.keep=['id desc']", "clusters.contained=0.98"];
     run(&job(&input, &safe, &sets)).unwrap();
     // d5 represents the cluster: its 24 shingles are a smaller share of the 28 of the first three.
@@ -193,41 +185,9 @@ fn pairs_that_stars_leave_out_are_an_error_of_the_option_and_none_of_the_job() {
 }
 
 #[test]
-fn a_share_that_is_none_is_refused() {
+fn wrong_shares_are_refused() {
     for share in ["0", "1.1", "-0.5", "nan"] {
-        let text = job_text("in", "out").replace("[clusters]", &format!("[clusters]\ncontained = {share}"));
-        let read = resemblance::job::file::read(&text, "test.toml", &[]);
-        let error = read.and_then(resemblance::job::resolve).unwrap_err().to_string();
-        assert!(error.contains("clusters.contained"), "{error}");
+        let said = refusal(&[&format!("clusters.contained={share}")]);
+        assert!(said.contains("clusters.contained"), "{said}");
     }
-}
-
-#[test]
-fn reuters_at_a_half_loses_what_all_pairs_say() {
-    let Some(data) = real_data("reuters21578") else { return };
-    let folder = tempdir().unwrap();
-    let mut lost = Vec::new();
-    for method in ["components", "representative"] {
-        let output = folder.path().join(method);
-        let sets: Vec<String> = [
-            format!("source.url={}/", data.display()),
-            format!("output.url={}", output.display()),
-            "score.threshold=0.5".into(),
-            "candidates.method=all".into(),
-            "output.keep=shingles".into(),
-            "clusters.contained=0.98".into(),
-            format!("clusters.method={method}"),
-        ]
-        .into();
-        run(&resemblance::job::Job::load(repository("jobs/recipes/reuters.toml"), &sets).unwrap()).unwrap();
-        let (documents, edges, clusters) = read(&output);
-        let losses_at = |contained| {
-            let settings = Settings { contained, ..Settings::of_losses(0, &mut Random(1)) };
-            losses(&documents, &edges, &clusters, 0, &settings)
-        };
-        let (all, without) = (losses_at(Some(0.98)), losses_at(None));
-        check_losses(&output, &all, true, method);
-        lost.push((method, without.removed.len(), without.lossy, without.gone, all.removed.len()));
-    }
-    eprintln!("Reuters at 0.5: (method, removed, lossy, lost shingles, removed with contained) {lost:?}");
 }

@@ -1,16 +1,10 @@
 //! Settings that meet: an output that one of them makes, read by what another one adds.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder};
-use serde_json::{Value, json};
+use arrow::array::{ListBuilder, StringBuilder};
 
 use crate::spans::spans;
 use crate::support::s3::S3;
 use crate::support::stopping;
-use crate::support::walk::least_reachable;
 use crate::support::*;
 
 /// Documents with a number and a group, in a folder.
@@ -81,7 +75,7 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
         let html = std::fs::read_to_string(&page).unwrap();
         assert!(html.contains("</html>") && html.len() < 3 << 20, "{name}");
     }
-    // What stays besides the representatives is not removed.
+    // Spared documents are not counted as removed.
     let (contained, removed) =
         (scene.path("contained"), |report: &Value| report["numbers"]["removed"].as_u64());
     let goes = super::support::removed(&contained).len();
@@ -150,88 +144,9 @@ fn the_rows_that_are_left_out_are_not_evaluated() {
     assert_eq!(found["wrong_pairs"], expected["wrong_pairs"]);
 }
 
-/// The shingles of 3 words that are in more than this share of the documents.
-fn frequent(documents: &[Document], share: f64) -> BTreeSet<String> {
-    let mut times: BTreeMap<String, usize> = BTreeMap::new();
-    documents
-        .iter()
-        .flat_map(|(_, text)| shingles(text, 3))
-        .for_each(|one| *times.entry(one).or_default() += 1);
-    let most = share * documents.len() as f64;
-    times.into_iter().filter(|(_, documents)| *documents as f64 > most).map(|(one, _)| one).collect()
-}
-
-/// Pages under a header that most documents have: those of two sites also share a long passage, and are a dense group each.
-fn headed_pages() -> Vec<Document> {
-    let mut random = Random(85);
-    let mut words = |n: usize| (0..n).map(|_| format!("w{}", random.below(1 << 30))).collect::<Vec<_>>();
-    let header = words(30);
-    let sites = [words(60), words(60)];
-    let mut documents = corpus(86, 420, 30);
-    for (number, (_, text)) in documents.iter_mut().enumerate() {
-        if number % 4 > 0 {
-            *text = format!("{} {text}", header.join(" "));
-        }
-    }
-    for (number, site) in sites.iter().enumerate() {
-        for page in 0..70 {
-            let text = [header.clone(), site.clone(), words(1 + page % 18)].concat().join(" ");
-            documents.push((format!("s{number}-{page:03}"), text));
-        }
-    }
-    documents
-}
-
-/// Leaders of dense groups leave pairs out, and no cluster changes: also where the header of all groups does not count.
-#[test]
-fn dense_groups_are_those_of_the_shingles_that_count() {
-    const SHARE: f64 = 0.3;
-    let scene = Numbered::new(headed_pages());
-    scene.write("in.parquet", |_| true);
-    let frequent = frequent(&scene.documents, SHARE);
-    assert!(frequent.len() >= 28 && frequent.len() < 40, "{}", frequent.len());
-    let sets = scene.documents.iter().map(|(id, text)| {
-        let set = shingles(text, 3).into_iter().filter(|shingle| !frequent.contains(shingle));
-        (id, set.collect::<BTreeSet<_>>())
-    });
-    let sets: Vec<_> = sets.filter(|(_, set)| !set.is_empty()).collect();
-    let mut exact = BTreeMap::new();
-    for (at, (a, set)) in sets.iter().enumerate() {
-        for (b, other) in &sets[at + 1..] {
-            let shared = set.intersection(other).count();
-            let jaccard = shared as f64 / (set.len() + other.len() - shared) as f64;
-            if jaccard >= 0.8 {
-                exact.insert((a.to_string(), b.to_string()), jaccard);
-            }
-        }
-    }
-    let clusters = least_reachable(exact.keys().cloned());
-    for (name, method) in [
-        ("prefix", &["candidates.method=prefix"][..]),
-        ("hot", &["lsh.hot_bucket=20", "lsh.bands=64", "lsh.rows=2"]),
-    ] {
-        let sets = [&["shingle.max_frequency=0.3", "score.threshold=0.8"], method].concat();
-        scene.run("in.parquet", name, &[&sets[..], &["output.max_expand=20"]].concat());
-        let output = scene.path(name);
-        assert!(manifest(&output).stages.iter().any(|stage| stage.name == "dense_candidates"), "{name}");
-        let found = pairs(&output);
-        assert!(found.len() * 2 < exact.len(), "{name}: {} of {}", found.len(), exact.len());
-        assert!(found.iter().all(|(pair, jaccard)| exact.get(pair) == Some(jaccard)), "{name}");
-        let written = table(&output, "clusters");
-        let ids = strings(&written, "id").into_iter().zip(strings(&written, "cluster_id"));
-        assert_eq!(ids.collect::<BTreeMap<_, _>>(), clusters, "{name}");
-
-        // Stars of copies and leaders leave nothing out where all pairs are asked for.
-        let all = format!("{name} all");
-        scene.run("in.parquet", &all, &[&sets[..], &["output.max_expand=0", "output.expand=all"]].concat());
-        assert_eq!(pairs(&scene.path(&all)), exact, "{name}");
-    }
-}
-
 /// The header does not count for pairs, and is cut out of the texts: passages are those of all words.
 #[test]
 fn passages_are_cut_where_templates_do_not_count() {
-    const SHARE: f64 = 0.3;
     let header = "This page of the shop has a header of some words";
     let mut documents = corpus(87, 200, 25);
     for (number, (_, text)) in documents.iter_mut().enumerate() {
@@ -242,7 +157,6 @@ fn passages_are_cut_where_templates_do_not_count() {
     documents[7].1 = header.to_owned();
     let scene = Numbered::new(documents);
     scene.write("in.parquet", |_| true);
-    assert!(frequent(&scene.documents, SHARE).contains("header of some"));
     let with = ["passages.unit=line", "passages.min_words=3", "clusters.contained=0.9"];
     scene.run("in.parquet", "out", &[&["shingle.max_frequency=0.3"], &with[..]].concat());
     let output = scene.path("out");
@@ -306,7 +220,7 @@ fn pairs_of_a_merged_output_are_drawn_with_the_texts_of_their_days() {
 }
 
 #[test]
-fn the_sizes_of_a_merged_output_are_those_of_its_clusters() {
+fn sizes_of_a_merged_output_equal_its_clusters() {
     let scene = Numbered::new(corpus(87, 240, 25));
     merged_days(&scene);
     scene.apply("merged", "clean", &["--columns", "cluster_size"]);
@@ -467,7 +381,7 @@ fn a_line_that_is_too_long_is_copied_or_left_out_whole() {
 
 /// The texts that `apply` wrote are the same reference documents, also where groups count.
 #[test]
-fn a_run_against_a_result_of_apply_resumes_and_finds_what_the_written_texts_have() {
+fn a_run_against_a_result_of_apply_resumes_and_finds_its_passages() {
     let scene = Numbered::new(lines(95, 100));
     scene.write("first.parquet", |row| row % 2 == 0);
     scene.write("second.parquet", |row| row % 2 == 1);
@@ -497,7 +411,7 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_what_the_written_texts_have
     let shown = |output: &str, passage: &str| -> Vec<Value> {
         let mut show = resemblance();
         show.args(["show", "--json", "--top", "100", "--passage", passage]).arg(scene.path(output));
-        let printed = String::from_utf8(show.assert().success().get_output().stdout.clone()).unwrap();
+        let printed = show.assert().shown(&[]);
         let places = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         places
             .map(|of| json!([of["id"], of["char_start"], of["char_end"], of["kept"], of["reference"]]))

@@ -1,20 +1,17 @@
-//! What a manifest names is there, or it is an error.
+//! Files that a manifest names are there and whole, or commands report an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use predicates::prelude::*;
 use resemblance::error::Kind;
 use resemblance::pipeline::OnExisting;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::run_until;
 use crate::support::*;
 
-/// What happens to a file.
+/// The damage of a file.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     Gone,
@@ -42,7 +39,7 @@ fn damage(file: &Path, how: Damage) {
 struct Scene {
     folder: TempDir,
     input: PathBuf,
-    expected: Vec<arrow::array::RecordBatch>,
+    expected: Vec<RecordBatch>,
 }
 
 impl Scene {
@@ -138,30 +135,22 @@ fn a_damaged_result_is_never_finished_already_and_never_read() {
             vec!["neighbors", shown, "--id", "d00000"],
             vec!["verify", shown],
         ] {
-            resemblance()
-                .args(&arguments)
-                .assert()
-                .code(3)
-                .stderr(predicate::str::contains(name).and(predicate::str::contains("--overwrite")));
+            resemblance().args(&arguments).assert().refused(3, &[name, "--overwrite"]);
         }
         std::fs::write(&file, whole).unwrap();
     }
-    resemblance().args(["run", path]).assert().success().stdout(predicate::str::contains("finished already"));
+    resemblance().args(["run", path]).assert().shown(&["finished already"]);
     // Other bytes of the same number are for `verify`.
     let file = output.join(&manifest(&output).tables["pairs"].files[0].path);
     damage(&file, Damage::Flipped);
     let found = resemblance().args(["verify", shown, "--json"]).assert().code(3).get_output().stdout.clone();
-    let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
+    let found: Value = serde_json::from_slice(&found).unwrap();
     assert_eq!(found["damaged"].as_array().unwrap().len(), 1, "{found}");
     assert!(found["damaged"][0].as_str().unwrap().contains("CRC-32"), "{found}");
     // The way out that the message names.
     resemblance().args(["run", path, "--overwrite"]).assert().success();
     assert_eq!(tables(&output), scene.expected);
-    resemblance()
-        .args(["verify", shown])
-        .assert()
-        .success()
-        .stdout(predicate::str::contains("all as in the manifest"));
+    resemblance().args(["verify", shown]).assert().shown(&["all as in the manifest"]);
 }
 
 #[test]
@@ -174,8 +163,7 @@ fn a_file_of_other_rows_than_the_manifest_says_is_not_read() {
     resemblance()
         .args(["sql", output.to_str().unwrap(), "SELECT id_a FROM pairs LIMIT 1"])
         .assert()
-        .code(3)
-        .stderr(predicate::str::contains("rows, but").and(predicate::str::contains("in the manifest")));
+        .refused(3, &["rows, but", "in the manifest"]);
 }
 
 #[test]
@@ -200,11 +188,7 @@ fn a_manifest_that_leads_out_of_the_output_is_refused() {
             if command[0] == "sql" {
                 arguments.push("SELECT * FROM pairs");
             }
-            resemblance()
-                .args(&arguments)
-                .assert()
-                .code(3)
-                .stderr(predicate::str::contains("not inside the output"));
+            resemblance().args(&arguments).assert().refused(3, &["not inside the output"]);
         }
     }
 }
@@ -266,12 +250,9 @@ fn a_file_over_which_the_library_panics_is_bad_input_and_no_bug() {
     for (arguments, named) in
         [(vec!["run", job], "in.parquet"), (vec!["sql", shown, "SELECT id_a FROM pairs"], verify.as_str())]
     {
-        resemblance().args(&arguments).assert().code(3).stderr(
-            predicate::str::contains(named)
-                .and(predicate::str::contains("gave up"))
-                .and(predicate::str::contains("bug of resemblance").not()),
-        );
+        let said = resemblance().args(&arguments).assert().refused(3, &[named, "gave up"]);
+        assert!(!said.contains("bug of resemblance"), "{said}");
     }
     let name = pairs.file_name().unwrap().to_str().unwrap();
-    resemblance().args(["verify", shown]).assert().code(3).stderr(predicate::str::contains(name));
+    resemblance().args(["verify", shown]).assert().refused(3, &[name]);
 }

@@ -1,10 +1,7 @@
 //! `jobs/decontaminate.toml`: the rows of a training set that hold a question of a test set, and the places of its words; and
 //! `score.min_shared`, by which short questions have to be there as a whole.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
-
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -17,7 +14,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
         .args(["run", "jobs/decontaminate.toml", "--set", &format!("output.url={out}")])
         .output()
         .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{}", stderr(&ran));
     let pairs = table(folder.path().join("out").as_path(), "pairs");
     let found: Vec<_> = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b")).collect();
     // t6 has 7 of the 8 shingles of q5.
@@ -29,7 +26,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
     let lines = |path: &str, text: &[&str]| -> Vec<Document> {
         let file = std::fs::read_to_string(repository(path)).unwrap();
         let of = |line: &str| {
-            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let row: Value = serde_json::from_str(line).unwrap();
             let texts: Vec<&str> = text.iter().map(|name| row[name].as_str().unwrap()).collect();
             (row["id"].as_str().unwrap().to_owned(), texts.join("\n"))
         };
@@ -81,8 +78,8 @@ fn the_job_that_finds_leaked_questions_finds_them() {
 
     let sql = |query: &str| {
         let rows = resemblance().args(["sql", &out, query, "--csv"]).output().unwrap();
-        assert!(rows.status.success(), "{}", String::from_utf8_lossy(&rows.stderr));
-        String::from_utf8(rows.stdout).unwrap().replace("\r\n", "\n")
+        assert!(rows.status.success(), "{}", stderr(&rows));
+        stdout(&rows).replace("\r\n", "\n")
     };
     // The queries of docs/link.md.
     assert_eq!(
@@ -112,7 +109,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
         .args(["apply", &out, "--to", &to.display().to_string()])
         .output()
         .unwrap();
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    assert!(applied.status.success(), "{}", stderr(&applied));
     let clean = std::fs::read_to_string(to.join("training.jsonl")).unwrap();
     let kept: Vec<&str> = clean.lines().map(|line| &line[8..10]).collect();
     assert_eq!(kept, ["t2", "t4", "t6"]);
@@ -121,8 +118,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
 /// The least number of shingles that a pair shares, for every two documents by every method and measure.
 #[test]
 fn short_documents_have_to_share_more() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let mut random = Random(9);
     let mut documents = corpus(9, 120, 12);
     // Texts of many lengths, and parts of other ones.

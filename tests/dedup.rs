@@ -1,11 +1,6 @@
 //! `dedup`: which of similar documents stays, where empty texts go, and what is printed before anything is removed.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
 use assert_cmd::assert::Assert;
-use serde_json::{Value, json};
-use tempfile::{TempDir, tempdir};
 
 use crate::support::files::files;
 use crate::support::*;
@@ -35,7 +30,7 @@ fn call(folder: &Path, arguments: &[&str]) -> Assert {
 }
 
 fn said(assert: &Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+    stdout(assert.get_output())
 }
 
 /// The numbers of the rows in a file.
@@ -77,22 +72,8 @@ fn the_rules_of_keep_decide_in_their_order_which_document_stays() {
         let wrong =
             call(folder.path(), &["dedup", "in.jsonl", "--text", "body", "--dry-run", "--keep", rules])
                 .code(2);
-        let message = String::from_utf8_lossy(&wrong.get_output().stderr).into_owned();
+        let message = stderr(wrong.get_output());
         assert!(message.contains(fault), "{rules}: {message}");
-    }
-}
-
-/// By their ids, which are texts, row 10 would come before row 9.
-#[test]
-fn the_job_that_init_writes_keeps_the_first_of_equal_documents_as_dedup_does() {
-    let folder = written("in.jsonl", &rows()[..11]);
-    let call = |arguments: &[&str]| call(folder.path(), arguments).success();
-    call(&["dedup", "in.jsonl", "--text", "body", "--to", "dedup"]);
-    call(&["init", "in.jsonl", "--text", "body"]);
-    call(&["run", "in.toml"]);
-    call(&["apply", "out/in", "--to", "applied"]);
-    for result in ["dedup", "applied"] {
-        assert_eq!(numbers(&folder.path().join(result).join("in.jsonl")), (0..10).collect(), "{result}");
     }
 }
 

@@ -1,14 +1,10 @@
 //! Dense groups: documents that share most of their text with very many others, compared with a comparison of all with all.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
 use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
 use resemblance::job::Job;
 use resemblance::output::counts::Counts;
 use resemblance::pipeline::OnExisting;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::{STOPPED, run_until_on};
 use crate::support::walk::least_reachable;
@@ -129,7 +125,7 @@ const METHODS: [&[&str]; 3] = [
 
 /// Checks the promises for dense groups against a run that finds all pairs.
 #[test]
-fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
+fn left_out_pairs_are_counted_and_have_paired_documents() {
     let scene = Scene::new(pages(2, 130));
     let (exact, frequent) = (scene.exact(), scene.frequent());
     for (number, method) in METHODS.into_iter().enumerate() {
@@ -157,7 +153,7 @@ fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
         if !method.contains(&"score.by=signature") {
             assert_eq!(some.clusters, all.clusters, "{method:?}");
         }
-        // What is left out lies within groups that share a shingle, and its number is reported.
+        // Pairs that are left out lie within groups that share a shingle, and their number is reported.
         let left_out: Vec<&Ids> = all.pairs.keys().filter(|pair| !some.pairs.contains_key(pair)).collect();
         for (a, b) in &left_out {
             assert!(!frequent[a].is_disjoint(&frequent[b]), "{a} and {b} are in no dense group");
@@ -171,18 +167,6 @@ fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
         assert_eq!(all.warnings.len(), by_estimate, "{:?}", all.warnings);
         assert!(all.warnings.iter().all(|said| said.contains("is expected to find")), "{:?}", all.warnings);
         assert!(all.counts.dense_documents.is_none());
-    }
-}
-
-#[test]
-fn nothing_changes_where_no_group_is_dense() {
-    let scene = Scene::new(corpus(35, 400, 40));
-    for (number, method) in METHODS.into_iter().enumerate() {
-        let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
-        let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=1000"]].concat());
-        assert_eq!((&some.pairs, &some.clusters), (&all.pairs, &all.clusters));
-        assert_eq!(some.stages, all.stages, "no stage more");
-        assert!(some.counts.dense_documents.is_none(), "{:?}", some.counts);
     }
 }
 
@@ -202,7 +186,7 @@ fn dense_groups_are_the_same_for_any_threads_and_memory() {
 }
 
 #[test]
-fn a_run_that_ends_between_rounds_is_taken_up_again() {
+fn a_run_resumes_between_rounds() {
     let scene = Scene::new(pages(2, 100));
     let sets = ["candidates.method=prefix", "output.max_expand=20", "engine.threads=1"];
     let whole = scene.run("whole", &sets);
@@ -246,7 +230,7 @@ fn too_many_pairs_are_foretold() {
         assert!(said.contains("output.max_pairs allows 1000") && said.contains(sentence), "{sets:?}: {said}");
         let output = scene.folder.path().join(&name);
         assert!(!output.join("manifest.json").exists());
-        // The same job under another limit takes up what was done, and that is all that comes before.
+        // The job with another limit reuses the stages before the limit.
         let done = run(&scene.job(&name, sets)).unwrap();
         let stages: Vec<&str> = done.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
         let without_sample = stages.iter().filter(|stage| **stage != "sample").copied().collect::<Vec<_>>();
@@ -274,17 +258,17 @@ fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
         "output.max_pairs=100",
     ]);
     let ended = command.output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
+    let said = stderr(&ended);
     assert_eq!(ended.status.code(), Some(4), "{said}");
     assert!(said.contains("output.max_pairs allows 100"), "{said}");
-    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["exit_code"], 4, "{record}");
     let stages = record["stages"].as_array().unwrap();
     assert!(stages.iter().all(|stage| stage["name"] != "scores"), "{record}");
 }
 
 #[test]
-fn dense_groups_are_told_in_the_summary_and_the_metrics() {
+fn dense_groups_are_in_summary_and_metrics() {
     let scene = Scene::new(pages(1, 100));
     let folder = scene.folder.path();
     let job = folder.join("job.toml");
@@ -294,8 +278,8 @@ fn dense_groups_are_told_in_the_summary_and_the_metrics() {
     command.arg("run").arg(&job).arg("--metrics").arg(&metrics);
     command.args(["--set", "candidates.method=prefix", "--set", "output.max_expand=20"]);
     let ended = command.output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    let printed = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let printed = stdout(&ended);
     assert!(printed.contains("in dense groups: paired with leaders"), "{printed}");
     let counts = manifest(&folder.join("out")).counts;
     let metrics = std::fs::read_to_string(metrics).unwrap();

@@ -1,11 +1,8 @@
 //! The documents: their links lead somewhere, and the page of the job file has the keys and defaults that there are.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-
 use resemblance::job;
 
-use crate::support::repository;
+use crate::support::*;
 
 const SECTIONS: [&str; 12] = [
     "source",
@@ -147,7 +144,7 @@ fn the_page_of_the_job_file_has_the_defaults() {
         let Some(value) = default.strip_prefix('`').and_then(|value| value.strip_suffix('`')) else {
             continue;
         };
-        // Of a section that may be missing, the keys that it requires.
+        // The required keys of an optional section.
         let required = if key.starts_with("against.") {
             vec!["against.output=out/before".into(), "source.id=id".into()]
         } else if key.starts_with("passages.") {
@@ -248,11 +245,10 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
 /// `schemas/job.json` is what editors read; the command prints what the program takes.
 #[test]
 fn the_schema_of_the_job_file_is_that_of_the_command() {
-    let printed = crate::support::resemblance().arg("schema").assert().success();
-    let printed = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+    let printed = resemblance().arg("schema").assert().shown(&[]);
     let kept = std::fs::read_to_string(repository("schemas/job.json")).unwrap();
     assert_eq!(printed, kept, "write it anew: resemblance schema > schemas/job.json");
-    let schema: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let schema: Value = serde_json::from_str(&printed).unwrap();
     for section in SECTIONS {
         assert!(schema["properties"].get(section).is_some(), "{section}");
     }

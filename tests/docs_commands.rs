@@ -1,11 +1,6 @@
 //! The commands of README and of the pages in `docs/`, run by a shell in the order in which they stand there.
 
-use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -101,7 +96,7 @@ fn prepare(folder: &Path, page: &str) {
     std::fs::write(path(name), readme_job() + contained).unwrap();
 }
 
-/// What has been run before the blocks that contain a text.
+/// The commands to run before the blocks that contain a text.
 const BEFORE: [(&str, &str); 3] = [
     (
         "$yesterday",
@@ -145,7 +140,7 @@ fn run_page(page: &str) {
         shell.args(["-e", "-c", &block]).current_dir(folder.path()).env("PATH", &paths);
         shell.envs([("today", "2026-11-20"), ("yesterday", "2026-11-19")]);
         let ended = shell.stdin(std::process::Stdio::null()).output().unwrap();
-        assert!(ended.status.success(), "{page}:\n{block}\n{}", String::from_utf8_lossy(&ended.stderr));
+        assert!(ended.status.success(), "{page}:\n{block}\n{}", stderr(&ended));
         ran += block.matches("resemblance ").count();
     }
     assert!(ran >= 3, "{page} has {ran} commands");

@@ -1,11 +1,7 @@
 //! Files that are not UTF-8: every format reads them by the job's encoding, as often as they are read.
 
-use std::path::{Path, PathBuf};
-
-use predicates::prelude::*;
 use resemblance::error::Kind;
 use resemblance::job::{self, Job};
-use tempfile::{TempDir, tempdir};
 
 use crate::support::formats::{Format, formats};
 use crate::support::*;
@@ -81,7 +77,7 @@ fn every_format_gives_the_same_tables_in_every_encoding() {
                 let id = &pairs(output).into_keys().next().unwrap().0;
                 let command =
                     resemblance().arg("neighbors").arg(output).args(["--id", id, "--json"]).assert();
-                String::from_utf8(command.success().get_output().stdout.clone()).unwrap()
+                command.shown(&[])
             };
             assert!(neighbors(&expected).contains("\"jaccard\":"));
             assert_eq!(neighbors(&output), neighbors(&expected), "{} in {encoding}", format.name);
@@ -108,7 +104,7 @@ fn texts_job(folder: &Path, output: &Path, keys: &str) -> Job {
 }
 
 #[test]
-fn text_files_that_are_not_utf_8_are_rejected_unless_the_job_says_what_they_are() {
+fn text_files_need_an_encoding_unless_they_are_utf_8() {
     let folder = folder_of(&[("a", b"un caf\xE9 noir et un th\xE9"), ("b", b"un caf\xE9 noir et un verre")]);
     let out = tempdir().unwrap();
     for (keys, rejects) in [
@@ -128,7 +124,7 @@ fn text_files_that_are_not_utf_8_are_rejected_unless_the_job_says_what_they_are(
 
 /// 0x81 starts a character of two bytes in Shift JIS, and `\n` does not end one.
 #[test]
-fn what_is_not_valid_in_the_encoding_is_rejected_or_told_with_its_line() {
+fn invalid_bytes_are_rejects_or_errors_with_a_line() {
     let good = b"\x83\x65\x83\x58\x83\x67 one two three";
     let folder = folder_of(&[("a.txt", good), ("b.txt", b"one two \x81\n three")]);
     let out = tempdir().unwrap();
@@ -184,7 +180,7 @@ fn latin_1_is_not_windows_1252() {
     let quoted = |encoding: &str| {
         let find = ["--encoding", encoding, "-k", "3", "--show"];
         let command = resemblance().arg("find").arg(folder.path()).args(find).assert().success();
-        String::from_utf8_lossy(&command.get_output().stdout).contains("“two”")
+        stdout(command.get_output()).contains("“two”")
     };
     assert!(quoted("windows-1252") && quoted("latin1"));
     assert!(!quoted("latin-1"));
@@ -194,42 +190,7 @@ fn latin_1_is_not_windows_1252() {
 fn find_reads_files_by_their_encoding_and_names_those_that_there_are() {
     let folder = folder_of(&[("a", b"un caf\xE9 noir"), ("b", b"un caf\xE9 noir")]);
     let find = |arguments: &[&str]| resemblance().arg("find").arg(folder.path()).args(arguments).assert();
-    find(&[]).success().stdout(predicate::str::contains("2 invalid_utf8"));
-    find(&["--encoding", "latin-1", "--show"]).success().stdout(predicate::str::contains("un café noir"));
-    find(&["--encoding", "latin-7x"]).code(2).stderr(predicate::str::contains("utf-8-lossy"));
-}
-
-/// The 19,997 posts of 20 Newsgroups as files, `20_newsgroups/` next to the other data.
-fn newsgroups() -> Option<PathBuf> {
-    real_data("20_newsgroups")
-}
-
-#[test]
-fn newsgroups_are_read_whole_as_latin_1() {
-    let Some(data) = newsgroups() else { return };
-    let scratch = tempdir().unwrap();
-    let read = |name: &str, encoding: &str| {
-        let output = scratch.path().join(name);
-        let sets = [
-            format!("source.url={}/", data.display()),
-            format!("source.encoding={encoding}"),
-            format!("output.url={}", output.display()),
-        ];
-        run(&Job::load(repository("jobs/recipes/newsgroups.toml"), &sets).unwrap()).unwrap();
-        output
-    };
-    let (utf_8, latin_1) = (read("utf-8", "utf-8"), read("latin-1", "latin-1"));
-    let rejects = |output: &Path| manifest(output).rejects.get("invalid_utf8").copied().unwrap_or(0);
-    let rows =
-        |output: &Path| manifest(output).tables["documents"].rows + manifest(output).tables["rejects"].rows;
-    assert_eq!((rows(&utf_8), rows(&latin_1)), (19_997, 19_997));
-    assert_eq!((rejects(&utf_8), rejects(&latin_1)), (73, 0));
-    let unread: Vec<String> = rejected(&utf_8)
-        .into_iter()
-        .filter_map(|(id, reason)| (reason == "invalid_utf8").then_some(id))
-        .collect();
-    let among = pairs(&latin_1)
-        .into_iter()
-        .filter(|((a, b), jaccard)| *jaccard >= 0.8 && unread.contains(a) && unread.contains(b));
-    assert_eq!(among.count(), 2);
+    find(&[]).shown(&["2 invalid_utf8"]);
+    find(&["--encoding", "latin-1", "--show"]).shown(&["un café noir"]);
+    find(&["--encoding", "latin-7x"]).refused(2, &["utf-8-lossy"]);
 }

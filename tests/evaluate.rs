@@ -1,14 +1,8 @@
 //! `evaluate`: what an output missed, measured on a sample, against a comparison of every two documents.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::engine::session;
 use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
 use resemblance::job::EngineSettings;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
 
@@ -42,7 +36,7 @@ impl Scene {
     }
 }
 
-/// What an output found and missed, by plain code.
+/// Pairs, documents and removals of an output, found and in all, counted by plain code.
 #[derive(Debug, Default, PartialEq)]
 struct Truth {
     /// Pairs of different texts: found, and in all.
@@ -64,7 +58,7 @@ fn truth(documents: &[Document], output: &Path) -> Truth {
     };
     let clusters = table(output, "clusters");
     let represents = clusters.column_by_name("representative").unwrap();
-    let represents = arrow::array::AsArray::as_boolean(represents).clone();
+    let represents = AsArray::as_boolean(represents).clone();
     let clustered: BTreeMap<String, bool> =
         strings(&clusters, "id").into_iter().zip(represents.values()).collect();
     let stays = |id: &String| clustered.get(id).copied().unwrap_or(true);
@@ -81,7 +75,7 @@ fn truth(documents: &[Document], output: &Path) -> Truth {
                 truth.pairs.0 += usize::from(has(ids_a, ids_b));
                 truth.pairs.1 += 1;
                 similar.extend(ids_a.iter().chain(ids_b).copied());
-                // Of two that stay, the one that comes later: the shorter one, or the one of the greater id.
+                // If both stay, the later one counts: the shorter one, or the one with the greater id.
                 let first = |ids: &[&String], len: usize| {
                     ids.iter().filter(|id| stays(id)).map(|id| (usize::MAX - len, (*id).clone())).min()
                 };
@@ -185,7 +179,7 @@ fn intervals_hold_the_truth_for_most_seeds() {
     let truth = truth(&scene.documents, &scene.folder.path().join("out"));
     let mut held = [0; 3];
     let mut wide = 0.0_f64;
-    for seed in 0..100 {
+    for seed in seeds(30) {
         let Evaluation { recall, sample, shingle_sets, .. } = scene.evaluate(90, seed);
         assert!(2 * sample < shingle_sets, "{sample} of {shingle_sets}");
         let of = [
@@ -200,20 +194,18 @@ fn intervals_hold_the_truth_for_most_seeds() {
             wide = wide.max(high - low);
         }
     }
-    assert!(held.iter().all(|&held| held >= 93), "{held:?} of 100");
+    let cases = seeds(30).count() as u32;
+    assert!(held.iter().all(|&held| 10 * held >= 9 * cases), "{held:?} of {cases}");
     // An interval that holds everything would say nothing.
     assert!(wide < 0.5, "{wide}");
 }
 
 #[test]
-fn the_command_prints_what_was_missed() {
+fn the_command_prints_missed_pairs() {
     let scene = Scene::new(7, 3, &FEW_BANDS);
     let output = scene.folder.path().join("out");
-    let ran = |more: &[&str]| {
-        let ran = resemblance().arg("evaluate").arg(&output).args(more).assert().success();
-        String::from_utf8(ran.get_output().stdout.clone()).unwrap()
-    };
-    let json: serde_json::Value = serde_json::from_str(&ran(&["--json", "--sample", "100000"])).unwrap();
+    let ran = |more: &[&str]| resemblance().arg("evaluate").arg(&output).args(more).assert().shown(&[]);
+    let json: Value = serde_json::from_str(&ran(&["--json", "--sample", "100000"])).unwrap();
     let truth = truth(&scene.documents, &output);
     assert_eq!(json["recall"]["pairs"]["value"], share(truth.pairs));
     assert_eq!(json["recall"]["removals"]["low"], share(truth.removals));
@@ -243,13 +235,13 @@ fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
         let mut command = resemblance();
         let ran =
             command.arg("evaluate").arg(&output).arg("--truth").arg(&file).arg("--json").assert().success();
-        let json: serde_json::Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+        let json: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
         json["truth"].clone()
     };
     // One that is not found, and is not there at all.
     let rows: String = known.keys().map(|(a, b)| format!("{b},{a}\n")).collect();
     let truth = evaluated("pairs.csv", format!("id_a,id_b\n{rows}d00000,nowhere\n"));
-    assert_eq!(truth["unknown_ids"], serde_json::json!(["nowhere"]));
+    assert_eq!(truth["unknown_ids"], json!(["nowhere"]));
     let share = |all: usize| both as f64 / all as f64;
     assert_eq!(
         (&truth["precision"], &truth["recall"]),
@@ -336,25 +328,22 @@ fn outputs_whose_estimates_decide_are_judged_by_both_rules() {
             assert_eq!(value(precision), share((exact.0, estimated.0)));
             assert!(value(precision) < 1.0, "all pairs by estimate are similar");
         }
-        let text = resemblance().arg("evaluate").arg(&output).assert().success();
-        let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+        let text = resemblance().arg("evaluate").arg(&output).assert().shown(&[]);
         assert_eq!(text.contains("precision of pairs"), by_signature, "{text}");
     }
 }
 
 #[test]
-fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
+fn outputs_that_cannot_be_evaluated_are_refused() {
+    let path = paths();
+    let input = path("in.parquet");
     write_parquet(&input, &corpus(9, 40, 30), 20);
     let output = |name: &str, sets: &[&str]| {
-        run(&job(&input, &folder.path().join(name), sets)).unwrap();
-        folder.path().join(name)
+        run(&job(&input, &path(name), sets)).unwrap();
+        path(name)
     };
     let refused = |output: &Path, code: i32, hint: &str| {
-        let ran = resemblance().arg("evaluate").arg(output).assert().code(code);
-        let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
-        assert!(said.contains(hint), "{said}");
+        resemblance().arg("evaluate").arg(output).assert().refused(code, &[hint]);
     };
     refused(&output("bare", &["output.keep=none"]), 2, "output.keep");
     refused(&output("passages", &["candidates.method=none", "passages.unit=line"]), 2, "candidates.method");
@@ -366,8 +355,8 @@ fn outputs_that_cannot_be_evaluated_are_refused_with_what_to_do() {
 /// Two documents that share too few shingles are not a pair that can be missed, whatever the measure and the method.
 #[test]
 fn pairs_of_too_few_shared_shingles_are_not_missed() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
+    let path = paths();
+    let input = path("in.parquet");
     let mut documents = corpus(13, 300, 30);
     // Short ones, some with a few words in common.
     documents.extend(
@@ -379,7 +368,7 @@ fn pairs_of_too_few_shared_shingles_are_not_missed() {
         [("jaccard", "lsh", "6"), ("jaccard", "prefix", "6"), ("containment", "prefix", "6")]
     {
         for min_shared in [0_usize, 4, 12] {
-            let output = folder.path().join(format!("{measure}-{method}-{min_shared}"));
+            let output = path(&format!("{measure}-{method}-{min_shared}"));
             let sets = [
                 format!("score.measure={measure}"),
                 format!("candidates.method={method}"),

@@ -1,10 +1,5 @@
 //! `find --show`: the texts of similar files side by side.
 
-use std::path::Path;
-
-use predicates::prelude::*;
-use tempfile::{TempDir, tempdir};
-
 use crate::support::*;
 
 const TEXT: &str = "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills.";
@@ -29,8 +24,7 @@ fn find(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
 #[test]
 fn common_passages_stand_in_brackets_where_there_is_no_terminal() {
     let folder = files();
-    let shown = find(folder.path(), &["--show"]).success();
-    let shown = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    let shown = find(folder.path(), &["--show"]).shown(&[]);
     let (_, shown) = shown.split_once("\njaccard ").unwrap();
     let names = shown.lines().nth(1).unwrap();
     let (a, b) = names.split_once(" | ").unwrap();
@@ -59,28 +53,24 @@ fn short_texts_are_counted_and_results_of_dedup_are_read_without_a_warning() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     write(folder.path(), "in.csv", "id,text\n1,red\n2,red\n3,a longer text than a shingle is\n");
     let call = |arguments: &[&str]| resemblance().args(arguments).assert().success();
-    let whole =
-        predicate::str::contains("2 texts have 5 words or fewer: texts of fewer match only equal ones");
-    call(&["find", &at("in.csv"), "--text", "text"]).stdout(whole.clone());
-    call(&["dedup", &at("in.csv"), "--text", "text", "--to", &at("clean")]).stdout(whole);
+    let whole = "2 texts have 5 words or fewer: texts of fewer match only equal ones";
+    call(&["find", &at("in.csv"), "--text", "text"]).shown(&[whole]);
+    call(&["dedup", &at("in.csv"), "--text", "text", "--to", &at("clean")]).shown(&[whole]);
     let left = call(&["find", &at("clean"), "--text", "text"]);
-    left.stderr(predicate::str::contains("_resemblance").not()).stdout(predicate::str::contains("0 pairs"));
+    left.shown(&["0 pairs"]);
+    assert!(!left.warned(&[]).contains("_resemblance"));
 }
 
 #[test]
-fn as_many_pairs_are_shown_as_asked_for() {
+fn show_limits_the_number_of_pairs() {
     let folder = files();
-    let times = |n: usize| predicate::str::contains("\njaccard ").count(n);
-    find(folder.path(), &["--show", "3"])
-        .success()
-        .stdout(times(3).and(predicate::str::contains("not shown").not()));
-    find(folder.path(), &["--show=2"])
-        .success()
-        .stdout(times(2).and(predicate::str::contains("1 more pair is")));
-    find(folder.path(), &[]).success().stdout(times(0));
-    let none =
-        resemblance().arg("find").arg(folder.path()).args(["-t", "1", "--all", "--show"]).assert().success();
-    none.stdout(predicate::str::starts_with("0 pairs"));
+    let times = |shown: &str| shown.matches("\njaccard ").count();
+    let three = find(folder.path(), &["--show", "3"]).shown(&[]);
+    assert!(times(&three) == 3 && !three.contains("not shown"), "{three}");
+    assert_eq!(times(&find(folder.path(), &["--show=2"]).shown(&["1 more pair is"])), 2);
+    assert_eq!(times(&find(folder.path(), &[]).shown(&[])), 0);
+    let none = resemblance().arg("find").arg(folder.path()).args(["-t", "1", "--all", "--show"]).assert();
+    assert!(none.shown(&[]).starts_with("0 pairs"));
 }
 
 #[test]
@@ -90,12 +80,12 @@ fn long_texts_are_cut() {
     write(folder.path(), "one.txt", &long.join(" "));
     write(folder.path(), "two.txt", &long.join("\n"));
     let shown = find(folder.path(), &["--show"]).success();
-    let text = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    let text = stdout(shown.get_output());
     assert_eq!(
         text.lines().filter(|line| line.contains(" | word") || line.contains(" | [word")).count(),
         198
     );
-    shown.stdout(predicate::str::is_match(r"\(\d+ more lines are left out\)").unwrap());
+    assert!(text.contains(" more lines are left out)"), "{text}");
 }
 
 #[test]
@@ -103,7 +93,7 @@ fn the_size_of_a_shingle_follows_its_unit() {
     let folder = files();
     let shown = |options: &[&str]| {
         let options = [options, &["--json"]].concat();
-        String::from_utf8(find(folder.path(), &options).success().get_output().stdout.clone()).unwrap()
+        find(folder.path(), &options).shown(&[])
     };
     assert_eq!(shown(&[]), shown(&["-u", "word", "-k", "5"]));
     assert_ne!(shown(&[]), shown(&["-k", "9"]));
@@ -121,14 +111,11 @@ fn wrong_arguments_say_what_is_allowed() {
         (&["--json", "--show", "2"], "--show", "cannot be used with"),
     ];
     for (arguments, named, allowed) in cases {
-        let wrong = find(folder.path(), arguments).code(2).stdout("");
-        wrong.stderr(predicate::str::contains(named).and(predicate::str::contains(allowed)));
+        find(folder.path(), arguments).stdout("").refused(2, &[named, allowed]);
     }
     for bad in ["0", "1.5", "nan", "x"] {
-        let wrong = resemblance().arg("find").arg(folder.path()).args(["--threshold", bad]).assert().code(2);
-        wrong.stderr(
-            predicate::str::contains("--threshold").and(predicate::str::contains("over 0 and at most 1")),
-        );
+        let wrong = resemblance().arg("find").arg(folder.path()).args(["--threshold", bad]).assert();
+        wrong.refused(2, &["--threshold", "over 0 and at most 1"]);
     }
 }
 
@@ -142,9 +129,9 @@ fn a_folder_that_holds_the_temporary_folder_can_be_searched() {
     for searched in [folder.path().to_str().unwrap(), ".", "tmp/..", &pattern] {
         let mut command = resemblance();
         command.current_dir(folder.path()).env("TMPDIR", &temporary).arg("find").arg(searched);
-        command.args(["-t", "0.3", "--all"]).assert().success().stdout(predicate::str::contains("one.txt"));
+        command.args(["-t", "0.3", "--all"]).assert().shown(&["one.txt"]);
         assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{searched}");
     }
     // There is no folder next to the root.
-    resemblance().args(["find", "/"]).assert().code(3).stderr(predicate::str::contains("TMPDIR"));
+    resemblance().args(["find", "/"]).assert().refused(3, &["TMPDIR"]);
 }

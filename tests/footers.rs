@@ -6,7 +6,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::error::{Error, Kind};
 use resemblance::source::open;
 
-use crate::support::{Random, corpus, job, resemblance, write_parquet};
+use crate::support::{Random, corpus, job, write_parquet};
 
 const NAME: &str = "documents.parquet";
 
@@ -116,25 +116,6 @@ async fn a_dictionary_that_declares_two_billion_values_is_an_error() {
     let error = read(folder.path(), &file).await.unwrap_err();
     assert_named(&error, "a dictionary");
     assert!(format!("{error:?}").contains("declares 2147483647 values"), "{error:?}");
-}
-
-#[test]
-fn a_command_over_a_damaged_footer_ends_with_3() {
-    for (what, file) in damaged().into_iter().take(9) {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(NAME), file).unwrap();
-        let job_file = folder.path().join("job.toml");
-        let source = format!(
-            "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
-            folder.path().join(NAME),
-            folder.path().join("out")
-        );
-        std::fs::write(&job_file, source).unwrap();
-        let ended = resemblance().args(["run", job_file.to_str().unwrap()]).output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(3), "{what}: {said}");
-        assert!(said.contains(NAME) && !said.contains("panicked"), "{what}: {said}");
-    }
 }
 
 /// Bytes of the footer, and of the pages before it, changed at random from a seed.

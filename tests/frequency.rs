@@ -1,16 +1,6 @@
-//! `shingle.max_frequency`: shingles that too many documents have do not count, against plain code.
+//! `shingle.max_frequency`: shingles that too many documents have do not count. Random cases are in `brute_force`.
 
-mod daily;
-mod sampled;
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::job::Job;
-use resemblance::pipeline::OnExisting;
-use tempfile::tempdir;
 
 use crate::support::stopping;
 use crate::support::*;
@@ -71,149 +61,15 @@ impl Headed {
             [("id", of(|document| &document.0)), ("text", of(|document| &document.1)), ("site", groups)];
         write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 25);
     }
-
-    /// The frequent shingles, each with its documents and its share of those of the group in which that is the largest.
-    fn frequent(&self, by_group: bool, max_frequency: f64) -> BTreeMap<String, (u64, f64)> {
-        let mut counts: BTreeMap<(Option<&str>, String), u64> = BTreeMap::new();
-        let mut sizes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
-        for ((_, text), group) in self.documents.iter().zip(&self.groups) {
-            let group = group.as_deref().filter(|_| by_group);
-            let set = shingles(text, 3);
-            *sizes.entry(group).or_default() += u64::from(!set.is_empty());
-            set.into_iter().for_each(|shingle| *counts.entry((group, shingle)).or_default() += 1);
-        }
-        let mut frequent: BTreeMap<String, (u64, f64)> = BTreeMap::new();
-        for ((group, shingle), documents) in counts {
-            let share = documents as f64 / sizes[&group] as f64;
-            if documents > 10 && documents as f64 > max_frequency * sizes[&group] as f64 {
-                let largest = frequent.entry(shingle).or_insert((documents, share));
-                if (share, documents) > (largest.1, largest.0) {
-                    *largest = (documents, share);
-                }
-            }
-        }
-        frequent
-    }
-
-    /// The sets of the documents without frequent shingles, except for empty ones.
-    fn sets(&self, frequent: &BTreeMap<String, (u64, f64)>) -> Vec<(&str, BTreeSet<String>)> {
-        let sets = self.documents.iter().map(|(id, text)| {
-            let set = shingles(text, 3).into_iter().filter(|shingle| !frequent.contains_key(shingle));
-            (id.as_str(), set.collect::<BTreeSet<_>>())
-        });
-        sets.filter(|(_, set)| !set.is_empty()).collect()
-    }
-}
-
-type Pairs = BTreeMap<(String, String), (f64, u64)>;
-
-/// The pairs of sets that reach 0.5 by the measure, with their Jaccard similarity and what they share.
-fn pairs_of(sets: &[(&str, BTreeSet<String>)], measure: &str) -> Pairs {
-    let mut pairs = BTreeMap::new();
-    for (at, (id_a, a)) in sets.iter().enumerate() {
-        for (id_b, b) in &sets[at + 1..] {
-            let shared = a.intersection(b).count();
-            let jaccard = shared as f64 / (a.len() + b.len() - shared) as f64;
-            let similarity = match measure {
-                "jaccard" => jaccard,
-                _ => shared as f64 / a.len().min(b.len()) as f64,
-            };
-            if similarity >= 0.5 {
-                pairs.insert((id_a.to_string(), id_b.to_string()), (jaccard, shared as u64));
-            }
-        }
-    }
-    pairs
-}
-
-fn found(output: &Path) -> Pairs {
-    let batch = table(output, "pairs");
-    let ids = strings(&batch, "id_a").into_iter().zip(strings(&batch, "id_b"));
-    ids.zip(floats(&batch, "jaccard").into_iter().zip(numbers(&batch, "shared"))).collect()
 }
 
 /// The bands find all pairs of these documents.
 const BANDS: [&str; 2] = ["lsh.bands=128", "lsh.rows=1"];
 
-/// Checks all tables of an output; returns how many shingles are frequent.
-fn check(headed: &Headed, output: &Path, by_group: bool, share: f64, measure: &str) -> usize {
-    let frequent = headed.frequent(by_group, share);
-    let written = table(output, "frequent_shingles");
-    let counts = numbers(&written, "documents").into_iter().zip(floats(&written, "share"));
-    let listed: BTreeMap<String, (u64, f64)> = strings(&written, "sample").into_iter().zip(counts).collect();
-    assert_eq!(listed, frequent);
-    assert_eq!(written.num_rows(), frequent.len());
-    assert_eq!(manifest(output).counts.frequent_shingles, Some(frequent.len() as u64));
-    assert_eq!(written.column_by_name("group").is_some(), by_group);
-
-    let sets = headed.sets(&frequent);
-    let documents = table(output, "documents");
-    let sizes: BTreeMap<String, u64> =
-        strings(&documents, "id").into_iter().zip(numbers(&documents, "shingle_count")).collect();
-    assert_eq!(sizes, sets.iter().map(|(id, set)| (id.to_string(), set.len() as u64)).collect());
-    let rejects = table(output, "rejects");
-    let rejected: BTreeMap<String, String> =
-        strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
-    let gone = headed.documents.iter().filter(|(id, _)| !sizes.contains_key(id));
-    let reason = |text: &str| if shingles(text, 3).is_empty() { "too_short" } else { "only_template" };
-    assert_eq!(rejected, gone.map(|(id, text)| (id.clone(), reason(text).to_owned())).collect());
-    assert!(rejected.values().any(|reason| reason == "only_template"));
-    assert_eq!(found(output), pairs_of(&sets, measure));
-    frequent.len()
-}
-
-#[test]
-fn pairs_are_those_of_the_sets_without_frequent_shingles() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    for seed in seeds(1) {
-        let headed = Headed::new(seed, 260);
-        headed.write(&path("in.parquet"));
-        for (name, measure, sets) in [
-            ("lsh", "jaccard", BANDS.to_vec()),
-            ("kept", "jaccard", [&["output.keep=shingles"], &BANDS[..]].concat()),
-            ("hot", "jaccard", [&["lsh.hot_bucket=2"], &BANDS[..]].concat()),
-            ("crc32", "jaccard", [&["shingle.hash=crc32"], &BANDS[..]].concat()),
-            ("all", "jaccard", vec!["candidates.method=all"]),
-            ("prefix", "jaccard", vec!["candidates.method=prefix"]),
-            ("contained", "containment", vec!["candidates.method=prefix", "score.measure=containment"]),
-            ("contained all", "containment", vec!["candidates.method=all", "score.measure=containment"]),
-        ] {
-            for (by_group, share, threads) in [(false, 0.06, 1), (true, 0.2, 4)] {
-                let output = path(&format!("{name} {by_group} {seed}"));
-                let (share_set, threads) =
-                    (format!("shingle.max_frequency={share}"), format!("engine.threads={threads}"));
-                let mut sets = [&[share_set.as_str(), &threads, "output.expand=all"], &sets[..]].concat();
-                if by_group {
-                    sets.push("source.group=site");
-                }
-                run(&job(&path("in.parquet"), &output, &sets)).unwrap();
-                let frequent = check(&headed, &output, by_group, share, measure);
-                assert!(frequent >= 3 * 36, "{name}: {frequent}");
-            }
-        }
-    }
-}
-
-#[test]
-fn without_the_key_headers_make_pairs() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let headed = Headed::new(1, 260);
-    headed.write(&path("in.parquet"));
-    let plain = job(&path("in.parquet"), &path("out"), &["candidates.method=all", "output.expand=all"]);
-    run(&plain).unwrap();
-    let (all, counted) = (BTreeMap::new(), headed.frequent(false, 0.06));
-    assert_eq!(found(&path("out")), pairs_of(&headed.sets(&all), "jaccard"));
-    assert!(found(&path("out")).len() > 2 * pairs_of(&headed.sets(&counted), "jaccard").len());
-    assert!(!manifest(&path("out")).tables.contains_key("frequent_shingles"));
-}
-
 /// A shingle is frequent in more than 10 documents, and in more than the share: not in just so many.
 #[test]
 fn shares_and_the_least_number_of_documents_are_exact() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = |times: usize, count: usize| -> Vec<Document> {
         let text = |number: usize| match number < times {
             true => format!("the same three own{number} words{number} follow{number}"),
@@ -240,8 +96,7 @@ fn shares_and_the_least_number_of_documents_are_exact() {
 
 #[test]
 fn rows_are_the_same_in_little_memory_and_after_every_stop() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     Headed::new(7, 400).write(&path("in.parquet"));
     let sets = ["shingle.max_frequency=0.06", "source.group=site", "clusters.contained=0.9"];
     let with = |name: &str, more: &[&str]| job(&path("in.parquet"), &path(name), &[&sets[..], more].concat());
@@ -250,27 +105,14 @@ fn rows_are_the_same_in_little_memory_and_after_every_stop() {
     assert!(table(&path("whole"), "frequent_shingles").num_rows() > 50);
     run(&with("small", &["engine.memory=64MiB", "engine.threads=2"])).unwrap();
     assert_eq!(tables(&path("small")), whole);
-    let mut stops = 0;
-    for at in 0.. {
-        let name = format!("stopped{at}");
-        if !stopping::run_until(&with(&name, &[]), OnExisting::Fail, at).1 {
-            break;
-        }
-        stops += 1;
-        // The counters of the first attempt are taken over by a run with another memory.
-        let resumed = run(&with(&name, &["engine.memory=96MiB"])).unwrap();
-        assert!(resumed.stages_reused >= at.min(3), "stopped at plan {at}");
-        assert_eq!(tables(&path(&name)), whole, "stopped at plan {at}");
-    }
-    assert!(stops > 12, "{stops}");
+    stopping::same_rows(|name| with(name, &[]), 2, &["documents", "pairs", "clusters", "frequent_shingles"]);
 }
 
 /// An output is used again with the shingles that did not count in it; a second source is compared without those of the source;
 /// `neighbors` and `evaluate` leave them out too.
 #[test]
-fn what_builds_on_an_output_leaves_the_same_shingles_out() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn later_runs_leave_the_same_frequent_shingles_out() {
+    let path = paths();
     let shown = |name: &str| path(name).display().to_string();
     let headed = Headed::new(11, 260);
     headed.write(&path("in.parquet"));
@@ -297,8 +139,7 @@ fn what_builds_on_an_output_leaves_the_same_shingles_out() {
         let evaluated = resemblance()
             .args(["evaluate", &shown(&format!("over {from}")), "--sample", "1000", "--json"])
             .assert()
-            .success();
-        let evaluated: serde_json::Value = serde_json::from_slice(&evaluated.get_output().stdout).unwrap();
+            .json();
         assert_eq!(evaluated["recall"]["pairs"]["value"], 1.0, "{evaluated}");
     }
     // A text that is nothing but a header, and one with its own words behind it.
@@ -313,7 +154,7 @@ fn what_builds_on_an_output_leaves_the_same_shingles_out() {
     };
     let refused = ask(header);
     assert!(!refused.status.success());
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("frequent_shingles"), "{refused:?}");
+    assert!(stderr(&refused).contains("frequent_shingles"), "{refused:?}");
     let (id, text) =
         headed.documents.iter().find(|(_, text)| text.starts_with("h0") && text.contains(" w")).unwrap();
     let own = text.split(' ').filter(|word| word.starts_with('w')).collect::<Vec<_>>().join(" ");
@@ -332,43 +173,32 @@ fn what_builds_on_an_output_leaves_the_same_shingles_out() {
         strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect::<BTreeMap<_, _>>()
     };
     assert_eq!(rejected("against", "reference_rejects"), rejected("signed", "rejects"));
-    let both: BTreeSet<(String, String)> = found_pairs(&path("against"));
+    let both: BTreeSet<(String, String)> = pairs(&path("against")).into_keys().collect();
     let mut wanted = BTreeSet::new();
-    for (a, b) in found_pairs(&path("signed")) {
+    for (a, b) in pairs(&path("signed")).into_keys() {
         wanted.extend([(b.clone(), a.clone()), (a, b)]);
     }
     wanted.extend(strings(&table(&path("signed"), "documents"), "id").into_iter().map(|id| (id.clone(), id)));
     assert_eq!(both, wanted);
 }
 
-fn found_pairs(output: &Path) -> BTreeSet<(String, String)> {
-    found(output).into_keys().collect()
-}
-
 #[test]
-fn what_does_not_work_with_it_says_so() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn incompatible_settings_are_refused() {
+    let path = paths();
     Headed::new(3, 60).write(&path("in.parquet"));
-    let refused = |sets: &[&str]| {
-        let text = job_text(path("in.parquet"), path("out"));
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let file = resemblance::job::file::read(&text, "test.toml", &sets).unwrap();
-        resemblance::job::resolve(file).unwrap_err().to_string()
-    };
     for value in ["0", "1", "-0.5", "2", "nan", "inf"] {
-        let error = refused(&[&format!("shingle.max_frequency={value}")]);
+        let error = refusal(&[&format!("shingle.max_frequency={value}")]);
         assert!(error.contains("expected a number over 0 and under 1"), "{error}");
     }
     let key = "shingle.max_frequency=0.01";
-    assert!(refused(&[key, "shingle.hash=dictionary"]).contains("expected another hash"));
-    assert!(refused(&[key, "shingle.short=empty", "score.by=signature"]).contains("keeps all documents"));
+    assert!(refusal(&[key, "shingle.hash=dictionary"]).contains("expected another hash"));
+    assert!(refusal(&[key, "shingle.short=empty", "score.by=signature"]).contains("keeps all documents"));
     std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("swept"))).unwrap();
     let swept = resemblance()
         .args(["sweep", &path("job.toml").display().to_string(), "--set", key])
         .output()
         .unwrap();
-    assert!(String::from_utf8_lossy(&swept.stderr).contains("leave the key out"), "{swept:?}");
+    assert!(stderr(&swept).contains("leave the key out"), "{swept:?}");
 
     for name in ["one", "two"] {
         run(&job(&path("in.parquet"), &path(name), &[key])).unwrap();
@@ -385,4 +215,143 @@ fn what_does_not_work_with_it_says_so() {
     let against = format!("against.output={:?}", path("one").display().to_string());
     let error = run(&job(&path("in.parquet"), &path("other"), &[&against])).unwrap_err().to_string();
     assert!(error.contains("shingle.max_frequency"), "{error}");
+}
+
+// ---- days -------------------------------------------------------------------------------------------------------------
+
+/// Days of documents, each with its output.
+struct Days {
+    scene: Scene,
+    headed: Headed,
+}
+
+impl std::ops::Deref for Days {
+    type Target = Scene;
+
+    fn deref(&self) -> &Scene {
+        &self.scene
+    }
+}
+
+const DAYS: [(&str, std::ops::Range<usize>); 3] = [("one", 0..150), ("two", 150..230), ("three", 230..300)];
+
+impl Days {
+    fn new(seed: u64, sets: &[&str]) -> Self {
+        let sets = [sets, &BANDS, &["output.expand=all", AS_ONE_RUN]].concat();
+        let days = Self { scene: Scene::new(&sets), headed: Headed::new(seed, 300) };
+        for (name, range) in DAYS {
+            days.of(range).write(&days.path(&format!("{name}.parquet")));
+        }
+        days
+    }
+
+    fn of(&self, range: std::ops::Range<usize>) -> Headed {
+        let Headed { documents, groups } = &self.headed;
+        Headed { documents: documents[range.clone()].to_vec(), groups: groups[range].to_vec() }
+    }
+
+    /// The job of a day against `before`.
+    fn job(&self, day: &str, output: &str, before: &[&str], more: &[&str]) -> Job {
+        let against = self.against(before);
+        let more = if before.is_empty() { more.to_vec() } else { [more, &[&against]].concat() };
+        self.scene.job(&format!("{day}.parquet"), output, &more)
+    }
+}
+
+#[test]
+fn a_day_that_was_stopped_has_the_same_rows() {
+    let days = Days::new(24, &["shingle.max_frequency=0.06"]);
+    run(&days.job("one", "one", &[], &[])).unwrap();
+    stopping::same_rows(|name| days.job("two", name, &["one"], &[]), 2, &["pairs", "documents"]);
+}
+
+#[test]
+fn outputs_with_other_lists_are_refused() {
+    let days = Days::new(25, &["shingle.max_frequency=0.06"]);
+    run(&days.job("one", "one", &[], &[])).unwrap();
+    run(&days.job("two", "two", &["one"], &[])).unwrap();
+    // These days did not know the first.
+    run(&days.job("two", "alone", &[], &[])).unwrap();
+    let error = run(&days.job("three", "three", &["one", "alone"], &[])).unwrap_err().to_string();
+    assert!(error.contains("different tables frequent_shingles") && error.contains("alone"), "{error}");
+    let error = days.merge(&["one", "alone"], "merged").unwrap_err().to_string();
+    assert!(error.contains("frequent_shingles"), "{error}");
+    let error = run(&days.job("three", "three", &["one", "two"], &["source.group=site"])).unwrap_err();
+    assert!(error.to_string().contains("source.group"), "{error}");
+    let error = run(&days.job("three", "three", &["one"], &["shingle.max_frequency=0.05"])).unwrap_err();
+    assert!(error.to_string().contains("shingle.max_frequency"), "{error}");
+
+    // An output that is used again keeps its list, so that has to be the same one.
+    let over = |from: &str| {
+        let text = format!(
+            "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\nlsh = {{ bands = 128, rows = 1 }}\n\
+             against.output = [{:?}]\noutput = {{ url = {:?}, expand = \"all\" }}\n{}",
+            days.path(from),
+            days.path("one"),
+            days.path(&format!("over {from}")),
+            CONNECTED
+        );
+        std::fs::write(days.path("job.toml"), text).unwrap();
+        resemblance().arg("run").arg(days.path("job.toml")).output().unwrap()
+    };
+    let refused = over("alone");
+    assert!(stderr(&refused).contains("frequent_shingles"), "{refused:?}");
+    let taken = over("two");
+    assert!(taken.status.success(), "{}", stderr(&taken));
+    assert_eq!(pairs(&days.path("over two")), pairs(&days.path("two")));
+}
+
+// ---- the sample in which shingles are counted ------------------------------------------------------------------------------
+
+const SAMPLE: usize = 100_000;
+const SHARE: f64 = 0.01;
+
+/// Documents of five words. The second word is one of 90 headers, and the share of some headers is near the limit.
+fn documents() -> Vec<Document> {
+    let mut random = Random(17);
+    let text = |number: usize| {
+        // Header `n` is in about n / 4,095 of the documents.
+        let at = random.below(90 * 91 / 2);
+        let header = (1..=90).find(|n| n * (n + 1) / 2 > at).unwrap();
+        format!("a header{header} here w{} own{number}", random.below(3_000))
+    };
+    (0..SAMPLE + 4_000).map(text).enumerate().map(|(at, text)| (format!("d{at}"), text)).collect()
+}
+
+/// The shingles that are in more than the share of these documents, with their counts and shares.
+fn counted<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeMap<String, (u64, f64)> {
+    let (mut counts, mut all) = (BTreeMap::<String, u64>::new(), 0_u64);
+    for text in texts {
+        all += 1;
+        shingles(text, 3).into_iter().for_each(|shingle| *counts.entry(shingle).or_default() += 1);
+    }
+    let shares = counts.into_iter().map(|(shingle, count)| (shingle, (count, count as f64 / all as f64)));
+    shares.filter(|(_, (count, share))| *count > 10 && *share > SHARE).collect()
+}
+
+fn listed(output: &Path) -> BTreeMap<String, (u64, f64)> {
+    let written = table(output, "frequent_shingles");
+    let counts = numbers(&written, "documents").into_iter().zip(floats(&written, "share"));
+    strings(&written, "sample").into_iter().zip(counts).collect()
+}
+
+#[test]
+fn more_documents_than_a_sample_has_are_counted_by_a_sample() {
+    let path = paths();
+    let documents = documents();
+    write_parquet(&path("in.parquet"), &documents, 20_000);
+    let cheap = ["minhash.permutations=4", "lsh.bands=1", "lsh.rows=4", "score.threshold=0.99"];
+    let run_with = |name: &str, sets: &[&str]| {
+        run(&job(&path("in.parquet"), &path(name), &[&cheap[..], sets].concat())).unwrap();
+    };
+    run_with("drawn", &["source.limit=100000"]);
+    let drawn: BTreeSet<String> = strings(&table(&path("drawn"), "documents"), "id").into_iter().collect();
+    assert_eq!(drawn.len(), SAMPLE);
+    let sample = documents.iter().filter(|(id, _)| drawn.contains(id)).map(|(_, text)| text.as_str());
+    let counts = counted(sample);
+    assert!((40..90).contains(&counts.len()), "{}", counts.len());
+    assert_ne!(counts, counted(documents.iter().map(|(_, text)| text.as_str())));
+    let key = format!("shingle.max_frequency={SHARE}");
+    run_with("counted", &[&key]);
+    assert_eq!(listed(&path("counted")), counts);
 }

@@ -1,9 +1,6 @@
 //! Two runs at once onto one output of a server that takes no notice of `If-None-Match`.
 
-use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
 
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -69,7 +66,7 @@ fn two_runs_at_once_lose_no_file() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(puts_without_the_condition(store.as_ref()));
 
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let file = folder.path().join("in.parquet");
     write_parquet(&file, &corpus(5, 1_500, 40), 100);
     let local = folder.path().join("local");

@@ -1,11 +1,6 @@
 //! `resemblance generate` as a user calls it, and what the job finds of what was planted.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
-use predicates::prelude::*;
 use resemblance::job::curve;
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -35,9 +30,9 @@ fn similar(truth: &BTreeMap<Pair, (String, f64)>, threshold: f64) -> BTreeMap<Pa
 }
 
 #[test]
-fn the_job_finds_what_was_planted() {
-    let folder = tempdir().unwrap();
-    let (corpus, planted) = (folder.path().join("corpus.parquet"), folder.path().join("truth.parquet"));
+fn the_job_finds_planted_pairs() {
+    let path = paths();
+    let (corpus, planted) = (path("corpus.parquet"), path("truth.parquet"));
     resemblance()
         .arg("generate")
         .arg(&corpus)
@@ -45,22 +40,19 @@ fn the_job_finds_what_was_planted() {
         .arg("--truth")
         .arg(&planted)
         .assert()
-        .success()
-        .stdout(
-            predicate::str::contains("3,000 documents").and(predicate::str::contains("903 planted pairs")),
-        );
+        .shown(&["3,000 documents", "903 planted pairs"]);
     let truth = truth(&planted);
     let of_kind = |kind: &str| truth.values().filter(|(k, _)| k == kind).count();
     assert_eq!(["copy", "near", "contained", "identical"].map(of_kind), [150, 600, 150, 3]);
 
-    let all = folder.path().join("all");
+    let all = path("all");
     run(&job(&corpus, &all, &["candidates.method=all"])).unwrap();
     assert_eq!(pairs(&all), similar(&truth, 0.5));
 
     // Few bands, so that the curve is far from 1 where the planted pairs are.
     let (bands, rows) = (5, 12);
     let sets = [format!("lsh.bands={bands}"), format!("lsh.rows={rows}")];
-    let lsh = folder.path().join("lsh");
+    let lsh = path("lsh");
     run(&job(&corpus, &lsh, &[&sets[0], &sets[1]])).unwrap();
     let found = pairs(&lsh);
     let expected = similar(&truth, 0.8);
@@ -74,29 +66,28 @@ fn the_job_finds_what_was_planted() {
 
 #[test]
 fn files_divide_the_documents_and_change_none() {
-    let folder = tempdir().unwrap();
+    let path = paths();
     let generate = |out: &str, more: &[&str]| {
         let mut command = resemblance();
-        command.arg("generate").arg(folder.path().join(out)).args(["--documents", "10000", "--words", "20"]);
+        command.arg("generate").arg(path(out)).args(["--documents", "10000", "--words", "20"]);
         command.args(more).assert()
     };
     let one = generate("one.parquet", &[]).success();
     let many = generate("many", &["--files", "3", "--json"]).success();
-    let record: serde_json::Value = serde_json::from_slice(&many.get_output().stdout).unwrap();
-    assert_eq!((&record["documents"]["rows"], &record["truth"]), (&10_000.into(), &serde_json::Value::Null));
-    assert!(String::from_utf8_lossy(&one.get_output().stdout).contains("10,000 documents"));
+    let record: Value = serde_json::from_slice(&many.get_output().stdout).unwrap();
+    assert_eq!((&record["documents"]["rows"], &record["truth"]), (&10_000.into(), &Value::Null));
+    assert!(stdout(one.get_output()).contains("10,000 documents"));
     let columns = ["id", "text"];
-    let whole = cells(&folder.path().join("one.parquet"), &columns);
-    let parts: Vec<_> = (0..3)
-        .flat_map(|part| cells(&folder.path().join(format!("many/part-0000{part}.parquet")), &columns))
-        .collect();
+    let whole = cells(&path("one.parquet"), &columns);
+    let parts: Vec<_> =
+        (0..3).flat_map(|part| cells(&path(&format!("many/part-0000{part}.parquet")), &columns)).collect();
     assert_eq!(whole.len(), 10_000);
     assert!(whole == parts && whole.is_sorted());
 
     // Fewer files take the place of all earlier ones, and of nothing else.
-    std::fs::write(folder.path().join("many/notes.txt"), "mine").unwrap();
+    std::fs::write(path("many/notes.txt"), "mine").unwrap();
     generate("many", &["--files", "2", "--overwrite"]).success();
-    let names = std::fs::read_dir(folder.path().join("many")).unwrap();
+    let names = std::fs::read_dir(path("many")).unwrap();
     let names: BTreeSet<_> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, ["notes.txt", "part-00000.parquet", "part-00001.parquet"].map(String::from).into());
 }
@@ -123,25 +114,23 @@ fn wrong_arguments_are_named_and_write_nothing() {
     ];
     for (arguments, said) in cases {
         let assert = resemblance().arg("generate").arg(&out).args(*arguments).assert();
-        assert.code(2).stderr(predicate::str::contains(*said)).stdout("");
+        assert.stdout("").refused(2, &[*said]);
         assert!(!out.exists(), "{arguments:?}");
     }
     let refused = |out: &str, more: &[&str]| {
-        let mut command = resemblance();
-        command.args(["generate", out, "--documents", "10"]).args(more).assert().code(2)
+        resemblance().args(["generate", out, "--documents", "10"]).args(more).assert().code(2)
     };
     std::fs::create_dir(path("folder")).unwrap();
     let (folder_there, text) = (path("folder"), path("notes.txt"));
     std::fs::write(&text, "mine").unwrap();
     std::fs::write(path("folder/part-00000.parquet"), "theirs").unwrap();
-    refused(&folder_there, &[]).stderr(predicate::str::contains("there already"));
-    refused(&text, &["--overwrite"]).stderr(predicate::str::contains("is a file"));
-    refused(&path("a.parquet"), &["--overwrite", "--truth", &folder_there])
-        .stderr(predicate::str::contains("is a folder"));
+    refused(&folder_there, &[]).refused(2, &["there already"]);
+    refused(&text, &["--overwrite"]).refused(2, &["is a file"]);
+    refused(&path("a.parquet"), &["--overwrite", "--truth", &folder_there]).refused(2, &["is a folder"]);
     assert!(!Path::new(&path("a.parquet")).exists());
     assert_eq!(std::fs::read_to_string(path("folder/part-00000.parquet")).unwrap(), "theirs");
-    refused(&there, &[]).stderr(predicate::str::contains("there already"));
-    refused(&path("one.parquet"), &["--files", "2"]).stderr(predicate::str::contains("files is 2"));
-    refused(&there, &["--overwrite"]).stderr(predicate::str::contains("was not written by generate"));
+    refused(&there, &[]).refused(2, &["there already"]);
+    refused(&path("one.parquet"), &["--files", "2"]).refused(2, &["files is 2"]);
+    refused(&there, &["--overwrite"]).refused(2, &["was not written by generate"]);
     assert_eq!(std::fs::read(&there).unwrap(), b"");
 }

@@ -1,10 +1,5 @@
 //! `resemblance generate --from`: documents planted into texts that exist.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use tempfile::tempdir;
-
 use crate::support::*;
 
 /// Texts of words with capitals, in a CSV file whose columns have other names.
@@ -27,12 +22,8 @@ fn source(path: &Path, count: usize) -> BTreeMap<String, String> {
 
 #[test]
 fn the_truth_is_that_of_the_texts_and_is_found() {
-    let folder = tempdir().unwrap();
-    let (input, out, truth) = (
-        folder.path().join("in.csv"),
-        folder.path().join("planted.parquet"),
-        folder.path().join("truth.parquet"),
-    );
+    let path = paths();
+    let (input, out, truth) = (path("in.csv"), path("planted.parquet"), path("truth.parquet"));
     let originals = source(&input, 600);
     let generate = |out: &Path, truth: &Path, more: &[&str]| {
         let mut command = resemblance();
@@ -53,7 +44,7 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
         command.args(more).assert()
     };
     let ran = generate(&out, &truth, &[]).success();
-    let record: serde_json::Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+    let record: Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
     let documents: BTreeMap<String, String> =
         cells(&out, &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
     let planted = cells(&truth, &["id_a", "id_b", "kind", "jaccard"]);
@@ -82,20 +73,20 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
     assert!(close(0.9).abs_diff(close(0.6)) <= 1);
 
     // A run over the planted documents finds them, and evaluate counts them.
-    let output = folder.path().join("out");
+    let output = path("out");
     run(&job(&out, &output, &["candidates.method=all", "score.threshold=0.4", "output.max_expand=0"]))
         .unwrap();
     let known = planted.iter().filter(|row| row[3].parse::<f64>().unwrap() >= 0.4).count();
     let ran = resemblance().arg("evaluate").arg(&output).arg("--truth").arg(&truth).arg("--json").assert();
-    let evaluated: serde_json::Value = serde_json::from_slice(&ran.success().get_output().stdout).unwrap();
+    let evaluated = ran.json();
     assert_eq!(
         (&evaluated["truth"]["known"], &evaluated["truth"]["both"]),
         (&planted.len().into(), &known.into())
     );
 
     // The seed decides, and other files are not replaced.
-    let again = folder.path().join("again.parquet");
-    generate(&again, &folder.path().join("again-truth.parquet"), &[]).success();
+    let again = path("again.parquet");
+    generate(&again, &path("again-truth.parquet"), &[]).success();
     let columns = ["id", "text"];
     assert_eq!(cells(&again, &columns), cells(&out, &columns));
     generate(&again, &truth, &["--overwrite", "--seed", "2"]).success();
@@ -119,9 +110,7 @@ fn any_format_is_read_and_wrong_places_are_refused() {
     assert!(written.len() > 25 && written.iter().any(|row| row[0].ends_with("~copy")), "{}", written.len());
     generate(&[&path("few.parquet"), "--from", &texts, "--documents", "3", "--copies", "0", "--near", "0"])
         .success();
-    let said = |arguments: &[&str]| {
-        String::from_utf8(generate(arguments).code(2).get_output().stderr.clone()).unwrap()
-    };
+    let said = |arguments: &[&str]| generate(arguments).refused(2, &[]);
     assert!(said(&[&path("folder"), "--from", &texts]).contains("ends in .parquet"));
     assert!(said(&[&path("texts/out.parquet"), "--from", &texts]).contains("lies in"));
     assert!(said(&[&path("a.parquet"), "--from", &texts, "--near", "0.6"]).contains("at most 0.5"));

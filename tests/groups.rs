@@ -1,12 +1,6 @@
 //! `source.group` and `candidates.compare`. Random cases are in `brute_force`.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::error::{Kind, Result};
-use resemblance::job;
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -78,10 +72,7 @@ fn a_group_that_is_not_there_is_refused() {
     let folder = tempdir().unwrap();
     let output = run_over(folder.path(), &TEXTS, &[]).unwrap();
     let text = job_text(folder.path().join("in.parquet"), folder.path().join("plain"));
-    let resolve = |sets: &[&str]| {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        job::resolve(job::file::read(&text, "job.toml", &sets).unwrap())
-    };
+    let resolve = |sets: &[&str]| resolve(&text, sets);
     let error = resolve(&["candidates.compare=within"]).unwrap_err();
     assert!(
         error.to_string().contains("`candidates.compare` is set, and no document has a group"),

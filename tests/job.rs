@@ -300,7 +300,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
 
 /// Settings in files of their own: a wrong one is an error that names the file.
 #[test]
-fn files_that_a_job_names_are_read_with_it() {
+fn files_that_a_job_names_are_part_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -493,13 +493,13 @@ fn every_job_in_the_repository_takes_other_bands_and_rows() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC*", set in "\\PC*") {
+    fn no_job_file_panics(text in "\\PC*", set in "\\PC*") {
         let _ = file::read(&text, "job.toml", &[]);
         let _ = load(LEAST, &[&set]);
     }
 
     #[test]
-    fn what_resolves_can_be_run(
+    fn resolved_jobs_have_valid_bands(
         permutations in 1usize..600, threshold in 0.001..=1.0f64, target in 0.01..0.999f64,
     ) {
         let sets = [

@@ -1,11 +1,5 @@
 //! The key `output.keep`: the rows are the same, and texts are read twice where shingles are not kept.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-
-use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt64Type};
 use async_trait::async_trait;
@@ -17,7 +11,6 @@ use resemblance::job::{self, Job};
 use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
 use resemblance::source::{self, Selection};
-use tempfile::tempdir;
 
 use crate::support::around::{Around, Call, Hook};
 use crate::support::formats::{Format, formats};
@@ -30,8 +23,7 @@ fn job_over(format: &Format, input: &Path, output: &Path, sets: &[&str]) -> Job 
     let text = format!(
         "[source]\n{source}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
     );
-    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
+    resolve(&text, sets).unwrap()
 }
 
 fn stages(output: &Path) -> Vec<String> {
@@ -48,14 +40,14 @@ fn whatever_is_kept_the_rows_are_the_same() {
     let mut documents = corpus(21, 120, 40);
     documents.extend_from_within(7..9);
     for (i, format) in formats(&documents).iter().enumerate() {
-        let folder = tempdir().unwrap();
-        let input = folder.path().join("in");
+        let path = paths();
+        let input = path("in");
         format.write(&input);
         let mut answers = BTreeSet::new();
         for (keep, hot) in
             [("shingles", 256), ("signatures", 256), ("none", 256), ("shingles", 3), ("signatures", 3)]
         {
-            let output = folder.path().join(format!("{keep}{hot}"));
+            let output = path(&format!("{keep}{hot}"));
             let (keeps, hot_bucket) = (format!("output.keep={keep}"), format!("lsh.hot_bucket={hot}"));
             let sets = [&keeps, &hot_bucket, "source.duplicate_ids=reject", "engine.threads=3"];
             run(&job_over(format, &input, &output, &sets)).unwrap();
@@ -83,13 +75,13 @@ fn whatever_is_kept_the_rows_are_the_same() {
 /// Jobs that need all shingle sets keep them between the stages, and not in the result.
 #[test]
 fn a_job_that_needs_all_shingles_drops_them_at_the_end() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
+    let path = paths();
+    let input = path("in.parquet");
     write_parquet(&input, &corpus(22, 100, 40), 30);
     for set in ["candidates.method=prefix", "candidates.method=all", "shingle.hash=dictionary"] {
         let mut answers = Vec::new();
         for keep in ["shingles", "signatures", "none"] {
-            let output = folder.path().join(format!("{set}{keep}"));
+            let output = path(&format!("{set}{keep}"));
             run(&job(&input, &output, &[set, &format!("output.keep={keep}")])).unwrap();
             assert!(!stages(&output).contains(&"positions".into()), "{set}: {:?}", stages(&output));
             assert_eq!(columns(&output).contains(&"shingles".into()), keep == "shingles");
@@ -113,7 +105,7 @@ fn rows(batches: &[RecordBatch]) -> BTreeSet<(String, u64, String, String)> {
         let text = |name: &str| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
         let (sources, ids, texts) = (text("source"), text("id"), text("text"));
         let positions = batch.column_by_name("position").unwrap().as_primitive::<UInt64Type>();
-        let string = |column: &arrow::array::ArrayRef, row| column.as_string::<i32>().value(row).to_owned();
+        let string = |column: &ArrayRef, row| column.as_string::<i32>().value(row).to_owned();
         rows.extend((0..batch.num_rows()).map(|row| {
             (string(&sources, row), positions.value(row), string(&ids, row), string(&texts, row))
         }));
@@ -216,7 +208,7 @@ impl<F: Fn() + Send + Sync> Hook for After<F> {
     }
 }
 
-/// The same file with one letter changed, written a minute later.
+/// Changes one letter of a file and sets its time a minute later.
 fn change(file: &Path) {
     let before = std::fs::metadata(file).unwrap().modified().unwrap();
     let mut bytes = std::fs::read(file).unwrap();
@@ -230,10 +222,10 @@ fn change(file: &Path) {
 #[test]
 fn a_source_that_changed_between_the_readings_is_an_error() {
     for format in formats(&corpus(24, 120, 40)) {
-        let folder = tempdir().unwrap();
-        let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+        let path = paths();
+        let (input, output) = (path("in"), path("out"));
         format.write(&input);
-        // Of text files, only those of candidates are read again.
+        // Only text files of candidates are read again.
         let files: Vec<PathBuf> = format.files.iter().map(|(name, _)| input.join(name)).collect();
         let ended = with_runtime(async |session| {
             let then = || files.iter().for_each(|file| change(file));

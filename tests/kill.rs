@@ -2,12 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a moment to kill at is a time, so these tests sleep until it")]
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use resemblance::output::manifest::Run;
-use tempfile::tempdir;
+use std::time::Instant;
 
 use crate::support::process::{Process, killed_at, wait_for};
 use crate::support::s3::{Fault, S3};
@@ -24,7 +20,7 @@ fn spawn(job: &Path, output: &Path) -> Child {
         .unwrap()
 }
 
-fn job_file(folder: &Path) -> std::path::PathBuf {
+fn job_file(folder: &Path) -> PathBuf {
     write_parquet(&folder.join("in.parquet"), &corpus(11, 1_500, 60), 200);
     let job = folder.join("job.toml");
     let text = job_text(folder.join("in.parquet"), SET_BY_THE_TEST);
@@ -88,69 +84,12 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
     assert!(killed + 1 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
 }
 
-/// The same of a run against known documents.
-#[test]
-fn a_run_against_known_documents_is_taken_up_after_each_stage() {
-    let folder = tempdir().unwrap();
-    let documents = corpus(12, 2_000, 40);
-    for (day, part) in [&documents[..1_500], &documents[1_500..]].into_iter().enumerate() {
-        write_parquet(&folder.path().join(format!("day{day}.parquet")), part, 500);
-    }
-    let known = folder.path().join("reference");
-    run(&super::support::job(&folder.path().join("day0.parquet"), &known, &[])).unwrap();
-    let job = folder.path().join("job.toml");
-    let text = job_text(folder.path().join("day1.parquet"), SET_BY_THE_TEST);
-    std::fs::write(&job, format!("{text}[against]\noutput = {known:?}\n")).unwrap();
-    let before = tables(&known);
-    let undisturbed = taken_up_after_each_stage(folder.path(), &job, 11);
-    assert!(undisturbed.counts.compared_reference_documents.unwrap() > 100);
-    assert_eq!(tables(&known), before);
-}
-
-/// The same of a run that finds what known documents have too.
-#[test]
-fn a_run_that_finds_passages_of_known_documents_is_taken_up_after_each_stage() {
-    let folder = tempdir().unwrap();
-    let documents = crate::word_runs::texts(&mut Random(13), 240, 1_000);
-    let [new, known] = ["new", "known"].map(|name| folder.path().join(format!("{name}.parquet")));
-    write_parquet(&new, &documents[..120], 30);
-    write_parquet(&known, &documents[120..], 30);
-    let job = folder.path().join("job.toml");
-    let text = job_text(new, SET_BY_THE_TEST);
-    let sections = format!(
-        "[passages]\nunit = \"word\"\nlength = 6\n\
-         [against]\nsource = {{ format = \"parquet\", url = {known:?}, id = \"id\", text = \"text\" }}\n"
-    );
-    std::fs::write(&job, format!("{text}{sections}")).unwrap();
-    let undisturbed = taken_up_after_each_stage(folder.path(), &job, 20);
-    assert!(undisturbed.tables["spans"].rows > 100 && undisturbed.tables["passages"].rows > 20);
-}
-
-/// Kills a run after each of its stages, at least so many, runs it again and compares the rows: the manifest of a run that was not killed.
-fn taken_up_after_each_stage(folder: &Path, job: &Path, least: usize) -> Run {
-    let undisturbed = folder.join("undisturbed");
-    assert!(spawn(job, &undisturbed).wait().unwrap().success());
-    let (expected, undisturbed) = (tables(&undisturbed), manifest(&undisturbed));
-    let stages: Vec<&str> = undisturbed.stages.iter().map(|stage| stage.name.as_str()).collect();
-    assert!(stages.len() >= least, "{stages:?}");
-    let mut killed = 0;
-    for stage in &stages {
-        let output = folder.join(format!("killed after {stage}"));
-        killed += usize::from(killed_after(job, &output, stage, &[]));
-        again(job, &output, &[]);
-        assert_eq!(tables(&output), expected, "{stage}");
-        assert!(!output.join("_work").exists(), "{stage}");
-    }
-    assert!(killed + 2 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
-    undisturbed
-}
-
 /// Runs again, to the end: the record.
-fn again(job: &Path, output: &Path, more: &[&str]) -> serde_json::Value {
+fn again(job: &Path, output: &Path, more: &[&str]) -> Value {
     let set = format!("output.url={}", output.display());
     let mut command = resemblance();
     let ended = command.arg("run").arg(job).args(["--set", &set, "--json"]).args(more).output().unwrap();
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{}", stderr(&ended));
     serde_json::from_slice(&ended.stdout).unwrap()
 }
 
@@ -168,7 +107,7 @@ fn an_interrupted_run_says_so_and_goes_on() {
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let ended = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
+    let said = stderr(&ended);
     assert_eq!(ended.status.code(), Some(130), "{said}");
     assert!(said.contains("run the same command again"), "{said}");
     assert!(!output.join("manifest.json").exists());
@@ -178,7 +117,7 @@ fn an_interrupted_run_says_so_and_goes_on() {
     assert_eq!(tables(&output), tables(&undisturbed));
 }
 
-/// What a killed run was reading may be why it was killed.
+/// A file that was being read may be the reason why the run was killed.
 #[test]
 fn the_next_run_names_the_file_that_a_killed_one_was_reading() {
     let (folder, s3) = (tempdir().unwrap(), S3::start());
@@ -203,7 +142,7 @@ fn the_next_run_names_the_file_that_a_killed_one_was_reading() {
     });
     killed.kill();
     let next = run().output().unwrap();
-    let said = String::from_utf8_lossy(&next.stderr);
+    let said = stderr(&next);
     assert!(
         next.status.success() && said.contains(&format!("while it read {}", s3.url("in/b.txt"))),
         "{said}"

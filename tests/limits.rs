@@ -1,10 +1,6 @@
 //! Numbers that cannot be meant are refused at once, with the allowed range.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-
-use predicates::prelude::*;
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -59,8 +55,7 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
         (&["sweep", job, "--documents", HUGE], "at most 1000000000"),
     ];
     for (arguments, allowed) in cases {
-        let refused = resemblance().args(arguments).assert().code(2).stdout("");
-        refused.stderr(predicate::str::contains(allowed));
+        resemblance().args(arguments).assert().stdout("").refused(2, &[allowed]);
     }
     assert!(!out.exists() && !Path::new(new).exists());
     for top in ["0", "1000000"] {
@@ -88,13 +83,13 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
     // The standard library aborts where memory ends between the stack of a new thread and the one for its signals, which
     // no limit of processes does.
     let attempts = std::iter::repeat_with(|| limited("1024")).take(20);
-    let is_of_memory = |ended: &Output| String::from_utf8_lossy(&ended.stderr).contains("alternative stack");
+    let is_of_memory = |ended: &Output| stderr(&ended).contains("alternative stack");
     let ended = attempts.into_iter().find(|ended| !is_of_memory(ended)).unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let said = stderr(&ended);
     assert_eq!(ended.status.code(), Some(4), "{said}");
     assert!(said.contains("engine.threads = 1024") && said.contains("ulimit"), "{said}");
     let ended = limited("2");
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
 }
 
 /// A manifest may hold anything, since others can write it.
@@ -110,7 +105,7 @@ fn a_manifest_with_an_absurd_job_is_refused() {
     std::fs::write(&text, "one two three four five").unwrap();
     let text = text.to_str().unwrap();
     let ask = |of: [&str; 2]| {
-        resemblance().arg("neighbors").arg(&out).args(of).timeout(std::time::Duration::from_secs(60)).assert()
+        resemblance().arg("neighbors").arg(&out).args(of).timeout(Duration::from_secs(60)).assert()
     };
     ask(["--id", "d00001"]).success();
     for (section, key, value, said) in [
@@ -123,17 +118,17 @@ fn a_manifest_with_an_absurd_job_is_refused() {
         ("shingle", "size", 0, "shingle.size"),
         ("shingle", "size", u64::MAX, "shingle.size"),
     ] {
-        let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        let mut manifest: Value = serde_json::from_str(&whole).unwrap();
         manifest["job"][section][key] = value.into();
         std::fs::write(&path, manifest.to_string()).unwrap();
         for of in [["--id", "d00001"], ["--text", text]] {
-            ask(of).code(3).stderr(predicate::str::contains(said));
+            ask(of).refused(3, &[said]);
         }
     }
-    let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    let mut manifest: Value = serde_json::from_str(&whole).unwrap();
     manifest["job"]["minhash"]["family"] = "linear".into();
     manifest["job"]["minhash"]["modulus"] = 1.into();
     manifest["job"]["minhash"]["bits"] = 32.into();
     std::fs::write(&path, manifest.to_string()).unwrap();
-    ask(["--text", text]).code(3).stderr(predicate::str::contains("minhash.modulus"));
+    ask(["--text", text]).refused(3, &["minhash.modulus"]);
 }

@@ -3,13 +3,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::Output;
-use std::time::Duration;
 
 use axum::http::StatusCode;
-use serde_json::{Value, json};
-use tempfile::{TempDir, tempdir};
 
 use crate::support::server::Server;
 use crate::support::*;
@@ -19,45 +15,31 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const RUN: &str = "01234567-89ab-4cde-8f01-23456789abcd";
 const PARENT: &str = "11111111-89ab-4cde-8f01-23456789abcd";
 
-/// A folder with a job over four documents; three are copies.
-struct Nightly {
-    folder: TempDir,
+/// A job over four documents in two files; three are copies.
+fn nightly() -> Scene {
+    let copies = ["a", "b", "c"].map(|id| (id.to_owned(), "one two three four".to_owned()));
+    let scene = Scene::new(&[]).with_job("in/a.jsonl", &copies);
+    scene.write("in/b.jsonl", &[("d".into(), "nothing of the kind".into())]);
+    let job = job_text_of("jsonl", scene.path("in/*.jsonl"), scene.path("out"));
+    std::fs::write(scene.path("nightly.toml"), job.replace("size = 3", "size = 2")).unwrap();
+    scene
 }
 
-impl Nightly {
-    fn new() -> Self {
-        let folder = tempdir().unwrap();
-        let texts = [("a", "one two three four"), ("b", "one two three four"), ("c", "one two three four")];
-        let lines = texts.map(|(id, text)| json!({ "id": id, "text": text }).to_string()).join("\n");
-        std::fs::create_dir(folder.path().join("in")).unwrap();
-        std::fs::write(folder.path().join("in/a.jsonl"), lines).unwrap();
-        let other = json!({ "id": "d", "text": "nothing of the kind" }).to_string();
-        std::fs::write(folder.path().join("in/b.jsonl"), other).unwrap();
-        let job = format!(
-            "[source]\nformat = \"jsonl\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
-             [shingle]\nsize = 2\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
-            folder.path().join("in/*.jsonl"),
-            folder.path().join("out"),
-        );
-        std::fs::write(folder.path().join("nightly.toml"), job).unwrap();
-        Self { folder }
-    }
+/// The name of a file or folder in events.
+fn dataset_name(scene: &Scene, name: &str) -> String {
+    scene.path("").canonicalize().unwrap().join(name).to_string_lossy().into_owned()
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// The name of a file or folder here in events.
-    fn name(&self, name: &str) -> String {
-        self.folder.path().canonicalize().unwrap().join(name).to_string_lossy().into_owned()
-    }
-
-    fn run(&self, collector: SocketAddr, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
-        let mut command = resemblance();
-        command.env("OPENLINEAGE_URL", format!("http://somebody:hush@{collector}"));
-        command.env_remove("HTTP_PROXY").env_remove("http_proxy").envs(variables.iter().copied());
-        command.arg("run").arg(self.path("nightly.toml")).args(arguments).timeout(DEADLINE).output().unwrap()
-    }
+fn run_nightly(
+    scene: &Scene,
+    collector: SocketAddr,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> Output {
+    let mut command = scene.command(&["run", "nightly.toml"]);
+    command.env("OPENLINEAGE_URL", format!("http://somebody:hush@{collector}"));
+    command.env_remove("HTTP_PROXY").env_remove("http_proxy").envs(variables.iter().copied());
+    command.args(arguments).timeout(DEADLINE).output().unwrap()
 }
 
 /// The events that a collector received.
@@ -69,10 +51,6 @@ fn kinds(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["eventType"].as_str().unwrap()).collect()
 }
 
-fn said(run: &Output) -> String {
-    String::from_utf8_lossy(&run.stderr).into_owned()
-}
-
 /// The dataset of this name.
 fn dataset<'e>(datasets: &'e Value, name: &str) -> &'e Value {
     let mut named = datasets.as_array().unwrap().iter().filter(|dataset| dataset["name"] == name);
@@ -80,8 +58,8 @@ fn dataset<'e>(datasets: &'e Value, name: &str) -> &'e Value {
 }
 
 #[test]
-fn a_run_says_what_it_reads_and_what_it_wrote() {
-    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::CREATED));
+fn events_name_inputs_and_outputs() {
+    let (nightly, collector) = (nightly(), Server::start(StatusCode::CREATED));
     let (url, parent) =
         (format!("http://{}", collector.address), format!("airflow/reviews.similar/{PARENT}"));
     let variables = [
@@ -90,8 +68,8 @@ fn a_run_says_what_it_reads_and_what_it_wrote() {
         ("OPENLINEAGE_API_KEY", "key"),
         ("OPENLINEAGE_PARENT_ID", parent.as_str()),
     ];
-    let run = nightly.run(collector.address, &variables, &["--run-id", RUN]);
-    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let run = run_nightly(&nightly, collector.address, &variables, &["--run-id", RUN]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
 
     let asked = collector.asked();
     assert!(asked.iter().all(|asked| asked.uri.path() == "/api/v1/lineage"));
@@ -104,12 +82,12 @@ fn a_run_says_what_it_reads_and_what_it_wrote() {
         assert_eq!(event["job"]["name"], "nightly");
         assert_eq!(event["run"]["facets"]["parent"]["run"]["runId"], PARENT);
         assert_eq!(event["run"]["facets"]["parent"]["job"]["name"], "reviews.similar");
-        dataset(&event["inputs"], &nightly.name("in"));
+        dataset(&event["inputs"], &dataset_name(&nightly, "in"));
     }
     assert!(events[0]["eventTime"].as_str() <= events[1]["eventTime"].as_str());
 
     let manifest = manifest(&nightly.path("out"));
-    let input = dataset(&events[1]["inputs"], &nightly.name("in"));
+    let input = dataset(&events[1]["inputs"], &dataset_name(&nightly, "in"));
     let bytes: u64 =
         ["in/a.jsonl", "in/b.jsonl"].map(|file| nightly.path(file).metadata().unwrap().len()).iter().sum();
     let sizes = &input["inputFacets"]["inputStatistics"];
@@ -117,7 +95,7 @@ fn a_run_says_what_it_reads_and_what_it_wrote() {
     assert_eq!(input["facets"]["version"]["datasetVersion"].as_str().unwrap().len(), 32);
     assert_eq!(events[1]["outputs"].as_array().unwrap().len(), manifest.tables.len());
     for (name, rows) in &manifest.tables {
-        let output = dataset(&events[1]["outputs"], &nightly.name(&format!("out/{name}")));
+        let output = dataset(&events[1]["outputs"], &dataset_name(&nightly, &format!("out/{name}")));
         let written = &output["outputFacets"]["outputStatistics"];
         let size: u64 = rows.files.iter().map(|file| file.bytes).sum();
         assert_eq!((&written["rowCount"], &written["size"]), (&json!(rows.rows), &json!(size)), "{name}");
@@ -131,18 +109,19 @@ fn a_run_says_what_it_reads_and_what_it_wrote() {
         assert_eq!(named, there, "{name}");
     }
     // Without bounds there are no assertions.
-    let clusters = dataset(&events[1]["outputs"], &nightly.name("out/clusters"));
+    let clusters = dataset(&events[1]["outputs"], &dataset_name(&nightly, "out/clusters"));
     assert_eq!(clusters["facets"]["dataQualityAssertions"], Value::Null);
 }
 
 #[test]
 fn an_input_has_another_version_when_a_file_changes() {
-    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::OK));
+    let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
     let version = |more: &[&str]| {
-        let run = nightly.run(collector.address, &[], more);
-        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+        let run = run_nightly(&nightly, collector.address, &[], more);
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
         let complete = events(&collector).pop().unwrap();
-        dataset(&complete["inputs"], &nightly.name("in"))["facets"]["version"]["datasetVersion"].clone()
+        dataset(&complete["inputs"], &dataset_name(&nightly, "in"))["facets"]["version"]["datasetVersion"]
+            .clone()
     };
     let first = version(&[]);
     assert_eq!(version(&["--overwrite"]), first);
@@ -153,8 +132,8 @@ fn an_input_has_another_version_when_a_file_changes() {
 
 #[test]
 fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
-    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::OK));
-    assert_eq!(nightly.run(collector.address, &[], &[]).status.code(), Some(0));
+    let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
+    assert_eq!(run_nightly(&nightly, collector.address, &[], &[]).status.code(), Some(0));
     let new = json!({ "id": "e", "text": "one two three four" }).to_string();
     std::fs::write(nightly.path("new.jsonl"), new).unwrap();
     let sets = [
@@ -163,12 +142,12 @@ fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
         format!("output.url={}", nightly.path("next").display()),
     ];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
-    let run = nightly.run(collector.address, &[], &sets);
-    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let run = run_nightly(&nightly, collector.address, &[], &sets);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     let events = events(&collector);
     assert_eq!(kinds(&events), ["START", "COMPLETE", "START", "COMPLETE"]);
     for name in ["documents", "pairs", "clusters"] {
-        let name = nightly.name(&format!("out/{name}"));
+        let name = dataset_name(&nightly, &format!("out/{name}"));
         let (written, read) = (dataset(&events[1]["outputs"], &name), dataset(&events[3]["inputs"], &name));
         assert_eq!(written["facets"]["version"], read["facets"]["version"], "{name}");
         assert_ne!(read["facets"]["version"], Value::Null, "{name}");
@@ -177,14 +156,14 @@ fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
 
 #[test]
 fn check_names_the_datasets_as_the_events_do() {
-    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::OK));
+    let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
     let sets = ["--set", "clusters.thresholds=[0.9]"];
     let mut check = resemblance();
     check.args(["check", "--json", "--no-data"]).arg(nightly.path("nightly.toml")).args(sets);
     let checked: Value = serde_json::from_slice(&check.timeout(DEADLINE).output().unwrap().stdout).unwrap();
     assert_eq!(checked["manifest_version"], 1);
-    let run = nightly.run(collector.address, &[], &sets);
-    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let run = run_nightly(&nightly, collector.address, &[], &sets);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     let names = |datasets: &Value| {
         let datasets = datasets.as_array().unwrap().iter();
         datasets.map(|dataset| (dataset["namespace"].clone(), dataset["name"].clone())).collect::<Vec<_>>()
@@ -200,7 +179,7 @@ fn check_names_the_datasets_as_the_events_do() {
 
 #[test]
 fn bounds_of_the_job_are_assertions_about_its_clusters() {
-    let nightly = Nightly::new();
+    let nightly = nightly();
     // Two of four documents go.
     for (fail, code, severity) in [("false", 0, "warn"), ("true", 6, "error")] {
         let collector = Server::start(StatusCode::OK);
@@ -214,12 +193,12 @@ fn bounds_of_the_job_are_assertions_about_its_clusters() {
             &fail,
             "--json",
         ];
-        let run = nightly.run(collector.address, &[], &sets);
-        assert_eq!(run.status.code(), Some(code), "{}", said(&run));
+        let run = run_nightly(&nightly, collector.address, &[], &sets);
+        assert_eq!(run.status.code(), Some(code), "{}", stderr(&run));
         // The output is complete in either case.
         let events = events(&collector);
         assert_eq!(kinds(&events), ["START", "COMPLETE"]);
-        let clusters = dataset(&events[1]["outputs"], &nightly.name("out/clusters"));
+        let clusters = dataset(&events[1]["outputs"], &dataset_name(&nightly, "out/clusters"));
         let assertions = clusters["facets"]["dataQualityAssertions"]["assertions"].clone();
         let expected = json!([
             {
@@ -245,15 +224,15 @@ fn bounds_of_the_job_are_assertions_about_its_clusters() {
 
 #[test]
 fn a_run_that_fails_says_why() {
-    let nightly = Nightly::new();
+    let nightly = nightly();
     for (set, code, part, has_inputs) in [
         ("source.text=body", 2, "body", true),
         ("source.url=no/such/file.jsonl", 3, "no/such/file.jsonl", true),
         ("lsh.bands=0", 2, "lsh.bands", false),
     ] {
         let collector = Server::start(StatusCode::OK);
-        let run = nightly.run(collector.address, &[], &["--set", set, "--run-id", "day-1"]);
-        assert_eq!(run.status.code(), Some(code), "{}", said(&run));
+        let run = run_nightly(&nightly, collector.address, &[], &["--set", set, "--run-id", "day-1"]);
+        assert_eq!(run.status.code(), Some(code), "{}", stderr(&run));
         let events = events(&collector);
         assert_eq!(kinds(&events), ["START", "FAIL"], "{set}");
         let message = events[1]["run"]["facets"]["errorMessage"]["message"].as_str().unwrap();
@@ -271,33 +250,33 @@ fn a_run_that_fails_says_why() {
 
 #[test]
 fn a_collector_that_dies_or_is_silent_fails_no_run() {
-    let nightly = Nightly::new();
+    let nightly = nightly();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // Takes connections and says nothing on them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let unwilling = Server::start(StatusCode::SERVICE_UNAVAILABLE);
     let cases = [(closed, ["START", "COMPLETE"]), (unwilling.address, ["START", "COMPLETE"])];
     for (address, refused) in cases {
-        let run = nightly.run(address, &[], &["--overwrite"]);
-        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+        let run = run_nightly(&nightly, address, &[], &["--overwrite"]);
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
         for kind in refused {
             let warning = format!("does not accept the OpenLineage event {kind}");
-            assert!(said(&run).contains(&warning) && !said(&run).contains("hush"), "{}", said(&run));
+            assert!(stderr(&run).contains(&warning) && !stderr(&run).contains("hush"), "{}", stderr(&run));
         }
     }
-    let run = nightly.run(silent.local_addr().unwrap(), &[], &["--overwrite"]);
-    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
-    assert!(said(&run).contains("does not accept the OpenLineage event START"), "{}", said(&run));
+    let run = run_nightly(&nightly, silent.local_addr().unwrap(), &[], &["--overwrite"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert!(stderr(&run).contains("does not accept the OpenLineage event START"), "{}", stderr(&run));
 
     // This one dies when it has taken the first event.
     let dying = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = dying.local_addr().unwrap();
     let first = std::thread::spawn(move || answer(&dying.accept().unwrap().0));
-    let run = nightly.run(address, &[], &["--overwrite"]);
-    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+    let run = run_nightly(&nightly, address, &[], &["--overwrite"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     assert_eq!(first.join().unwrap()["eventType"], "START");
-    assert!(said(&run).contains("does not accept the OpenLineage event COMPLETE"), "{}", said(&run));
-    assert!(!said(&run).contains("event START"), "{}", said(&run));
+    assert!(stderr(&run).contains("does not accept the OpenLineage event COMPLETE"), "{}", stderr(&run));
+    assert!(!stderr(&run).contains("event START"), "{}", stderr(&run));
 }
 
 /// Reads a request with a body, and says that it was taken.
@@ -322,22 +301,22 @@ fn answer(mut stream: &TcpStream) -> Value {
 
 #[test]
 fn the_environment_turns_events_off_and_a_wrong_one_is_a_warning() {
-    let (nightly, collector) = (Nightly::new(), Server::start(StatusCode::OK));
+    let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
     for off in [("OPENLINEAGE_DISABLED", "true"), ("OPENLINEAGE__TRANSPORT__TYPE", "noop")] {
-        let run = nightly.run(collector.address, &[off], &["--overwrite"]);
-        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
-        assert!(!said(&run).contains("OpenLineage"), "{}", said(&run));
+        let run = run_nightly(&nightly, collector.address, &[off], &["--overwrite"]);
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        assert!(!stderr(&run).contains("OpenLineage"), "{}", stderr(&run));
     }
     for wrong in [("OPENLINEAGE__TRANSPORT__TYPE", "kafka"), ("OPENLINEAGE_PARENT_ID", "airflow")] {
-        let run = nightly.run(collector.address, &[wrong], &["--overwrite"]);
-        assert_eq!(run.status.code(), Some(0), "{}", said(&run));
+        let run = run_nightly(&nightly, collector.address, &[wrong], &["--overwrite"]);
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
         let warning = "no OpenLineage events are sent: the variable ";
-        assert!(said(&run).contains(&format!("{warning}{}", wrong.0)), "{}", said(&run));
+        assert!(stderr(&run).contains(&format!("{warning}{}", wrong.0)), "{}", stderr(&run));
     }
     assert!(events(&collector).is_empty());
     let console = ("OPENLINEAGE__TRANSPORT__TYPE", "console");
-    let run = nightly.run(collector.address, &[console], &["--overwrite", "--log-format", "json"]);
-    assert_eq!(run.status.code(), Some(0), "{}", said(&run));
-    assert!(said(&run).contains("START") && said(&run).contains("COMPLETE"), "{}", said(&run));
+    let run = run_nightly(&nightly, collector.address, &[console], &["--overwrite", "--log-format", "json"]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert!(stderr(&run).contains("START") && stderr(&run).contains("COMPLETE"), "{}", stderr(&run));
     assert!(events(&collector).is_empty());
 }

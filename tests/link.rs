@@ -1,11 +1,7 @@
 //! `[against.source]`: two datasets are linked. Random cases are in `brute_force`.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use resemblance::error::Kind;
 use resemblance::job::{DuplicateIds, Job, Reference};
-use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping;
 use crate::support::*;
@@ -27,7 +23,7 @@ impl Two {
             .map(|((_, text), id)| (id, text.clone()))
             .collect();
         let (mut own, mut known) = (own.to_vec(), known);
-        // The same text under the same id, and under another one, in both.
+        // One text under the same id, and under another one, in both.
         known[3].1 = own[3].1.clone();
         known[4].1 = own[7].1.clone();
         own[8].1 = own[7].1.clone();
@@ -52,13 +48,13 @@ impl Two {
 }
 
 #[test]
-fn the_known_side_is_told_apart_and_refused_where_it_cannot_be_used() {
+fn a_second_source_is_marked_and_refused_where_it_cannot_be_used() {
     let two = Two::new(30);
     let output = two.path("out");
     run(&two.job("out", &[])).unwrap();
     let first = manifest(&output).fingerprint;
 
-    // The same job again is finished; over a known side that has changed it is another one.
+    // The job is finished when run again; with another second source it is another job.
     let again = run(&two.job("out", &[])).unwrap();
     assert_eq!(again.manifest.fingerprint, first);
     let mut known = two.known.clone();
@@ -116,7 +112,7 @@ fn keys_that_are_equal_by_chance_are_refused() {
 }
 
 #[test]
-fn a_linking_run_that_stopped_at_any_stage_is_taken_up() {
+fn a_linking_run_resumes_after_any_stage() {
     let two = Two::new(40);
     let job = |name: &str| two.job(name, &["candidates.method=prefix"]);
     stopping::same_rows(job, 1, &["pairs", "clusters", "documents"]);
@@ -125,8 +121,7 @@ fn a_linking_run_that_stopped_at_any_stage_is_taken_up() {
 /// Documents of both sides have one id: each is shown with its own text, and the copies of the known side can be taken out.
 #[test]
 fn linked_pairs_are_shown_and_applied() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let long = "one two three four five six seven eight nine ten";
     let own = [
         ("1", long),
@@ -149,16 +144,16 @@ fn linked_pairs_are_shown_and_applied() {
         .unwrap();
     let output = path("out").display().to_string();
     let shown = resemblance().args(["show", &output, "--json"]).output().unwrap();
-    let line: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let line: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((&line["id_a"], &line["text_a"]), (&"1".into(), &long.into()), "{line}");
     assert_eq!((&line["id_b"], &line["text_b"]), (&"2".into(), &known[0].1.into()), "{line}");
     let cluster = resemblance().args(["show", &output, "--cluster", "1", "--json"]).output().unwrap();
-    let line: serde_json::Value = serde_json::from_slice(&cluster.stdout).unwrap();
+    let line: Value = serde_json::from_slice(&cluster.stdout).unwrap();
     assert_eq!((&line["id_a"], &line["text_a"]), (&"2".into(), &known[0].1.into()), "{line}");
 
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    assert!(applied.status.success(), "{}", stderr(&applied));
     assert_eq!(strings(&parquet(&path("clean")), "id"), ["2", "3"]);
     let removed = parquet(&path("clean/_resemblance/removed"));
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
@@ -168,8 +163,7 @@ fn linked_pairs_are_shown_and_applied() {
 /// document.
 #[test]
 fn pairs_of_the_same_two_ids_are_told_apart() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let words = |first: usize, count: usize| -> String {
         (first..first + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ")
     };
@@ -199,7 +193,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     let output = path("out").display().to_string();
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
-    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    assert!(applied.status.success(), "{}", stderr(&applied));
     let removed = parquet(&path("clean/_resemblance/removed"));
     let ids = strings(&removed, "id").into_iter().zip(strings(&removed, "kept_id"));
     let shares = floats(&removed, "jaccard").into_iter().zip(floats(&removed, "containment"));
@@ -212,9 +206,9 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     ]);
     assert_eq!((rows, removed.num_rows()), (expected, 3));
 
-    let shown = |arguments: &[&str]| -> Vec<serde_json::Value> {
+    let shown = |arguments: &[&str]| -> Vec<Value> {
         let shown = resemblance().args(["show", &output, "--json"]).args(arguments).output().unwrap();
-        let lines = String::from_utf8(shown.stdout).unwrap();
+        let lines = stdout(&shown);
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     for (id, other, own_text, known_text) in
@@ -235,7 +229,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
             (&known_text.as_str().into(), &own_text.as_str().into())
         );
     }
-    assert_eq!(shown(&["--id", "3"]), Vec::<serde_json::Value>::new());
+    assert_eq!(shown(&["--id", "3"]), Vec::<Value>::new());
     let alone = resemblance().args(["show", &output, "--cluster", "3"]).output().unwrap();
     assert_eq!(alone.status.code(), Some(2));
     assert_eq!(shown(&["--pairs", "random", "--top", "9"]).len(), 3);

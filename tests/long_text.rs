@@ -1,11 +1,6 @@
 //! Text files so long that they are cut into shingles while they are read.
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
-
-use tempfile::tempdir;
 
 use crate::support::process::{Process, let_pass};
 use crate::support::*;
@@ -25,7 +20,7 @@ fn long_text(seed: u64, bytes: usize, vocabulary: usize) -> String {
 }
 
 /// A job over text files.
-fn job_of(folder: &Path, shingle: &str) -> std::path::PathBuf {
+fn job_of(folder: &Path, shingle: &str) -> PathBuf {
     let job = folder.join("job.toml");
     let text = format!(
         "[source]\nformat = \"text\"\nurl = {:?}\n[shingle]\n{shingle}\nshort = \"reject\"\n[score]\nthreshold = 0.3\n[output]\nurl = {:?}\n\
@@ -63,7 +58,7 @@ fn long_files_have_the_pairs_that_sets_of_words_have() {
         assert_eq!(strings(&documents, "id"), texts.map(|(name, _)| name));
         let counts = sets.iter().map(|set| set.len() as u64).collect::<Vec<_>>();
         assert_eq!(numbers(&documents, "shingle_count"), counts);
-        let mut expected = std::collections::BTreeMap::new();
+        let mut expected = BTreeMap::new();
         for a in 0..3 {
             for b in a + 1..3 {
                 let shared = sets[a].intersection(&sets[b]).count() as f64;
@@ -139,7 +134,7 @@ fn other_encodings_are_read_as_they_come_too() {
 /// A file of 60 MB whose set is small: held whole, it would show.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_long_file_is_never_held_whole() {
+fn a_long_file_is_never_in_memory_as_a_whole() {
     let peak = |bytes: usize| {
         let folder = tempdir().unwrap();
         std::fs::create_dir(folder.path().join("in")).unwrap();

@@ -1,7 +1,6 @@
 //! A stage whose tasks run out of memory is planned again, with more partitions or with one sort that has all the memory, and ends
 //! in an error if that does not help.
 
-use std::path::Path;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -11,21 +10,20 @@ use resemblance::engine::Engine;
 use resemblance::error::{Error, Kind, Result};
 use resemblance::output::manifest::File;
 use resemblance::pipeline::{OnExisting, Outcome};
-use tempfile::tempdir;
 
 use crate::support::around::{Call, Hook, run_around};
 use crate::support::rows::{assert_rows, rows, rows_alone};
 use crate::support::*;
 
 #[test]
-fn more_partitions_hold_what_one_cannot() {
-    let folder = tempdir().unwrap();
-    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
+fn more_partitions_fit_in_memory() {
+    let path = paths();
+    let (input, job) = (path("in.parquet"), path("job.toml"));
     write_parquet(&input, &long_ids(), 500);
     std::fs::write(&job, job_text(&input, SET_BY_THE_TEST)).unwrap();
-    let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
+    let expected = rows_alone(&job, &path("roomy"), &["engine.memory=1GiB"]);
 
-    let (output, record) = (folder.path().join("narrow"), folder.path().join("record.json"));
+    let (output, record) = (path("narrow"), path("record.json"));
     let mut command = resemblance();
     command.arg("run").arg(&job).arg("--record").arg(&record);
     let to = format!("output.url={}", output.display());
@@ -33,7 +31,7 @@ fn more_partitions_hold_what_one_cannot() {
         command.args(["--set", set]);
     }
     let assert = command.assert().success();
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let said = stderr(assert.get_output());
     assert_rows(&output, &expected, "more partitions");
 
     let again = |line: &&str| line.contains("a task ran out of memory, so the stage is planned again");
@@ -41,7 +39,7 @@ fn more_partitions_hold_what_one_cannot() {
     for part in ["stage=pairs before=1 partitions=4", "Resources exhausted"] {
         assert!(warning.contains(part), "{part}: {warning}");
     }
-    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
 }
 
@@ -66,7 +64,7 @@ impl Scarce {
 
 #[async_trait]
 impl Hook for Scarce {
-    /// As in a process that may open few files.
+    /// A limit as in a process that may open few files.
     fn more_partitions(&self, engine: &dyn Engine, partitions: usize) -> Option<usize> {
         engine.more_partitions(partitions).map(|more| more.min(512)).filter(|more| *more > partitions)
     }
@@ -101,7 +99,7 @@ fn scarce(folder: &Path, output: &Path, stage: &'static str, times: usize) -> (R
     scarce_with(folder, output, &[], Scarce::of(stage, times))
 }
 
-/// The same with settings.
+/// Runs a job with settings on such an engine.
 fn scarce_with(folder: &Path, output: &Path, sets: &[&str], hook: Scarce) -> (Result<Outcome>, Scarce) {
     let input = folder.join("in.parquet");
     write_parquet(&input, &corpus(63, 300, 40), 50);
@@ -170,7 +168,7 @@ fn with_the_most_partitions_a_plan_holds_no_side_and_then_runs_one_task_at_a_tim
 }
 
 #[test]
-fn a_stage_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
+fn a_stage_that_never_fits_in_memory_ends_with_advice() {
     let folder = tempdir().unwrap();
     let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "clusters", usize::MAX);
     let error = ended.unwrap_err();

@@ -1,16 +1,13 @@
 //! The neighbors of a document, compared with a ranking by plain loops, and the command as a user calls it.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
 
-use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::EngineSettings;
 use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
 use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
 use resemblance::lookup::{Finished, Id, not_found};
-use tempfile::tempdir;
 
 use crate::support::oracle::answer::{Documents, Name, add, pair};
 use crate::support::oracle::corpus::{Text, sorted};
@@ -106,10 +103,10 @@ const DICTIONARY: [&str; 4] = [
 ];
 
 #[test]
-fn neighbors_are_those_that_plain_loops_find() {
-    let folder = tempdir().unwrap();
+fn neighbors_equal_plain_loops() {
+    let path = paths();
     let documents = corpus(11, 240, 40);
-    let source = folder.path().join("in.parquet");
+    let source = path("in.parquet");
     write_parquet(&source, &documents, 50);
     let plain = Settings { keep_tables: "", ..Settings::of_losses(0, &mut Random(1)) };
     let dictionary =
@@ -138,7 +135,7 @@ fn neighbors_are_those_that_plain_loops_find() {
     };
     let files = vec![("in".to_owned(), documents.iter().map(text).collect())];
     for ((name, sets, settings), keep) in kept.chain(cut_again) {
-        let output = folder.path().join(name).join(keep);
+        let output = path(name).join(keep);
         let keep = format!("output.keep={keep}");
         let job = job(&source, &output, &[sets, &[keep.as_str()][..]].concat());
         run(&job).unwrap();
@@ -165,9 +162,9 @@ fn neighbors_are_those_that_plain_loops_find() {
 /// Shingles that no document has are part of the text, and agree with nothing.
 #[test]
 fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
-    let folder = tempdir().unwrap();
+    let path = paths();
     let documents = corpus(12, 40, 40);
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let (source, output) = (path("in.parquet"), path("out"));
     write_parquet(&source, &documents, 50);
     let job = job(&source, &output, &DICTIONARY);
     run(&job).unwrap();
@@ -192,7 +189,7 @@ fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
 }
 
 /// A corpus with a document that is like no other and one that is too short; the output.
-fn small_output(folder: &Path) -> std::path::PathBuf {
+fn small_output(folder: &Path) -> PathBuf {
     let mut documents = corpus(13, 30, 40);
     documents[29].1 = documents[28].1.clone();
     let lonely: Vec<String> = (0..30).map(|i| format!("l{i}")).collect();
@@ -209,19 +206,13 @@ fn the_command_prints_a_table_or_json() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
     let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
-    ask(&["--id", "d00029", "--top", "1"]).success().stdout(
-        predicate::str::contains("| estimate")
-            .and(predicate::str::contains("1.000000"))
-            .and(predicate::str::contains("a is d00029")),
-    );
+    ask(&["--id", "d00029", "--top", "1"]).shown(&["| estimate", "1.000000", "a is d00029"]);
     let json = ask(&["--id", "d00029", "--top", "1000", "--by", "jaccard", "--json"]).success();
-    let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&json.get_output().stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> =
+        stdout(json.get_output()).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&lines[0]["jaccard"], &lines[0]["estimate"]), (&1.0.into(), &1.0.into()));
     assert!(lines.iter().all(|line| line["id"] != "d00029"));
-    json.stderr(predicate::str::contains("1000 were asked for"));
+    json.warned(&["1000 were asked for"]);
 
     // The text of a document, as a file and on standard input.
     let text = &corpus(13, 30, 40)[3].1;
@@ -232,55 +223,38 @@ fn the_command_prints_a_table_or_json() {
     let by_pipe =
         resemblance().arg("neighbors").arg(&out).args(piped).write_stdin(text.as_str()).assert().success();
     assert_eq!(by_file.get_output().stdout, by_pipe.get_output().stdout);
-    let first = String::from_utf8_lossy(&by_file.get_output().stdout).lines().next().unwrap().to_owned();
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&first).unwrap()["jaccard"], 1.0);
+    let first = stdout(by_file.get_output()).lines().next().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&first).unwrap()["jaccard"], 1.0);
 }
 
 #[test]
-fn what_is_not_to_be_had_is_said() {
+fn missing_documents_and_texts_are_reported() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
     let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
-    ask(&["--id", "lonely"])
-        .success()
-        .stdout(predicate::str::starts_with("no other document shares a bucket with lonely"));
-    ask(&["--id", "lonely", "--json"])
-        .success()
-        .stdout("")
-        .stderr(predicate::str::contains("no other document"));
-    ask(&["--id", "d00029", "--top", "500"]).success().stdout(predicate::str::contains("500 were asked for"));
+    ask(&["--id", "lonely"]).shown(&["no other document shares a bucket with lonely"]);
+    ask(&["--id", "lonely", "--json"]).stdout("").warned(&["no other document"]);
+    ask(&["--id", "d00029", "--top", "500"]).shown(&["500 were asked for"]);
 
-    ask(&["--id", "d0029"]).code(2).stderr(
-        predicate::str::contains("no document has the id `d0029`").and(predicate::str::contains("`d00029`")),
-    );
-    ask(&["--id", "nothing like it"]).code(2).stderr(predicate::str::contains("the column `id`"));
-    ask(&["--id", "short"])
-        .code(2)
-        .stderr(predicate::str::contains("rejected").and(predicate::str::contains("too_short")));
+    ask(&["--id", "d0029"]).refused(2, &["no document has the id `d0029`", "`d00029`"]);
+    ask(&["--id", "nothing like it"]).refused(2, &["the column `id`"]);
+    ask(&["--id", "short"]).refused(2, &["rejected", "too_short"]);
     for bad in ["0", "-1", "x"] {
-        ask(&["--id", "lonely", &format!("--top={bad}")])
-            .code(2)
-            .stderr(predicate::str::contains("--top").and(predicate::str::contains("1 or more")));
+        ask(&["--id", "lonely", &format!("--top={bad}")]).refused(2, &["--top", "1 or more"]);
     }
-    ask(&[]).code(2).stderr(predicate::str::contains("--id"));
-    ask(&["--id", "lonely", "--text", "-"]).code(2).stderr(predicate::str::contains("cannot be used with"));
+    ask(&[]).refused(2, &["--id"]);
+    ask(&["--id", "lonely", "--text", "-"]).refused(2, &["cannot be used with"]);
 
     let file = folder.path().join("text.txt");
     let path = file.to_str().unwrap();
-    ask(&["--text", path]).code(3).stderr(predicate::str::contains("text.txt"));
+    ask(&["--text", path]).refused(3, &["text.txt"]);
     std::fs::write(&file, b"caf\xe9 noir et blanc").unwrap();
-    ask(&["--text", path]).code(3).stderr(predicate::str::contains("text.txt is not valid UTF-8"));
+    ask(&["--text", path]).refused(3, &["text.txt is not valid UTF-8"]);
     std::fs::write(&file, "two words").unwrap();
-    ask(&["--text", path])
-        .code(3)
-        .stderr(predicate::str::contains("too short").and(predicate::str::contains("3 words")));
+    ask(&["--text", path]).refused(3, &["too short", "3 words"]);
     std::fs::write(&file, "nobody wrote these words before").unwrap();
-    ask(&["--text", path]).success().stdout(predicate::str::starts_with("no document shares a bucket with"));
-    resemblance()
-        .args(["neighbors", "no-such-output", "--id", "x"])
-        .assert()
-        .code(3)
-        .stderr(predicate::str::contains("no-such-output"));
+    ask(&["--text", path]).shown(&["no document shares a bucket with"]);
+    resemblance().args(["neighbors", "no-such-output", "--id", "x"]).assert().refused(3, &["no-such-output"]);
 }
 
 #[test]
@@ -288,7 +262,7 @@ fn a_job_of_another_version_is_to_be_run_again() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
     let path = out.join("manifest.json");
-    let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     record["job"]["shingle"].as_object_mut().unwrap().remove("words");
     std::fs::write(&path, record.to_string()).unwrap();
     resemblance()
@@ -296,8 +270,7 @@ fn a_job_of_another_version_is_to_be_run_again() {
         .arg(&out)
         .args(["--id", "lonely"])
         .assert()
-        .code(3)
-        .stderr(predicate::str::contains("run the job again"));
+        .refused(3, &["run the job again"]);
 }
 
 #[test]
@@ -319,39 +292,38 @@ fn without_the_source_there_are_estimates_alone() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
     let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
-    let columns = |json: &[u8]| -> Vec<(serde_json::Value, serde_json::Value)> {
-        let lines = std::str::from_utf8(json).unwrap().lines().map(serde_json::from_str);
-        let lines: Vec<serde_json::Value> = lines.map(Result::unwrap).collect();
+    let columns = |json: String| -> Vec<(Value, Value)> {
+        let lines = json.lines().map(serde_json::from_str);
+        let lines: Vec<Value> = lines.map(Result::unwrap).collect();
         lines.iter().map(|line| (line["estimate"].clone(), line["jaccard"].clone())).collect()
     };
-    let changed = || predicate::str::contains("has changed since");
-    let before = ask(&["--id", "d00029", "--json"]).success().stderr(changed().not());
-    let before = columns(&before.get_output().stdout);
+    const CHANGED: &str = "has changed since";
+    let before = ask(&["--id", "d00029", "--json"]);
+    assert!(!before.warned(&[]).contains(CHANGED));
+    let before = columns(before.shown(&[]));
     assert!(before.iter().all(|(_, jaccard)| jaccard.is_f64()) && !before.is_empty(), "{before:?}");
 
     let source = folder.path().join("in.parquet");
     let mut documents = corpus(13, 30, 40);
     documents[3].1.push_str(" and more");
     write_parquet(&source, &documents, 50);
-    let after = ask(&["--id", "d00029", "--json"]).success().stderr(changed());
-    let after = columns(&after.get_output().stdout);
+    let after = ask(&["--id", "d00029", "--json"]);
+    after.warned(&[CHANGED]);
+    let after = columns(after.shown(&[]));
     assert_eq!(after.len(), before.len());
     assert!(after.iter().all(|(_, jaccard)| jaccard.is_null()), "{after:?}");
-    let estimates =
-        |found: &[(serde_json::Value, _)]| found.iter().map(|found| found.0.clone()).collect::<Vec<_>>();
+    let estimates = |found: &[(Value, _)]| found.iter().map(|found| found.0.clone()).collect::<Vec<_>>();
     assert_eq!(estimates(&after), estimates(&before));
-    ask(&["--id", "d00029", "--by", "jaccard"]).code(3).stderr(changed());
+    ask(&["--id", "d00029", "--by", "jaccard"]).refused(3, &[CHANGED]);
     std::fs::remove_file(&source).unwrap();
-    ask(&["--id", "d00029", "--by", "jaccard"])
-        .code(3)
-        .stderr(predicate::str::contains("cannot be read again"));
-    ask(&["--id", "d00029"]).success().stdout(predicate::str::contains("|       - |"));
+    ask(&["--id", "d00029", "--by", "jaccard"]).refused(3, &["cannot be read again"]);
+    ask(&["--id", "d00029"]).shown(&["|       - |"]);
 }
 
 #[test]
 fn an_output_without_signatures_has_no_neighbors() {
-    let folder = tempdir().unwrap();
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (source, output) = (path("in.parquet"), path("out"));
     write_parquet(&source, &corpus(13, 30, 40), 50);
     run(&job(&source, &output, &["output.keep=none"])).unwrap();
     resemblance()
@@ -359,6 +331,5 @@ fn an_output_without_signatures_has_no_neighbors() {
         .arg(&output)
         .args(["--id", "d00029"])
         .assert()
-        .code(3)
-        .stderr(predicate::str::contains("output.keep = \"signatures\""));
+        .refused(3, &["output.keep = \"signatures\""]);
 }

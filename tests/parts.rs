@@ -2,13 +2,9 @@
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
-use serde_json::Value;
-use tempfile::tempdir;
+use arrow::array::BinaryArray;
 
 use crate::support::process::killed_at;
 use crate::support::s3::S3;
@@ -34,7 +30,7 @@ fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) 
 /// Runs to the end: the lines of the log with this message.
 fn log(mut command: Command, message: &str) -> Vec<Value> {
     let ended = command.output().unwrap();
-    let said = String::from_utf8(ended.stderr).unwrap();
+    let said = stderr(&ended);
     assert!(ended.status.success(), "{said}");
     let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["fields"]["message"] == message).collect()

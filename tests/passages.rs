@@ -1,14 +1,11 @@
 //! `output.pair_passages`: the longest passage of each pair, against a plain search.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
 use resemblance::engine::{Engine, Local, session};
 use resemblance::output::manifest::File;
 use resemblance::pipeline::OnExisting;
-use tempfile::tempdir;
 
 use crate::support::around::{Call, Hook, run_around};
 use crate::support::stopping;
@@ -60,8 +57,7 @@ fn every_pair_has_the_longest_passage_of_its_texts() {
         &["candidates.method=prefix", "score.measure=containment", "output.keep=shingles"],
         &["candidates.method=all", "output.expand=star", "output.keep=shingles"],
     ]) {
-        let folder = tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let path = paths();
         let mut documents = corpus(seed, 120, 30);
         for (_, text) in documents.iter_mut().step_by(3) {
             *text = text.to_uppercase();
@@ -89,33 +85,15 @@ fn every_pair_has_the_longest_passage_of_its_texts() {
 }
 
 #[test]
-fn an_output_with_passages_is_used_again_and_its_run_taken_up() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn an_output_with_passages_is_reused_and_its_run_resumes() {
+    let path = paths();
     let documents = corpus(9, 80, 30);
     write_parquet(&path("in.parquet"), &documents, 30);
     let sets = ["output.pair_passages=true", "output.keep=shingles"];
     run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
     let whole = table(&path("whole"), "pairs");
-    let mut stops = 0;
-    for at in (0..).step_by(2) {
-        let job = job(&path("in.parquet"), &path(&format!("stopped{at}")), &sets);
-        if !stopping::run_until(&job, OnExisting::Fail, at).1 {
-            break;
-        }
-        stops += 1;
-        run(&job).unwrap();
-        assert_eq!(table(&path(&format!("stopped{at}")), "pairs"), whole, "stopped at plan {at}");
-    }
-    assert!(stops > 3, "{stops}");
-    assert!(
-        resemblance()
-            .args(["verify", &path("whole").display().to_string()])
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 2, &["pairs"]);
+    resemblance().arg("verify").arg(path("whole")).assert().success();
 
     let reused = format!(
         "source = {{ format = \"output\", url = {:?} }}\nscore.threshold = 0.5\n[output]\nurl = {:?}\npair_passages = true\n",
@@ -124,7 +102,7 @@ fn an_output_with_passages_is_used_again_and_its_run_taken_up() {
     );
     std::fs::write(path("job.toml"), reused).unwrap();
     let ran = resemblance().args(["run", &path("job.toml").display().to_string()]).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{}", stderr(&ran));
     assert_eq!(table(&path("reused"), "pairs"), whole);
 }
 
@@ -143,8 +121,7 @@ impl Hook for BatchRows {
 /// A batch of a thousand pairs would hold their texts twice, which follows the texts and not the budget.
 #[test]
 fn long_texts_come_in_batches_of_few() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     // Documents of 40 KB and of a few words, in groups of 10 that differ in one of them.
     let mut documents: Vec<Document> = Vec::new();
     for (group, length) in [(0, 1), (1, 400), (2, 1), (3, 400)] {

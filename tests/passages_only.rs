@@ -1,9 +1,5 @@
 //! `candidates.method = "none"`: passages are found, and no documents are compared.
 
-use std::path::Path;
-
-use tempfile::tempdir;
-
 use crate::spans::{Searched, expected, expected_against, spans, texts};
 use crate::support::*;
 
@@ -11,8 +7,7 @@ const NONE: &str = "candidates.method=none";
 
 #[test]
 fn passages_are_found_and_no_documents_are_compared() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let mut documents = texts(&mut Random(41), 60);
     let copies: Vec<Document> =
         documents[..12].iter().map(|(id, text)| (format!("{id}-copy"), text.clone())).collect();
@@ -82,9 +77,8 @@ fn cut(output: &Path, clean: &Path, documents: &[Document]) {
 }
 
 #[test]
-fn passages_of_reference_documents_are_found_and_none_are_compared() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn passages_of_reference_documents_need_no_comparison() {
+    let path = paths();
     let documents = texts(&mut Random(43), 80);
     let (mut new, old) = (documents[..40].to_vec(), &documents[40..]);
     new.push(("copied".into(), old[3].1.clone()));
@@ -130,7 +124,7 @@ fn passages_of_reference_documents_are_found_and_none_are_compared() {
         .arg(path("merged"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&merged.stderr);
+    let said = stderr(&merged);
     assert!(!merged.status.success() && said.contains("its documents were not compared"), "{said}");
     // Nor can later documents join their representatives.
     let representative = "clusters.method=representative";
@@ -145,20 +139,14 @@ fn passages_of_reference_documents_are_found_and_none_are_compared() {
 fn without_passages_it_is_refused() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let refused = |sets: &[&str]| {
-        let text = job_text(path("in.parquet"), path("out"));
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let file = resemblance::job::file::read(&text, "test.toml", &sets).unwrap();
-        resemblance::job::resolve(file).unwrap_err().to_string()
-    };
-    assert!(refused(&[NONE]).contains("add the section [passages]"));
+    assert!(refusal(&[NONE]).contains("add the section [passages]"));
     write_parquet(&path("in.parquet"), &texts(&mut Random(4), 20), 20);
     let inside = job(&path("in.parquet"), folder.path(), &["passages.unit=line", NONE]);
     assert!(run(&inside).unwrap_err().to_string().contains("output.url"));
     let sets = ["passages.unit=line", NONE, "output.keep=signatures"];
     run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
     let evaluated = resemblance().arg("evaluate").arg(path("out")).output().unwrap();
-    assert!(String::from_utf8_lossy(&evaluated.stderr).contains("compares no documents"), "{evaluated:?}");
+    assert!(stderr(&evaluated).contains("compares no documents"), "{evaluated:?}");
     let report =
         resemblance().arg("report").arg(path("out")).arg("--to").arg(path("page.html")).output().unwrap();
     assert!(report.status.success(), "{report:?}");
@@ -166,6 +154,6 @@ fn without_passages_it_is_refused() {
     let mut check = resemblance();
     check.arg("check").arg(path("job.toml")).args(["--set", NONE, "--set", "passages.unit=line"]);
     let checked = check.output().unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout);
+    let said = stdout(&checked);
     assert!(said.contains("compare no documents") && !said.contains("expected recall"), "{checked:?}");
 }

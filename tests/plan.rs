@@ -1,11 +1,6 @@
 //! `resemblance plan`: a forecast from a sample, against the run that it is about.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-use serde_json::Value;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::formats::formats;
 use crate::support::process::{Process, wait_for};
@@ -76,8 +71,7 @@ impl Scene {
 
     /// The record of a run.
     fn run(&self, arguments: &[&str]) -> Value {
-        let ran = self.command(&[&["run", "--json", "-q"], arguments].concat()).assert().success();
-        serde_json::from_slice(&ran.get_output().stdout).unwrap()
+        self.command(&[&["run", "--json", "-q"], arguments].concat()).assert().json()
     }
 }
 
@@ -127,13 +121,13 @@ fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
         let [value, low, high] = ["value", "low", "high"].map(|end| forecast[key][end].as_f64());
         assert!(low.unwrap() <= value.unwrap() && value.unwrap() <= high.unwrap(), "{key}: {forecast}");
     }
-    assert_eq!(forecast["documents"], serde_json::json!({ "value": 20_000, "low": 20_000, "high": 20_000 }));
+    assert_eq!(forecast["documents"], json!({ "value": 20_000, "low": 20_000, "high": 20_000 }));
     assert_eq!(forecast["cluster"]["tasks"], 16);
     assert_eq!(forecast["requests"], Value::Null);
     let sampled = forecast["sample"]["documents"].as_f64().unwrap();
     assert!((1_700.0..2_300.0).contains(&sampled), "{forecast}");
     assert_eq!(assert_suggestions(&scene, &forecast), [""; 0]);
-    // The same seed draws the same sample. The bytes of its tables depend a little on which thread writes which row.
+    // A seed always draws one sample. The bytes of its tables depend a little on which thread writes which row.
     let again = scene.plan(&["--sample", "2000"]);
     for key in ["sample", "documents", "pairs", "candidates"] {
         assert_eq!(again[key], forecast[key], "{key}");
@@ -159,11 +153,11 @@ fn a_tenth_of_the_documents_forecasts_the_bytes_of_all() {
 }
 
 #[test]
-fn a_sample_of_everything_is_what_the_run_finds() {
+fn a_sample_of_all_documents_forecasts_exact_counts() {
     let scene = Scene::generated("1500", &["--identical", "40"]);
     let forecast = scene.plan(&["--sample", "5000"]);
     let manifest = &scene.run(&[])["manifest"];
-    let exact = |of: &Value| serde_json::json!({ "value": of, "low": of, "high": of });
+    let exact = |of: &Value| json!({ "value": of, "low": of, "high": of });
     for (key, count) in [("documents", "documents"), ("pairs", "pairs"), ("candidates", "candidates")] {
         assert_eq!(forecast[key], exact(&manifest["counts"][count]), "{key}");
     }
@@ -232,12 +226,10 @@ fn passages_that_many_documents_have_are_listed() {
     };
     let set = of_risk(&forecast).unwrap()["set"][0].as_str().unwrap().to_owned();
     assert!(set.starts_with("shingle.max_frequency="), "{set}");
-    let shown = scene.command(&["plan", "--sample", "2000"]).assert().success();
-    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
-    assert!(
-        shown.contains("passages that many documents have") && shown.contains(&format!("try --set {set}")),
-        "{shown}"
-    );
+    let shown = scene
+        .command(&["plan", "--sample", "2000"])
+        .assert()
+        .shown(&["passages that many documents have", &format!("try --set {set}")]);
     assert!(shown.lines().all(|line| !line.starts_with('|') || line.chars().count() < 180), "{shown}");
 
     // With that value the header is no risk, and the forecast is that of such a run.
@@ -268,13 +260,11 @@ fn a_passage_cannot_act_on_the_terminal() {
         .map(|row| {
             let text =
                 format!("all \u{1b}[31mrights \u{202e}reserved {} own{row} {row} a{row}", "x".repeat(3_000));
-            format!("{}\n", serde_json::json!({ "id": row, "text": text }))
+            format!("{}\n", json!({ "id": row, "text": text }))
         })
         .collect();
     std::fs::write(scene.folder.path().join("in/rows.jsonl"), rows).unwrap();
-    let shown = scene.command(&["plan", "--sample", "300", "-q"]).assert().success();
-    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
-    assert!(shown.contains("rights"), "{shown}");
+    let shown = scene.command(&["plan", "--sample", "300", "-q"]).assert().shown(&["rights"]);
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
     assert!(shown.lines().all(|line| !line.starts_with('|') || line.chars().count() < 180), "{shown}");
     let forecast = scene.plan(&["--sample", "300"]);
@@ -290,7 +280,7 @@ fn low_recall_and_too_many_pairs_are_risks() {
     assert!(assert_suggestions(&scene, &forecast).contains(&"too_many_pairs".to_owned()), "{forecast}");
     let text =
         scene.command(&["plan", "--sample", "1000", "--set", "output.max_pairs=100"]).assert().success();
-    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    let text = stdout(text.get_output());
     assert!(text.contains("seconds here") && text.contains("try --set output.expand=star"), "{text}");
     assert!(text.lines().count() < 60, "at most a screen: {text}");
 }
@@ -328,19 +318,18 @@ fn rows_that_are_no_documents_are_left_out() {
             .iter()
             .any(|note| note.as_str().unwrap().contains("source.limit"))
     );
-    let nothing = scene.command(&["plan", "--set", "source.where=id = 'missing'"]).assert().code(3);
-    let said = String::from_utf8(nothing.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("has no document that meets source.where"), "{said}");
+    scene
+        .command(&["plan", "--set", "source.where=id = 'missing'"])
+        .assert()
+        .refused(3, &["has no document that meets source.where"]);
     scene.assert_clean();
 }
 
 #[test]
-fn what_cannot_be_planned_is_refused() {
+fn jobs_that_cannot_be_planned_are_refused() {
     let scene = Scene::generated("100", &[]);
     let refused = |arguments: &[&str], code: i32, part: &str| {
-        let ended = scene.command(&[&["plan"], arguments].concat()).assert().code(code);
-        let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
-        assert!(said.contains(part), "{said}");
+        scene.command(&[&["plan"], arguments].concat()).assert().refused(code, &[part]);
         scene.assert_clean();
     };
     refused(&["--sample", "0"], 2, "expected a whole number of 1 or more");
@@ -355,9 +344,7 @@ fn what_cannot_be_planned_is_refused() {
     let (out, again) = (scene.path("out"), scene.path("again"));
     let over_output = format!("[source]\nformat = \"output\"\nurl = {out:?}\n[output]\nurl = {again:?}\n");
     std::fs::write(&scene.job, over_output).unwrap();
-    let ended = scene.command(&["plan"]).assert().code(2);
-    let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("reads no texts but finished outputs"), "{said}");
+    scene.command(&["plan"]).assert().refused(2, &["reads no texts but finished outputs"]);
 }
 
 /// New documents are planned against a whole earlier output: pairs with its documents grow as the documents, others as their square.
@@ -409,8 +396,7 @@ fn a_run_keeps_its_forecast_in_its_record() {
     assert!(record["peak_memory_bytes"].as_u64().unwrap() > 1 << 20);
     assert_near(&forecast["written_bytes"], sum(&record["manifest"]["stages"], "bytes"), 0.3, "written");
     assert_eq!(scene.run(&[])["forecast"], Value::Null);
-    let shown = scene.command(&["run", "--overwrite", "--forecast", "500"]).assert().success();
-    let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    let shown = scene.command(&["run", "--overwrite", "--forecast", "500"]).assert().shown(&[]);
     let header = shown.lines().find(|line| line.contains("measured")).unwrap();
     assert!(header.contains("forecast") && header.contains("range"), "{shown}");
     assert!(shown.lines().any(|line| line.starts_with("| sketches")), "{shown}");
@@ -420,12 +406,10 @@ fn a_run_keeps_its_forecast_in_its_record() {
     let file = scene.path("record.json");
     std::fs::write(&file, record.to_string()).unwrap();
     let report = |arguments: &[&str]| {
-        let mut command = resemblance();
-        command.args(["report", &scene.path("out"), "--record", &file]).args(arguments).assert()
+        resemblance().args(["report", &scene.path("out"), "--record", &file]).args(arguments).assert()
     };
     let page = scene.path("report.html");
-    let printed = report(&["--json", "--to", &page]).success();
-    let printed: Value = serde_json::from_slice(&printed.get_output().stdout).unwrap();
+    let printed = report(&["--json", "--to", &page]).json();
     let sketches = printed["cost"]["stages"]
         .as_array()
         .unwrap()
@@ -436,7 +420,7 @@ fn a_run_keeps_its_forecast_in_its_record() {
     assert!(std::fs::read_to_string(page).unwrap().contains("seconds forecast"));
     scene.run(&["--overwrite", "--set", "score.threshold=0.7"]);
     let said = report(&[]).code(2);
-    assert!(String::from_utf8_lossy(&said.get_output().stderr).contains("of another result"));
+    assert!(stderr(said.get_output()).contains("of another result"));
 }
 
 #[test]
@@ -455,20 +439,19 @@ fn a_stopped_forecast_leaves_nothing() {
 #[test]
 fn a_forecast_of_objects_counts_requests_and_writes_none() {
     let s3 = S3::start();
-    let folder = tempdir().unwrap();
+    let path = paths();
     let documents = corpus(8, 2_000, 30);
     for (at, part) in documents.chunks(500).enumerate() {
-        let file = folder.path().join("part.parquet");
+        let file = path("part.parquet");
         write_parquet(&file, part, 100);
         s3.put(&format!("in/part{at}.parquet"), std::fs::read(file).unwrap());
     }
-    let job = folder.path().join("job.toml");
+    let job = path("job.toml");
     std::fs::write(&job, job_text(s3.url("in/"), s3.url("out/"))).unwrap();
     let command = |arguments: &[&str]| {
         let mut command = resemblance();
         command.arg(arguments[0]).arg(&job).args(&arguments[1..]).envs(s3.env());
-        let done = command.args(["--json", "-q", "--set", "engine.threads=2"]).assert().success();
-        serde_json::from_slice::<Value>(&done.get_output().stdout).unwrap()
+        command.args(["--json", "-q", "--set", "engine.threads=2"]).assert().json()
     };
     let forecast = command(&["plan", "--sample", "400"]);
     assert_eq!(forecast["documents"]["value"], 2_000);
@@ -488,10 +471,9 @@ fn a_forecast_of_objects_counts_requests_and_writes_none() {
     }
 }
 
-/// What a job says about groups, rows and passages is true of its sample too: of a sample of everything, the numbers are those of the run.
+/// Groups, conditions and passages apply to the sample too: a sample of all documents gives the numbers of the run.
 #[test]
 fn groups_conditions_and_passages_are_planned_too() {
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
     let documents = corpus(91, 300, 30);
     for (source, more) in [
         ("group = \"shop\"", "[candidates]\ncompare = \"across\"\n"),
@@ -505,17 +487,17 @@ fn groups_conditions_and_passages_are_planned_too() {
             Scene::new(&format!("format = \"parquet\"\nid = \"id\"\ntext = \"text\"\n{source}"), more);
         std::fs::create_dir(scene.path("in")).unwrap();
         let column = |of: fn(&Document) -> &String| -> ArrayRef {
-            std::sync::Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
+            Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
         };
         let shops = (0..documents.len()).map(|row| [Some("north"), Some("south"), None][row % 3]);
         let columns: [(&str, ArrayRef); 4] = [
             ("id", column(|document| &document.0)),
             ("text", column(|document| &document.1)),
-            ("shop", std::sync::Arc::new(shops.collect::<StringArray>())),
-            ("n", std::sync::Arc::new(Int64Array::from_iter_values(0..300))),
+            ("shop", Arc::new(shops.collect::<StringArray>())),
+            ("n", Arc::new(Int64Array::from_iter_values(0..300))),
         ];
         let columns = columns.into_iter().map(|(name, values)| (name, values, true));
-        let batch = arrow::array::RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
         write_batch(Path::new(&scene.path("in/a.parquet")), &batch, 50);
         let forecast = scene.plan(&["--sample", "10000"]);
         let record = scene.run(&[]);

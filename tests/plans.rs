@@ -5,8 +5,7 @@
 //! Plans are those of data that no task can hold: nothing is small enough to be held whole, and rows are divided among four
 //! partitions. `RESEMBLANCE_APPROVE_PLANS=1` writes the texts again.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use ballista_core::JobId;
@@ -24,7 +23,6 @@ use resemblance::error::Result;
 use resemblance::job::Job;
 use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
-use tempfile::tempdir;
 
 use crate::support::around::{Around, Call, Hook};
 use crate::support::files::files;
@@ -77,7 +75,7 @@ fn find_unbounded(node: &Arc<dyn ExecutionPlan>, stage: &str, found: &mut Vec<St
     } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
         matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::FinalPartitioned)
     } else if let Some(exchange) = node.downcast_ref::<RepartitionExec>() {
-        // What is read or numbered may go to idle threads first.
+        // Scans and numbered rows may go to idle threads first.
         matches!(exchange.partitioning(), Partitioning::Hash(..))
             || exchange.input().children().is_empty()
             || stage == ORDERED
@@ -170,10 +168,10 @@ fn planned(
     engine: impl AsyncFn(&Job) -> Box<dyn Engine>,
     show: Show,
 ) -> BTreeMap<String, Planned> {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
+    let path = paths();
+    let input = path("in.parquet");
     write_parquet(&input, &corpus(3, 300, 40), 50);
-    let job = job(&input, &folder.path().join("out"), sets);
+    let job = job(&input, &path("out"), sets);
     let plans = block_on(async {
         let planner = engine(&job).await;
         let local = Local::new(planner.session().clone());
@@ -192,7 +190,7 @@ fn planned(
 }
 
 #[test]
-fn of_lsh() {
+fn plan_of_lsh() {
     let sets = ["lsh.hot_bucket=3", "source.duplicate_ids=reject"];
     let on_a_cluster = ["sketches", "candidates", "scores", "pairs", "represented", "clusters"];
     let on_a_cluster = on_a_cluster.map(|stage| format!("cluster/{stage}"));
@@ -201,24 +199,24 @@ fn of_lsh() {
 }
 
 #[test]
-fn of_a_prefix_join_over_a_dictionary() {
+fn plan_of_a_prefix_join_over_a_dictionary() {
     let approved = ["dictionary", "cluster/dictionary", "cluster/candidates", "cluster/scores"];
     plans("prefix", &["candidates.method=prefix", "shingle.hash=dictionary"], &approved);
 }
 
 #[test]
-fn of_dense_groups() {
+fn plan_of_dense_groups() {
     let approved = ["leaders_2", "cluster/leaders_2", "cluster/dense_candidates"];
     plans("dense", &["lsh.hot_bucket=3", "output.max_expand=3"], &approved);
 }
 
 #[test]
-fn of_all_pairs() {
+fn plan_of_all_pairs() {
     plans("all", &["candidates.method=all"], &["scores"]);
 }
 
 #[test]
-fn approved_plans_are_those_that_are_compared() {
+fn every_approved_plan_is_compared() {
     let texts = files(&repository("tests/plans")).len();
     assert_eq!(texts, 16, "a text under tests/plans/ belongs to no test");
 }

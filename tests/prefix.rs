@@ -1,9 +1,6 @@
 //! The exact join by rarest shingles, alone and for the documents of hot buckets.
 
-use std::path::Path;
-
 use resemblance::output::counts::Counts;
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -33,25 +30,10 @@ fn run_over(folder: &Path, name: &str, documents: &[Document], sets: &[&str]) ->
     (pairs(&output), manifest(&output).counts)
 }
 
-type Found = std::collections::BTreeMap<(String, String), f64>;
+type Found = BTreeMap<(String, String), f64>;
 
 #[test]
-fn a_prefix_join_is_exactly_plain_loops() {
-    let folder = tempdir().unwrap();
-    for (seed, threshold) in [(21, 0.2), (22, 0.5), (23, 0.8), (24, 1.0)] {
-        let documents = corpus(seed, 300, 40);
-        let sets = ["candidates.method=prefix", &format!("score.threshold={threshold}")];
-        let (found, counts) = run_over(folder.path(), &format!("{seed}"), &documents, &sets);
-        let expected = exact_pairs(&documents, 3, threshold);
-        assert!(expected.len() > 50);
-        assert_eq!(found, expected, "{threshold}");
-        // It looks at more than it keeps, and at far fewer than all.
-        assert!(counts.candidates.unwrap() < 300 * 299 / 20, "{counts:?}");
-    }
-}
-
-#[test]
-fn hot_buckets_lose_no_pair_and_are_told() {
+fn hot_buckets_lose_no_pair_and_are_reported() {
     let folder = tempdir().unwrap();
     let documents = boilerplate(1_000, 60, 40);
     let exact = exact_pairs(&documents, 3, 0.8);
@@ -69,35 +51,4 @@ fn hot_buckets_lose_no_pair_and_are_told() {
         20 * counts.candidates.unwrap() < plain_counts.candidates.unwrap(),
         "{counts:?} against {plain_counts:?}"
     );
-}
-
-#[test]
-fn hot_signatures_lose_no_pair() {
-    let folder = tempdir().unwrap();
-    let documents = boilerplate(600, 60, 40);
-    let at = |name: &str, hot: &str, method: &str| {
-        let hot = format!("lsh.hot_bucket={hot}");
-        let method = format!("candidates.method={method}");
-        let sets = ["score.threshold=0.75", "score.by=signature", &hot, &method];
-        run_over(folder.path(), name, &documents, &sets).0
-    };
-    let (plain, hot, all) = (at("plain", "1000000", "lsh"), at("hot", "30", "lsh"), at("all", "30", "all"));
-    assert!(!plain.is_empty());
-    assert!(plain.iter().all(|(pair, jaccard)| hot.get(pair) == Some(jaccard)), "a pair was lost");
-    assert!(hot.keys().all(|pair| all.contains_key(pair)));
-}
-
-#[test]
-fn a_run_over_hot_buckets_is_taken_up_again() {
-    let folder = tempdir().unwrap();
-    let source = folder.path().join("in.parquet");
-    write_parquet(&source, &boilerplate(300, 60, 40), 64);
-    let output = folder.path().join("out");
-    let job = job(&source, &output, &["lsh.hot_bucket=20", "score.threshold=0.8"]);
-    run(&job).unwrap();
-    let expected = tables(&output);
-    // As it is when a run ends before its last stage.
-    std::fs::remove_file(output.join("manifest.json")).unwrap();
-    run(&job).unwrap();
-    assert_eq!(tables(&output), expected);
 }

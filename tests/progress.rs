@@ -1,13 +1,8 @@
 //! Progress without a terminal: a log line for each stage, and how much of its input a stage has read.
 
-use std::path::Path;
-
-use serde_json::Value;
-use tempfile::tempdir;
-
 use crate::support::*;
 
-/// What a command writes to standard error.
+/// The log of a command that succeeds.
 fn said(arguments: &[&str], log: Option<&str>) -> String {
     let mut command = resemblance();
     command.env_remove("RESEMBLANCE_LOG");
@@ -15,7 +10,7 @@ fn said(arguments: &[&str], log: Option<&str>) -> String {
         command.env("RESEMBLANCE_LOG", log);
     }
     let ended = command.args(arguments).assert().success();
-    String::from_utf8(ended.get_output().stderr.clone()).unwrap()
+    stderr(ended.get_output())
 }
 
 fn job_file(folder: &Path, format: &str, url: &Path) -> String {
@@ -90,8 +85,7 @@ fn the_share_of_the_input_is_known_from_footers_and_bytes() {
     let folder = tempdir().unwrap();
     let documents = corpus(4, 400, 60);
     write_parquet(&folder.path().join("in.parquet"), &documents, 50);
-    let lines =
-        documents.iter().map(|(id, text)| format!("{}\n", serde_json::json!({"id": id, "text": text})));
+    let lines = documents.iter().map(|(id, text)| format!("{}\n", json!({"id": id, "text": text})));
     std::fs::write(folder.path().join("in.jsonl"), lines.collect::<String>()).unwrap();
     let bytes = std::fs::metadata(folder.path().join("in.jsonl")).unwrap().len();
     let log = Some("warn,resemblance::progress=debug");

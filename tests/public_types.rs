@@ -1,20 +1,14 @@
 //! An output as other programs see it: types that every engine reads, where each text is, ids of the source's own type, and the
 //! columns of the source that the job names.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float32Array, Int8Array, Int32Array, Int64Array,
-    ListArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array, UInt64Array,
+    Array, BooleanArray, Date32Array, Float32Array, Int8Array, Int32Array, ListArray,
+    TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
-use predicates::prelude::*;
 use resemblance::error::Kind;
 use resemblance::kernel::document_key::document_key;
 use resemblance::schema::{IdType, SourceColumn};
-use tempfile::tempdir;
 
 use crate::support::*;
 
@@ -50,11 +44,11 @@ fn int64s(batch: &RecordBatch, column: &str) -> Vec<Option<i64>> {
 
 #[test]
 fn no_table_has_an_unsigned_column() {
-    let folder = tempdir().unwrap();
-    let source = folder.path().join("in.parquet");
+    let path = paths();
+    let source = path("in.parquet");
     write_parquet(&source, &corpus(31, 60, 30), 20);
     for (name, set) in [("hashes", "name=x"), ("dictionary", "shingle.hash=dictionary")] {
-        let output = folder.path().join(name);
+        let output = path(name);
         run(&job(&source, &output, &[set, "output.keep=shingles"])).unwrap();
         for (table, batch) in manifest(&output).tables.keys().zip(tables(&output)) {
             for field in batch.schema().fields() {
@@ -80,8 +74,8 @@ fn no_table_has_an_unsigned_column() {
 /// Users who query documents/ with SQL call the functions on the stored columns.
 #[test]
 fn sql_functions_take_the_lists_that_are_stored() {
-    let folder = tempdir().unwrap();
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (source, output) = (path("in.parquet"), path("out"));
     write_parquet(&source, &corpus(32, 60, 30), 20);
     run(&job(&source, &output, &["output.keep=shingles"])).unwrap();
     assert!(table(&output, "pairs").num_rows() > 0);
@@ -94,9 +88,8 @@ fn sql_functions_take_the_lists_that_are_stored() {
             AND lsh_bands(a.signature, 4, 2) = lsh_bands(short_signature(minhash(a.shingles, 128, 42)), 4, 2) \
             THEN 1 ELSE 0 END) AS agree \
         FROM pairs p JOIN documents a ON a.id = p.id_a JOIN documents b ON b.id = p.id_b";
-    let asked = resemblance().arg("sql").arg(&output).arg(query).arg("--json").assert().success();
-    let said = String::from_utf8_lossy(&asked.get_output().stdout).into_owned();
-    let row: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let said = resemblance().arg("sql").arg(&output).arg(query).arg("--json").assert().shown(&[]);
+    let row: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(row["pairs"], row["agree"], "{said}");
     assert_eq!(row["pairs"], table(&output, "pairs").num_rows(), "{said}");
 }
@@ -105,8 +98,8 @@ fn sql_functions_take_the_lists_that_are_stored() {
 
 #[test]
 fn documents_say_where_each_text_is() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in");
+    let path = paths();
+    let input = path("in");
     std::fs::create_dir(&input).unwrap();
     let mut documents = corpus(33, 40, 30);
     documents[7].1 = "short".into();
@@ -114,7 +107,7 @@ fn documents_say_where_each_text_is() {
         write_parquet(&input.join(format!("{at}.parquet")), part, 10);
     }
     for sets in [&[][..], &["source.duplicate_ids=reject"], &["shingle.hash=dictionary"]] {
-        let output = folder.path().join("out");
+        let output = path("out");
         run(&job(&input, &output, sets)).unwrap();
         let place =
             |at: usize| (input.join(format!("{}.parquet", at / 25)).display().to_string(), (at % 25) as i64);
@@ -148,30 +141,28 @@ fn cells(output: &Path, name: &str, columns: &[&str]) -> Vec<Vec<String>> {
 
 #[test]
 fn an_integer_id_is_a_number_in_every_table() {
-    let folder = tempdir().unwrap();
+    let path = paths();
     let of_type: [(&str, ArrayRef); 3] = [
         ("int64", Arc::new(Int64Array::from_iter_values(IDS))),
         ("int32", Arc::new(Int32Array::from_iter_values(IDS.map(|id| id as i32)))),
         ("text", Arc::new(StringArray::from_iter_values(IDS.map(|id| id.to_string())))),
     ];
     for (name, ids) in of_type {
-        let source = folder.path().join(format!("{name}.parquet"));
+        let source = path(&format!("{name}.parquet"));
         write(&source, vec![("id", ids), ("text", text_column())]);
         for (to, set) in [("", "output.expand=all"), ("star", "output.expand=star")] {
             let sets = [set, "output.keep=shingles"];
-            run(&job(&source, &folder.path().join(format!("{name}{to}")), &sets)).unwrap();
+            run(&job(&source, &path(&format!("{name}{to}")), &sets)).unwrap();
         }
     }
-    for (name, batch) in
-        manifest(&folder.path().join("int32")).tables.keys().zip(tables(&folder.path().join("int32")))
-    {
+    for (name, batch) in manifest(&path("int32")).tables.keys().zip(tables(&path("int32"))) {
         for field in batch.schema().fields().iter().filter(|field| field.name().contains("id")) {
             assert_eq!(*field.data_type(), DataType::Int64, "{name}.{}", field.name());
         }
     }
     for name in ["int64", "int32"] {
         for star in ["", "star"] {
-            let output = folder.path().join(format!("{name}{star}"));
+            let output = path(&format!("{name}{star}"));
             assert_eq!(manifest(&output).source.id, IdType::Int64);
             let pairs = table(&output, "pairs");
             let mut found: Vec<_> = int64s(&pairs, "id_a").into_iter().zip(int64s(&pairs, "id_b")).collect();
@@ -195,21 +186,21 @@ fn an_integer_id_is_a_number_in_every_table() {
         }
     }
     // Text ids are as they were: "10" before "9".
-    let text = folder.path().join("text");
+    let text = path("text");
     assert_eq!(manifest(&text).source.id, IdType::Utf8);
     assert!(cells(&text, "pairs", &["id_a", "id_b"]).contains(&vec!["10".into(), "9".into()]));
     // Whatever the type is, keys and sketches are those of the id's decimal text.
     let sketch = ["id", "position", "doc", "shingle_count"];
-    assert_eq!(cells(&text, "documents", &sketch), cells(&folder.path().join("int32"), "documents", &sketch));
+    assert_eq!(cells(&text, "documents", &sketch), cells(&path("int32"), "documents", &sketch));
     let lists = |name: &str, column: &str| {
-        let rows = table(&folder.path().join(name), "documents");
+        let rows = table(&path(name), "documents");
         let lists = rows.column_by_name(column).unwrap().as_list::<i32>().clone();
         let ids = strings(&rows, "id").into_iter();
         ids.zip((0..lists.len()).map(|row| lists.value(row))).collect::<BTreeMap<_, _>>()
     };
     assert_eq!(lists("text", "shingles"), lists("int32", "shingles"));
     let signatures = |name: &str| {
-        let rows = table(&folder.path().join(name), "documents");
+        let rows = table(&path(name), "documents");
         let signatures = signature_values(rows.column_by_name("signature").unwrap());
         strings(&rows, "id").into_iter().zip(signatures).collect::<BTreeMap<_, _>>()
     };
@@ -218,31 +209,23 @@ fn an_integer_id_is_a_number_in_every_table() {
 
 #[test]
 fn neighbors_are_asked_for_by_number() {
-    let folder = tempdir().unwrap();
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (source, output) = (path("in.parquet"), path("out"));
     let ids = Arc::new(Int64Array::from_iter_values(IDS));
     write(&source, vec![("id", ids), ("text", text_column())]);
     run(&job(&source, &output, &[])).unwrap();
     let ask = |id: &str| resemblance().arg("neighbors").arg(&output).args(["--json", "--id", id]).assert();
-    let found = |id: &str| -> Vec<serde_json::Value> {
-        let asked = ask(id).success();
-        let lines = String::from_utf8_lossy(&asked.get_output().stdout).into_owned();
-        lines
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone())
-            .collect()
+    let found = |id: &str| -> Vec<Value> {
+        let lines = ask(id).shown(&[]);
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone()).collect()
     };
     assert_eq!(found("9"), [10, 100]);
-    // As numbers are written, and never itself.
+    // Leading zeros are allowed, and the document itself is never a neighbor.
     assert_eq!(found("009"), [10, 100]);
     assert_eq!(found("-3"), [2_000_000_000]);
-    ask("12").code(2).stderr(predicate::str::contains("no document has the id `12`; near it are `10`"));
-    ask("nine")
-        .code(2)
-        .stderr(predicate::str::contains("`nine`").and(predicate::str::contains("whole numbers")));
-    ask("11")
-        .code(2)
-        .stderr(predicate::str::contains("was rejected").and(predicate::str::contains("position 5")));
+    ask("12").refused(2, &["no document has the id `12`; near it are `10`"]);
+    ask("nine").refused(2, &["`nine`", "whole numbers"]);
+    ask("11").refused(2, &["was rejected", "position 5"]);
     let shown = resemblance()
         .args(["sql"])
         .arg(&output)
@@ -254,8 +237,8 @@ fn neighbors_are_asked_for_by_number() {
 
 #[test]
 fn a_number_that_comes_twice_is_named() {
-    let folder = tempdir().unwrap();
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (source, output) = (path("in.parquet"), path("out"));
     let ids = Arc::new(UInt32Array::from(vec![Some(7), Some(7), None, Some(8), Some(9), Some(10)]));
     write(&source, vec![("id", ids), ("text", text_column())]);
     let error = run(&job(&source, &output, &[])).unwrap_err();
@@ -270,8 +253,8 @@ fn a_number_that_comes_twice_is_named() {
 
 #[test]
 fn files_agree_about_the_type_of_ids() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in");
+    let path = paths();
+    let input = path("in");
     std::fs::create_dir(&input).unwrap();
     let ids = |from: i64| IDS.map(|id| (id + from).rem_euclid(1_000_000_007));
     write(
@@ -281,7 +264,7 @@ fn files_agree_about_the_type_of_ids() {
     let unsigned = UInt32Array::from_iter_values(ids(1_000).map(|id| id as u32));
     write(&input.join("b.parquet"), vec![("text", text_column()), ("id", Arc::new(unsigned))]);
     // Integers of any width that 64 bits with a sign hold are one type.
-    let output = folder.path().join("out");
+    let output = path("out");
     run(&job(&input, &output, &[])).unwrap();
     assert_eq!(manifest(&output).source.id, IdType::Int64);
     let mut found: Vec<i64> = int64s(&table(&output, "documents"), "id").into_iter().flatten().collect();
@@ -289,20 +272,20 @@ fn files_agree_about_the_type_of_ids() {
     let mut expected: Vec<i64> = [ids(0), ids(1_000)].iter().flat_map(|ids| ids[..5].to_vec()).collect();
     expected.sort();
     assert_eq!(found, expected);
-    // What does not fit is text, as before, and so is an id of several columns.
+    // An id that does not fit 64 bits with a sign is text, and so is an id of several columns.
     for (name, sets, ids) in [
         ("uint64", &[][..], Arc::new(UInt64Array::from_iter_values(IDS.map(|id| id as u64))) as ArrayRef),
         ("two", &["source.id=['id', 'text']"], Arc::new(Int64Array::from_iter_values(IDS))),
     ] {
-        let (source, output) = (folder.path().join(format!("{name}.parquet")), folder.path().join(name));
+        let (source, output) = (path(&format!("{name}.parquet")), path(name));
         write(&source, vec![("id", ids), ("text", text_column())]);
         run(&job(&source, &output, sets)).unwrap();
         assert_eq!(manifest(&output).source.id, IdType::Utf8, "{name}");
     }
-    let first = &strings(&table(&folder.path().join("uint64"), "documents"), "id")[0];
+    let first = &strings(&table(&path("uint64"), "documents"), "id")[0];
     assert!(first.parse::<u64>().is_ok(), "{first}");
     write(&input.join("c.parquet"), vec![("id", text_column()), ("text", text_column())]);
-    let error = run(&job(&input, &folder.path().join("mixed"), &[])).unwrap_err();
+    let error = run(&job(&input, &path("mixed"), &[])).unwrap_err();
     assert_eq!(error.kind(), Kind::Input);
     let said = error.to_string();
     assert!(
@@ -352,8 +335,8 @@ fn many() -> Vec<(&'static str, ArrayRef, DataType)> {
 
 #[test]
 fn columns_of_the_source_are_carried_into_documents() {
-    let folder = tempdir().unwrap();
-    let source = folder.path().join("in.parquet");
+    let path = paths();
+    let source = path("in.parquet");
     let mut columns: Vec<(&str, ArrayRef)> =
         vec![("id", Arc::new(Int64Array::from_iter_values(IDS))), ("text", text_column())];
     columns.extend(many().into_iter().map(|(name, array, _)| (name, array)));
@@ -365,7 +348,7 @@ fn columns_of_the_source_are_carried_into_documents() {
         ("twice", "source.duplicate_ids=reject"),
         ("dictionary", "shingle.hash=dictionary"),
     ] {
-        let output = folder.path().join(to);
+        let output = path(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
         let own = [
@@ -394,7 +377,7 @@ fn columns_of_the_source_are_carried_into_documents() {
         for (text, position) in strings(&rows, "text").iter().zip(&positions) {
             assert_eq!(*text, texts()[position.unwrap() as usize]);
         }
-        // What is rejected keeps its own reason.
+        // A column named `reason` does not change the reasons of rejects.
         assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_short"]);
         let told = manifest(&output).source.columns;
         assert_eq!(told[0], SourceColumn { name: "title".into(), data_type: DataType::Utf8 });
@@ -406,12 +389,12 @@ fn columns_of_the_source_are_carried_into_documents() {
             .success()
             .stdout("{\"title\":\"c\",\"reason\":\"r2\",\"large\":18446744073709551612}\n");
     }
-    resemblance().arg("neighbors").arg(folder.path().join("plain")).args(["--id", "9"]).assert().success();
+    resemblance().arg("neighbors").arg(path("plain")).args(["--id", "9"]).assert().success();
 }
 
 #[test]
 fn columns_of_other_formats_are_carried_as_text() {
-    let folder = tempdir().unwrap();
+    let path = paths();
     let rows = texts();
     let csv: String = rows.iter().enumerate().map(|(i, text)| format!("{i},{text},t{i},{i}.5\n")).collect();
     let json: String = (0..)
@@ -419,7 +402,7 @@ fn columns_of_other_formats_are_carried_as_text() {
         .map(|(i, text)| format!("{{\"id\":{i},\"text\":\"{text}\",\"title\":\"t{i}\",\"stars\":{i}.5}}\n"))
         .collect();
     for (format, bytes) in [("csv", format!("id,text,title,stars\n{csv}")), ("jsonl", json)] {
-        let (source, output) = (folder.path().join(format!("in.{format}")), folder.path().join(format));
+        let (source, output) = (path(&format!("in.{format}")), path(format));
         std::fs::write(&source, bytes).unwrap();
         let format = format!("source.format={format}");
         run(&job(&source, &output, &[&format, "source.columns=['stars', 'title']"])).unwrap();
@@ -432,8 +415,8 @@ fn columns_of_other_formats_are_carried_as_text() {
 
 #[test]
 fn columns_that_cannot_be_carried_are_named() {
-    let folder = tempdir().unwrap();
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (source, output) = (path("in.parquet"), path("out"));
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..6).map(|i| Some([Some(i)])));
     let ids = Arc::new(Int64Array::from_iter_values(IDS)) as ArrayRef;
     write(&source, vec![("id", ids.clone()), ("text", text_column()), ("tags", Arc::new(lists))]);
@@ -458,7 +441,7 @@ fn columns_that_cannot_be_carried_are_named() {
         let said = refused(set);
         assert!(parts.iter().all(|part| said.contains(part)), "{set}: {said}");
     }
-    let two = folder.path().join("two");
+    let two = path("two");
     std::fs::create_dir(&two).unwrap();
     write(&two.join("a.parquet"), vec![("id", ids.clone()), ("text", text_column()), ("stars", ids.clone())]);
     write(
@@ -485,7 +468,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     let (job, shown) = (job.to_str().unwrap(), out.to_str().unwrap());
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
-    let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert_eq!(whole["format_version"], 14);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
@@ -496,17 +479,20 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         told["resemblance"] = "0.0.7".into();
         std::fs::write(&path, told.to_string()).unwrap();
         for arguments in reading {
-            resemblance().args(arguments).assert().code(3).stderr(
-                predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 14"))
-                    .and(predicate::str::contains("--overwrite")),
+            resemblance().args(arguments).assert().refused(
+                3,
+                &[
+                    &format!("tables of format {format}, which resemblance 0.0.7 wrote"),
+                    "format 14",
+                    "--overwrite",
+                ],
             );
         }
         // Bytes are bytes in every format, but a newer program may mean something else by its names.
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                15 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 15"))),
+                15 => drop(asked.refused(3, &["tables of format 15"])),
                 _ => drop(asked.success()),
             }
         }

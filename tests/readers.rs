@@ -1,9 +1,6 @@
 //! Other programs read the tables: DuckDB, pyarrow and Polars, where Python has them.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
-use tempfile::tempdir;
+use arrow::array::{Float32Array, Int32Array};
 
 use crate::support::needs::python;
 use crate::support::*;
@@ -71,7 +68,7 @@ print("read")
 "#;
 
 /// An output whose ids are numbers and which carries columns.
-fn output(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
+fn output(folder: &Path) -> (PathBuf, PathBuf) {
     let (source, output) = (folder.join("in.parquet"), folder.join("out"));
     let documents = corpus(12, 300, 30);
     let title = |i: usize| (!i.is_multiple_of(3)).then(|| format!("title {i}"));
@@ -91,7 +88,7 @@ fn assert_reads(modules: &str, script: &str) {
     let folder = tempdir().unwrap();
     let (source, output) = output(folder.path());
     let read = python.args(["-c", script]).arg(&output).arg(&source).output().unwrap();
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    assert!(read.status.success(), "{}", stderr(&read));
 }
 
 #[test]
@@ -107,8 +104,8 @@ fn polars_reads_every_table() {
 #[test]
 fn the_amazon_sample_runs() {
     let Some(data) = real_data("amazon-books") else { return };
-    let folder = tempdir().unwrap();
-    let output = folder.path().join("out");
+    let path = paths();
+    let output = path("out");
     let sets = [
         format!("source.url={}", data.join("Books_rating.sample.csv").display()),
         format!("output.url={}", output.display()),

@@ -1,13 +1,9 @@
 //! `report`: the numbers of the page, compared with the tables, and a page that needs nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::Array;
 use arrow::datatypes::Float64Type;
-use serde_json::Value;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::needs::{self, Presence};
 use crate::support::*;
@@ -35,10 +31,10 @@ impl Scene {
     }
 }
 
-/// What the command prints with `--json`, and the page.
+/// The JSON that the command prints, and the page.
 fn report(output: &Path, more: &[&str]) -> (Value, String) {
-    let folder = tempdir().unwrap();
-    let page = folder.path().join("report.html");
+    let path = paths();
+    let page = path("report.html");
     let mut command = resemblance();
     command.arg("report").arg(output).args(more).arg("--json").arg("--to").arg(&page);
     let printed = command.assert().success().get_output().stdout.clone();
@@ -90,7 +86,7 @@ fn removals(output: &Path) -> BTreeMap<&'static str, usize> {
 }
 
 #[test]
-fn the_numbers_are_those_of_the_tables() {
+fn numbers_equal_the_tables() {
     let scene = Scene::new(&corpus(71, 400, 30));
     let output = scene.run("out", &[]);
     let (report, html) = report(&output, &[]);
@@ -368,7 +364,7 @@ fn an_output_without_pairs_has_a_page() {
 }
 
 #[test]
-fn a_page_says_why_it_has_no_texts() {
+fn a_page_without_texts_gives_the_reason() {
     let scene = Scene::new(&corpus(73, 60, 30));
     let output = scene.run("out", &[]);
     std::fs::remove_file(scene.path("in.parquet")).unwrap();
@@ -385,7 +381,7 @@ fn wrong_places_are_refused() {
     let refused = |arguments: &[&str], code: i32| {
         let ended =
             resemblance().current_dir(scene.folder.path()).arg("report").args(arguments).assert().code(code);
-        String::from_utf8(ended.get_output().stderr.clone()).unwrap()
+        stderr(ended.get_output())
     };
     std::fs::write(scene.path("mine.html"), "my page").unwrap();
     let said = refused(&["out", "--to", "mine.html"], 2);
@@ -430,6 +426,6 @@ fn a_browser_shows_the_page() {
         .arg(format!("file://{}", page.display()))
         .output()
         .unwrap();
-    let dom = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let dom = stdout(&shown);
     assert!(dom.contains("What may be missing"), "{dom}");
 }

@@ -1,13 +1,8 @@
 //! `clusters.keep`: which document represents its cluster. Random cases are in `brute_force`.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{Float64Array, Int32Array};
 use resemblance::error::Kind;
-use resemblance::job::{self, Job};
-use tempfile::tempdir;
+use resemblance::job::Job;
 
 use crate::support::*;
 
@@ -15,8 +10,7 @@ use crate::support::*;
 /// not. Whether a value is listed is asked of either.
 #[test]
 fn documents_are_ordered_by_columns_of_one_kind() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let text = "one two three four five six seven eight nine ten";
     let write = |name: &str, ids: [&str; 2], years: ArrayRef| {
         let columns: [(&str, ArrayRef); 3] = [
@@ -56,9 +50,8 @@ fn documents_are_ordered_by_columns_of_one_kind() {
 
 /// A second source carries nothing, so of its documents what is known of all decides.
 #[test]
-fn of_a_second_source_the_first_document_that_is_wanted_represents_a_cluster() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn the_first_wanted_document_of_a_second_source_represents_a_cluster() {
+    let path = paths();
     let text = "one two three four five six seven eight nine ten";
     let longer = format!("{text} eleven");
     let write = |name: &str, ids: [&str; 2], texts: [&str; 2], years: [i64; 2]| {
@@ -88,16 +81,14 @@ fn of_a_second_source_the_first_document_that_is_wanted_represents_a_cluster() {
 }
 
 #[test]
-fn what_documents_do_not_carry_is_refused() {
-    let text = job_text("in", "out");
+fn columns_that_documents_lack_are_refused() {
     for (keep, said) in [
         ("['year desc']", "names `year`, which documents do not carry"),
         ("['group']", "no document has a group"),
         ("['id in (']", "names `id in (`"),
         ("['id in ()']", "has an empty value"),
     ] {
-        let file = job::file::read(&text, "job.toml", &[format!("clusters.keep={keep}")]);
-        let error = file.and_then(job::resolve).unwrap_err().to_string();
+        let error = refusal(&[&format!("clusters.keep={keep}")]);
         assert!(error.contains("`clusters.keep`") && error.contains(said), "{error}");
     }
 }
@@ -140,8 +131,7 @@ fn copies_in(format: &str, folder: &Path, name: &str, values: &[&str]) {
 /// A job over these copies.
 fn over_copies(format: &str, folder: &Path, sets: &[&str]) -> Job {
     let text = job_text_of(format, folder.join("in"), folder.join("out"));
-    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-    job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
+    resolve(&text, sets).unwrap()
 }
 
 #[test]
@@ -189,18 +179,18 @@ fn numbers_and_texts_have_no_common_order() {
 /// A day whose numbers are texts does not go with a day of numbers, whatever each day has alone.
 #[test]
 fn numbers_of_one_day_and_texts_of_another_have_no_common_order() {
-    let folder = tempdir().unwrap();
+    let path = paths();
     for (day, value) in [("1", "9"), ("2", "\"n/a\"")] {
-        copies_in("jsonl", &folder.path().join(day), "n", &[value, value]);
+        copies_in("jsonl", &path(day), "n", &[value, value]);
     }
     let line = format!("{{\"id\":\"z\",\"text\":\"{SAME}\",\"n\":\"n/a\"}}\n");
-    std::fs::write(folder.path().join("2/in/in.jsonl"), line).unwrap();
+    std::fs::write(path("2/in/in.jsonl"), line).unwrap();
     let of = |day: &str, more: &[&str]| {
         let sets = [&["source.columns=['n']", "clusters.keep=['n desc']"], more].concat();
-        over_copies("jsonl", &folder.path().join(day), &sets)
+        over_copies("jsonl", &path(day), &sets)
     };
     run(&of("1", &[])).unwrap();
-    let against = format!("against.output={:?}", folder.path().join("1/out"));
+    let against = format!("against.output={:?}", path("1/out"));
     let error = run(&of("2", &[&against])).unwrap_err();
     assert!(error.to_string().contains("numbers and texts, such as 9 and \"n/a\""), "{error}");
 }
@@ -213,8 +203,8 @@ fn not_a_number_comes_last_in_both_directions() {
         (vec![f64::NAN, 1.0], "b", "b"),
         (vec![-f64::NAN, 1.0], "b", "b"),
     ] {
-        let folder = tempdir().unwrap();
-        let input = folder.path().join("in.parquet");
+        let path = paths();
+        let input = path("in.parquet");
         let ids = ["a", "b", "c", "d"][..values.len()].to_vec();
         let columns: [(&str, ArrayRef); 3] = [
             ("text", Arc::new(StringArray::from(vec![SAME; ids.len()]))),
@@ -223,7 +213,7 @@ fn not_a_number_comes_last_in_both_directions() {
         ];
         write_batch(&input, &RecordBatch::try_from_iter(columns).unwrap(), 9);
         for (keep, expected) in [("n", least), ("n desc", most)] {
-            let output = folder.path().join(keep);
+            let output = path(keep);
             let keep = format!("clusters.keep=['{keep}']");
             run(&job(&input, &output, &["source.columns=['n']", &keep])).unwrap();
             assert_eq!(kept(&output), [expected], "{keep}");
@@ -251,9 +241,7 @@ fn a_column_of_the_data_may_have_any_name() {
             strings(&table(&folder.path().join("out"), "pairs"), "group_a").into_iter().collect();
         assert!(groups.contains("50"), "{name}: {groups:?}");
     }
-    let text = job_text("in", "out");
-    let both = ["source.columns=['source', 'source_']".to_owned()];
-    let error = job::resolve(job::file::read(&text, "job.toml", &both).unwrap()).unwrap_err().to_string();
+    let error = refusal(&["source.columns=['source', 'source_']"]);
     assert!(error.contains("which are both `source_` in the table documents"), "{error}");
 }
 
@@ -277,7 +265,7 @@ fn a_name_without_brackets_is_the_column_of_that_name_if_there_is_one() {
 }
 
 #[test]
-fn an_order_that_decides_nothing_is_said() {
+fn an_order_that_decides_nothing_is_reported() {
     let folder = tempdir().unwrap();
     copies_in("csv", folder.path(), "n", &["7", "7", "nan"]);
     let text = job_text_of("csv", folder.path().join("in"), folder.path().join("out"));
@@ -298,7 +286,7 @@ fn an_order_that_decides_nothing_is_said() {
             "source.columns=['n']",
         ]);
         let ran = command.args(["--set", &keep]).assert().success();
-        let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
+        let said = stderr(ran.get_output());
         assert_eq!(said.matches("clusters.keep:").count(), expected.len(), "{said}");
         assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
     }
@@ -317,7 +305,7 @@ fn check_says_how_columns_are_read() {
         std::fs::write(folder.path().join("job.toml"), text).unwrap();
         let mut command = resemblance();
         command.current_dir(folder.path()).args(["check", "job.toml", "--set", "source.columns=['n']"]);
-        let said = String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap();
+        let said = command.assert().shown(&[]);
         assert!(said.lines().any(|line| line == expected), "{said}");
     }
 }

@@ -7,14 +7,8 @@ mod nested;
 mod partitions;
 mod samples;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use resemblance::job::{self, Job};
+use resemblance::job::Job;
 use resemblance::output::counts::Counts;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
 
@@ -87,7 +81,7 @@ fn json(row: &Row) -> String {
     serde_json::json!({"id": id, "text": text, "lang": lang, "stars": stars}).to_string()
 }
 
-/// What a run leaves out of its source.
+/// The rows that a run leaves out of its source.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct LeftOut {
     files: u64,
@@ -144,9 +138,7 @@ fn format(ending: &str) -> &str {
 
 fn resolved(format: &str, source: &Path, output: &Path, sets: &[&str]) -> resemblance::error::Result<Job> {
     let text = job_text_of(format, source, output);
-    let mut all = vec!["candidates.method=prefix".to_owned(), "engine.threads=2".to_owned()];
-    all.extend(sets.iter().map(|set| set.to_string()));
-    job::resolve(job::file::read(&text, "test.toml", &all)?)
+    resolve(&text, &[&["candidates.method=prefix", "engine.threads=2"], sets].concat())
 }
 
 /// The ids of the compared documents.

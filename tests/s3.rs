@@ -12,15 +12,12 @@ mod reading;
 mod secrets;
 mod writing;
 
-use std::collections::BTreeMap;
-use std::path::{Path as FsPath, PathBuf};
+use std::path::Path as FsPath;
 use std::process::Output;
-use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
 use resemblance::engine::{session, stores};
-use resemblance::job::{self, Job};
+use resemblance::job::Job;
 use resemblance::output::manifest::Run;
 
 use crate::support::formats::{COLUMNS, Format, formats};
@@ -39,11 +36,7 @@ struct Ended {
 
 impl From<Output> for Ended {
     fn from(output: Output) -> Self {
-        Ended {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            said: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        Ended { code: output.status.code(), stdout: stdout(&output), said: stderr(&output) }
     }
 }
 
@@ -99,7 +92,7 @@ fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&s
 }
 
 /// The record that `run --json` prints.
-fn record(ended: Ended) -> serde_json::Value {
+fn record(ended: Ended) -> Value {
     serde_json::from_str(&ended.success()).unwrap()
 }
 
@@ -115,7 +108,7 @@ fn session_of(variables: &[(String, String)]) -> SessionContext {
 /// The job over `source` with everything else as it comes.
 fn resolved(source: &str) -> Job {
     let text = format!("[source]\n{source}\n[output]\nurl = \"unused-output\"\n");
-    job::resolve(job::file::read(&text, "test.toml", &[]).unwrap()).unwrap()
+    resolve(&text, &[]).unwrap()
 }
 
 impl Format {
@@ -136,22 +129,22 @@ impl Format {
 }
 
 /// The tables that a user takes from an output, pairs and clusters, under any file names.
-fn answers(output: &FsPath) -> Vec<arrow::array::RecordBatch> {
+fn answers(output: &FsPath) -> Vec<RecordBatch> {
     ["pairs", "clusters"].map(|name| table(output, name)).to_vec()
 }
 
 /// A bucket with a corpus as Parquet under `in`, a job file over it, and what a run of that on local files gives.
 struct Corpus {
     s3: Arc<S3>,
-    folder: tempfile::TempDir,
+    folder: TempDir,
     job: PathBuf,
-    expected: Vec<arrow::array::RecordBatch>,
+    expected: Vec<RecordBatch>,
 }
 
 impl Corpus {
     fn new(documents: usize, words: usize) -> Corpus {
         let s3 = Arc::new(S3::start());
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempdir().unwrap();
         let file = folder.path().join("in.parquet");
         write_parquet(&file, &corpus(5, documents, words), 100);
         s3.put("in/in.parquet", std::fs::read(&file).unwrap());

@@ -111,7 +111,7 @@ fn other_schemas_are_refused_by_column() {
 }
 
 #[test]
-fn the_reasons_are_those_of_the_rule() {
+fn reasons_of_rejects_equal_the_rule() {
     for rejects in [Table::Rejects, Table::ReferenceRejects].map(contract) {
         let listed: Vec<_> = rejects.reasons.iter().map(|r| format!("'{}'", r.name)).collect();
         assert!(rejects.rules.contains(&format!("reason IN ({})", listed.join(", "))));

@@ -1,11 +1,8 @@
 //! Possible secrets are in no message, no log and no record, wherever a user put them by mistake.
 
-use std::path::{Path, PathBuf};
-
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::IntoResponse;
-use tempfile::tempdir;
 
 use crate::support::server::Server;
 use crate::support::*;
@@ -31,56 +28,44 @@ const ADDRESSES: [&str; 14] = [
     "file://user:hush4711@host/a",
 ];
 
-fn job_file(folder: &Path) -> PathBuf {
-    write_parquet(&folder.join("in.parquet"), &corpus(1, 4, 20), 100);
-    let path = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
-        folder.join("in.parquet"),
-        folder.join("out"),
-    );
-    std::fs::write(&path, text).unwrap();
-    path
+fn scene() -> Scene {
+    Scene::new(&[]).with_job("in.parquet", &corpus(1, 4, 20))
 }
 
-/// Runs the command in `folder`; asserts its exit code, and that neither its messages nor its files hold a secret.
-fn is_silent(folder: &Path, arguments: &[&str], code: i32) {
-    let ended = resemblance().current_dir(folder).args(arguments).output().unwrap();
-    let all = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+/// Runs the command; asserts its exit code, and that neither its messages nor its files hold a secret.
+fn is_silent(scene: &Scene, arguments: &[&str], code: i32) {
+    let ended = scene.command(arguments).output().unwrap();
+    let all = format!("{}{}", stdout(&ended), stderr(&ended));
     assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {all}");
     assert!(!all.is_empty(), "{arguments:?} says nothing");
     assert!(!all.contains(HUSH), "{arguments:?} says {all}");
-    if let Ok(record) = std::fs::read_to_string(folder.join("record.json")) {
+    if let Ok(record) = std::fs::read_to_string(scene.path("record.json")) {
         assert!(!record.contains(HUSH), "{arguments:?} writes {record}");
-        std::fs::remove_file(folder.join("record.json")).unwrap();
+        std::fs::remove_file(scene.path("record.json")).unwrap();
     }
 }
 
 #[test]
 fn an_address_with_a_secret_is_not_repeated() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
-    let job = job.to_str().unwrap();
+    let (scene, job) = (scene(), "job.toml");
     let run = |set: &str| {
-        is_silent(folder.path(), &["run", job, "--set", set, "--record", "record.json"], 2);
-        is_silent(folder.path(), &["run", job, "--set", set, "--log-format", "json"], 2);
+        is_silent(&scene, &["run", job, "--set", set, "--record", "record.json"], 2);
+        is_silent(&scene, &["run", job, "--set", set, "--log-format", "json"], 2);
     };
     for address in ADDRESSES {
-        // As it is, quoted as TOML has it, and in a list.
+        // A plain value, a quoted one and one in a list.
         run(&format!("source.url={address}"));
         run(&format!("source.url={}", serde_json::to_string(address).unwrap()));
         run(&format!("output.url={address}"));
         run(&format!("source.url={}", serde_json::to_string(&["s3://bucket/a", address]).unwrap()));
-        is_silent(folder.path(), &["find", address], 2);
+        is_silent(&scene, &["find", address], 2);
     }
 }
 
 /// Keys that are not meant for addresses.
 #[test]
-fn a_secret_in_the_wrong_place_is_not_repeated_either() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
-    let job = job.to_str().unwrap();
+fn misplaced_secrets_are_not_printed() {
+    let (scene, job) = (scene(), "job.toml");
     for address in [ADDRESSES[0], ADDRESSES[3], ADDRESSES[7], ADDRESSES[11]] {
         for key in [
             "shingle.size",
@@ -94,36 +79,36 @@ fn a_secret_in_the_wrong_place_is_not_repeated_either() {
             "nonsense",
             "source.delimiter",
         ] {
-            is_silent(folder.path(), &["check", job, "--set", &format!("{key}={address}")], 2);
+            is_silent(&scene, &["check", job, "--set", &format!("{key}={address}")], 2);
         }
-        is_silent(folder.path(), &["check", job, "--set", &format!("shingle.normalize={:?}", [address])], 2);
-        is_silent(folder.path(), &["check", job, "--set", address], 2);
-        is_silent(folder.path(), &["check", job, address], 2);
-        is_silent(folder.path(), &["check", job, "--nonsense", address], 2);
-        is_silent(folder.path(), &["check", address], 2);
-        is_silent(folder.path(), &["run", job, "--record", address], 2);
-        is_silent(folder.path(), &["run", job, "--top", address], 2);
-        is_silent(folder.path(), &["run", job, "--top", address, "--log-format", "json"], 2);
-        is_silent(folder.path(), &["sql", address, "SELECT 1"], 2);
-        is_silent(folder.path(), &["neighbors", address, "--id", "1"], 2);
-        is_silent(folder.path(), &["clean", address], 2);
+        is_silent(&scene, &["check", job, "--set", &format!("shingle.normalize={:?}", [address])], 2);
+        is_silent(&scene, &["check", job, "--set", address], 2);
+        is_silent(&scene, &["check", job, address], 2);
+        is_silent(&scene, &["check", job, "--nonsense", address], 2);
+        is_silent(&scene, &["check", address], 2);
+        is_silent(&scene, &["run", job, "--record", address], 2);
+        is_silent(&scene, &["run", job, "--top", address], 2);
+        is_silent(&scene, &["run", job, "--top", address, "--log-format", "json"], 2);
+        is_silent(&scene, &["sql", address, "SELECT 1"], 2);
+        is_silent(&scene, &["neighbors", address, "--id", "1"], 2);
+        is_silent(&scene, &["clean", address], 2);
     }
     for scheduler in ["df://user:hush4711@host:50050", "user:hush4711@host:50050", "df://hush4711 x@host:1"] {
         let set = format!("engine={{mode = \"cluster\", scheduler = {scheduler:?}}}");
-        is_silent(folder.path(), &["run", job, "--set", &set, "--record", "record.json"], 2);
+        is_silent(&scene, &["run", job, "--set", &set, "--record", "record.json"], 2);
     }
     for gateway in ["ftp://user:hush4711@host/x", "http://user:hush4711@:bad/x", "http://user:hush4711 x@"] {
-        is_silent(folder.path(), &["run", job, "--metrics", gateway], 2);
+        is_silent(&scene, &["run", job, "--metrics", gateway], 2);
     }
     // No server listens on port 1: the run succeeds and reports that its metrics were not taken.
     let gateway = "http://user:hush4711@127.0.0.1:1/metrics/job/x?token=hush4711";
-    is_silent(folder.path(), &["run", job, "--metrics", gateway, "--record", "record.json"], 0);
+    is_silent(&scene, &["run", job, "--metrics", gateway, "--record", "record.json"], 0);
 }
 
 #[test]
 fn a_secret_in_the_job_file_is_not_repeated() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
+    let scene = scene();
+    let job = scene.path("job.toml");
     let text = std::fs::read_to_string(&job).unwrap();
     let (before, after) = text.split_once("url = ").unwrap();
     let (_, after) = after.split_once('\n').unwrap();
@@ -139,7 +124,7 @@ fn a_secret_in_the_job_file_is_not_repeated() {
             format!("url = \"{escaped}\""),
         ] {
             std::fs::write(&job, format!("{before}{line}\n{after}")).unwrap();
-            is_silent(folder.path(), &["run", job.to_str().unwrap(), "--record", "record.json"], 2);
+            is_silent(&scene, &["run", job.to_str().unwrap(), "--record", "record.json"], 2);
         }
     }
 }
@@ -167,14 +152,13 @@ fn senders(address: &str) -> [Sender; 3] {
 
 #[test]
 fn a_server_that_repeats_a_request_or_redirects_it_makes_no_secret_known() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
+    let scene = scene();
     let elsewhere = Server::start(StatusCode::OK);
     let to = format!("http://{}/", elsewhere.address);
     let redirecting = Server::answering(move |_| {
         (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, to.clone())], "not here").into_response()
     });
-    // Of the second answer, not the whole secret would be shown.
+    // The second answer would show only a part of the secret.
     let repeating = [0, 150].map(|padding| {
         Server::answering(move |headers| {
             (StatusCode::FORBIDDEN, format!("{}{headers:?}", ".".repeat(padding))).into_response()
@@ -185,8 +169,8 @@ fn a_server_that_repeats_a_request_or_redirects_it_makes_no_secret_known() {
             let before = server.asked().len();
             let mut run = resemblance();
             run.env_remove("HTTP_PROXY").env_remove("http_proxy").envs(variables);
-            let run = run.arg("run").arg(&job).args(arguments).output().unwrap();
-            let said = String::from_utf8_lossy(&run.stderr).into_owned();
+            let run = run.arg("run").arg(scene.path("job.toml")).args(arguments).output().unwrap();
+            let said = stderr(&run);
             assert_eq!(run.status.code(), Some(0), "{said}");
             let is_built = what != "OpenTelemetry" || cfg!(feature = "otlp");
             assert!(!is_built || server.asked().len() > before, "{what} was not sent");

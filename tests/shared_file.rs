@@ -1,12 +1,6 @@
 //! Two outputs whose sources read different columns of one file: every document has the text that was compared.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use resemblance::job::Job;
-use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
 
@@ -101,11 +95,11 @@ impl Shared {
         pairs
     }
 
-    /// What a command prints of the merged output, a JSON object a line.
-    fn lines(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
+    /// The JSON lines that a command prints of the merged output.
+    fn lines(&self, arguments: &[&str]) -> Vec<Value> {
         let ran =
             resemblance().args(&arguments[..1]).arg(self.path("M")).args(&arguments[1..]).assert().success();
-        let printed = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
+        let printed = stdout(ran.get_output());
         serde_json::Deserializer::from_str(&printed).into_iter().map(Result::unwrap).collect()
     }
 }
@@ -165,7 +159,7 @@ fn the_merged_output_shows_the_texts_that_were_compared() {
         // The shingles are cut from the texts, and compared with those of the document.
         let of = &expected.keys().next().unwrap().0;
         let found = shared.lines(&["neighbors", "--id", of, "--top", "1000", "--json"]);
-        let similar = |line: &serde_json::Value| {
+        let similar = |line: &Value| {
             let jaccard = line["jaccard"].as_f64().unwrap();
             (jaccard >= 0.5).then(|| (line["id"].as_str().unwrap().to_owned(), jaccard))
         };

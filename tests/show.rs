@@ -1,14 +1,5 @@
 //! `show` and `neighbors --show`: pairs and clusters with their texts, compared with the documents that were written.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use predicates::prelude::*;
-use serde_json::Value;
-use tempfile::tempdir;
-
 use crate::support::formats::formats;
 use crate::support::*;
 
@@ -22,8 +13,7 @@ fn lines(output: &Path, arguments: &[&str]) -> Vec<Value> {
 }
 
 fn printed(output: &Path, arguments: &[&str]) -> String {
-    let printed = show(output, &[arguments, &["--json"]].concat()).success();
-    String::from_utf8(printed.get_output().stdout.clone()).unwrap()
+    show(output, &[arguments, &["--json"]].concat()).shown(&[])
 }
 
 fn text(line: &Value, key: &str) -> String {
@@ -51,14 +41,13 @@ fn words_at(line: &Value, key: &str, place: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_texts_of_every_format_are_those_of_the_pair() {
-    let folder = tempdir().unwrap();
+fn texts_of_every_format_are_shown() {
+    let path = paths();
     let documents = corpus(18, 40, 40);
     for (number, format) in formats(&documents).iter().enumerate() {
-        let (source, output) =
-            (folder.path().join(format!("in{number}")), folder.path().join(format!("out{number}")));
+        let (source, output) = (path(&format!("in{number}")), path(&format!("out{number}")));
         format.write(&source);
-        let job = folder.path().join("job.toml");
+        let job = path("job.toml");
         let source = format.source(&format!("{}/", source.display()));
         std::fs::write(&job, format!("[source]\n{source}[output]\nurl = {output:?}\n")).unwrap();
         resemblance().arg("run").arg(&job).assert().success();
@@ -86,8 +75,7 @@ fn the_texts_of_every_format_are_those_of_the_pair() {
 /// An earlier output that was made again has other texts: none of them is shown for what was compared.
 #[test]
 fn the_text_of_a_known_output_is_the_one_that_was_compared() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = corpus(26, 60, 40);
     let (known, own) = documents.split_at(30);
     write_parquet(&path("reference.parquet"), known, 30);
@@ -106,15 +94,14 @@ fn the_text_of_a_known_output_is_the_one_that_was_compared() {
     write_parquet(&path("reference.parquet"), &others, 30);
     std::fs::remove_dir_all(path("earlier")).unwrap();
     run(&earlier).unwrap();
-    let ended = show(&path("out"), &["--top", "1000"]).failure().code(3);
-    let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+    let said = show(&path("out"), &["--top", "1000"]).failure().refused(3, &[]);
     let named = ["earlier", "out"].map(|name| path(name).display().to_string());
     assert!(said.contains("was made again") && named.iter().all(|name| said.contains(name)), "{said}");
 }
 
 /// Passages are looked for in the first 5,000 words: for longer texts, a note says that there may be more.
 #[test]
-fn passages_that_may_be_missing_are_told() {
+fn incomplete_passages_are_reported() {
     let folder = tempdir().unwrap();
     let words = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
     let (long, short) = (words(6_000), words(4_000));
@@ -182,7 +169,7 @@ fn random_pairs_are_the_same_for_a_seed_and_any_for_another() {
 }
 
 #[test]
-fn a_cluster_is_shown_beside_what_represents_it() {
+fn a_cluster_is_shown_beside_its_representative() {
     let folder = tempdir().unwrap();
     let (output, documents) = output(folder.path());
     let clusters = table(&output, "clusters");
@@ -207,7 +194,7 @@ fn a_cluster_is_shown_beside_what_represents_it() {
         );
         let [a, b] = ["id_a", "id_b"].map(|id| shingles(&written(&text(line, id)), 3));
         let shared = a.intersection(&b).count() as f64;
-        // As text: the reader of JSON may be one unit off in the last place.
+        // Compared as text: the reader of JSON may be one unit off in the last place.
         let numbers = [
             ("jaccard", shared / a.union(&b).count() as f64),
             ("containment_a", shared / a.len() as f64),
@@ -219,19 +206,16 @@ fn a_cluster_is_shown_beside_what_represents_it() {
         }
     }
     let head = format!("cluster {cluster}: {} documents, represented by {representative}", members.len());
-    let one = show(&output, &["--cluster", asked, "--top", "1"]).success();
     let left = members.len() - 2;
-    one.stdout(
-        predicate::str::starts_with(head).and(predicate::str::contains("\njaccard ").count(1)).and(
-            predicate::str::contains(format!("{left} more documents are not shown; --top {}", left + 1)),
-        ),
-    );
+    let more = format!("{left} more documents are not shown; --top {}", left + 1);
+    let one = show(&output, &["--cluster", asked, "--top", "1"]).shown(&[&more]);
+    assert!(one.starts_with(&head) && one.matches("\njaccard ").count() == 1, "{one}");
 }
 
 #[test]
 fn ids_that_are_numbers_stay_numbers() {
-    let folder = tempdir().unwrap();
-    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (source, output) = (path("in.parquet"), path("out"));
     let documents = corpus(19, 30, 30);
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(Int64Array::from_iter_values((0..30).map(|i| i * 7 - 100)))),
@@ -245,39 +229,36 @@ fn ids_that_are_numbers_stay_numbers() {
     }
     let id = lines(&output, &["--top", "1"])[0]["id_a"].to_string();
     show(&output, &["--id", &id]).success();
-    show(&output, &["--id", "seven"]).code(2).stderr(predicate::str::contains("whole numbers"));
+    show(&output, &["--id", "seven"]).refused(2, &["whole numbers"]);
 }
 
 #[test]
-fn what_cannot_be_shown_is_told() {
+fn missing_pairs_and_clusters_are_reported() {
     let folder = tempdir().unwrap();
     let (output, documents) = output(folder.path());
     let in_pairs: BTreeSet<String> = pairs(&output).into_keys().flat_map(|(a, b)| [a, b]).collect();
     let lonely = &documents.iter().find(|document| !in_pairs.contains(&document.0)).unwrap().0;
     show(&output, &["--id", lonely]).success().stdout(format!("{lonely} is in no pair\n"));
     assert_eq!(lines(&output, &["--id", lonely]).len(), 0);
-    show(&output, &["--cluster", lonely]).code(2).stderr(predicate::str::contains("in no cluster"));
-    show(&output, &["--id", "d0000x"]).code(2).stderr(predicate::str::contains("near it"));
-    show(&output, &["--top", "0"]).code(2).stderr(predicate::str::contains("1 or more"));
+    show(&output, &["--cluster", lonely]).refused(2, &["in no cluster"]);
+    show(&output, &["--id", "d0000x"]).refused(2, &["near it"]);
+    show(&output, &["--top", "0"]).refused(2, &["1 or more"]);
     show(&output, &["--cluster", lonely, "--id", lonely]).code(2);
     show(&output, &["--cluster", lonely, "--pairs", "random"]).code(2);
-    show(folder.path(), &[]).code(3).stderr(predicate::str::contains("no finished output"));
-    show(&output, &[]).success().stdout(predicate::str::contains("more pairs are not shown; --top"));
+    show(folder.path(), &[]).refused(3, &["no finished output"]);
+    show(&output, &[]).shown(&["more pairs are not shown; --top"]);
 
     let mut changed = documents.clone();
     changed[5].1.push_str(" and more");
     write_parquet(&folder.path().join("in.parquet"), &changed, 7);
-    show(&output, &[]).code(3).stderr(
-        predicate::str::contains("its source has changed since it was made")
-            .and(predicate::str::contains("in.parquet has ")),
-    );
+    show(&output, &[]).refused(3, &["its source has changed since it was made", "in.parquet has "]);
     std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
-    show(&output, &[]).code(3).stderr(predicate::str::contains("its source cannot be read again"));
+    show(&output, &[]).refused(3, &["its source cannot be read again"]);
 }
 
 /// Texts by `neighbors --show`: of a document of the output, and of a file.
 #[test]
-fn neighbors_are_shown_beside_what_was_asked_about() {
+fn neighbors_are_shown_beside_the_document() {
     let folder = tempdir().unwrap();
     let (output, documents) = output(folder.path());
     let (id, _) = pairs(&output).into_keys().next().unwrap();
@@ -286,7 +267,7 @@ fn neighbors_are_shown_beside_what_was_asked_about() {
     std::fs::write(&file, written).unwrap();
     let ask = |arguments: &[&str]| {
         let found = resemblance().arg("neighbors").arg(&output).args(arguments).args(["--show"]).assert();
-        String::from_utf8(found.success().get_output().stdout.clone()).unwrap()
+        found.shown(&[])
     };
     let left = |shown: &str| {
         let (_, side) = shown.split_once("\njaccard ").unwrap();
@@ -307,8 +288,7 @@ fn neighbors_are_shown_beside_what_was_asked_about() {
         .arg(&output)
         .args(["--id", &id, "--show", "2", "--json"])
         .assert()
-        .code(2)
-        .stderr(predicate::str::contains("cannot be used with"));
+        .refused(2, &["cannot be used with"]);
     std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
     resemblance().arg("neighbors").arg(&output).args(["--id", &id, "--show"]).assert().code(3);
 }

@@ -10,11 +10,8 @@
 //! strike until the run ends is not counted. It prints a line for each round and the faults that happened in all; the same
 //! seed gives the same faults.
 
-use std::path::Path;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
-
-use tempfile::tempdir;
+use std::time::Instant;
 
 use crate::cluster::faults::Scene;
 use crate::cluster::rows::generated;
@@ -307,20 +304,20 @@ fn soak_two_commands_at_one_output() {
 #[test]
 #[ignore = "takes minutes"]
 fn soak_sorts_of_a_dictionary_meet() {
-    let folder = tempdir().unwrap();
-    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
+    let path = paths();
+    let (input, job) = (path("in.parquet"), path("job.toml"));
     write_parquet(&input, &corpus(11, 4_000, 100), 500);
     let text = job_text(&input, SET_BY_THE_TEST).replace("[shingle]\n", "[shingle]\nhash = \"dictionary\"\n");
     std::fs::write(&job, text).unwrap();
-    let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
+    let expected = rows_alone(&job, &path("roomy"), &["engine.memory=1GiB"]);
     let mut planned_again = 0;
     for round in seeds(20) {
-        let output = folder.path().join(format!("narrow{round}"));
+        let output = path(&format!("narrow{round}"));
         let mut command = resemblance();
         command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
         command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=16"]);
         let assert = command.assert().success();
-        let log = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        let log = stderr(assert.get_output());
         assert_rows(&output, &expected, "one sort");
         planned_again += usize::from(log.contains("the stage is planned again stage=dictionary"));
     }

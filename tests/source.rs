@@ -25,7 +25,6 @@ use resemblance::source::{list, open};
 use tempfile::TempDir;
 
 use crate::support::needs::python;
-use crate::support::real_data;
 
 // ---- every format -------------------------------------------------------------------------------------------------
 
@@ -145,23 +144,6 @@ async fn lines_may_end_in_a_return_alone_and_files_may_be_concatenated_with_thei
 }
 
 #[tokio::test]
-async fn compressed_files_may_be_of_several_members() {
-    let dir = Folder::new();
-    let mut frames = zstd::encode_all(&b""[..], 1).unwrap();
-    for part in ["id,text\n", "1,one\n2,t", "wo\n"] {
-        frames.extend(zstd::encode_all(part.as_bytes(), 1).unwrap());
-    }
-    dir.write_bytes("a.csv.zst", &frames);
-    let mut members = Vec::new();
-    for part in ["id,text\n", "3,three\n"] {
-        members.extend(gzipped(part));
-    }
-    dir.write_bytes("b.csv.gz", &members);
-    let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
-    assert_eq!(rows.texts(), [Some("one"), Some("two"), Some("three")]);
-}
-
-#[tokio::test]
 async fn object_stores_are_read_as_disks_are() {
     let store = Arc::new(InMemory::new());
     let put = async |name: &str, bytes: Vec<u8>| store.put(&name.into(), bytes.into()).await.unwrap();
@@ -203,16 +185,7 @@ async fn object_stores_are_read_as_disks_are() {
 }
 
 #[tokio::test]
-async fn a_csv_may_start_with_a_byte_order_mark_and_end_its_lines_as_windows_does() {
-    let dir = Folder::new();
-    dir.write("a.csv", "\u{feff}id,text\r\n1,one\r\n2,two\r\n");
-    let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
-    assert_eq!(rows.texts(), [Some("one"), Some("two")]);
-    assert_eq!(rows.ids(), [Some("1"), Some("2")]);
-}
-
-#[tokio::test]
-async fn columns_may_be_called_what_ours_are_called() {
+async fn columns_may_have_the_names_of_internal_columns() {
     let dir = Folder::new();
     dir.write("a.csv", "source,position,name,__resemblance_chunk\ns,p,n,c\n");
     let mut source = dir.source(Format::Csv);
@@ -313,7 +286,7 @@ async fn parquet_texts_may_be_bytes_and_a_file_may_have_none() {
     }
 }
 
-/// As a string, as bytes, in a dictionary and in a struct.
+/// Texts as strings, as bytes, in a dictionary and in a struct.
 #[tokio::test]
 async fn a_parquet_text_that_is_no_utf8_is_rejected_and_the_rows_beside_it_are_read() {
     let bytes = BinaryArray::from_iter_values([&b"alpha"[..], b"\xff\xfe", b"gamma"]);
@@ -439,7 +412,7 @@ async fn a_text_file_is_a_document() {
 // ---- ids and texts of several parts --------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn an_id_without_one_of_its_parts_is_null_and_a_text_is_what_there_is() {
+async fn an_incomplete_id_is_null_and_a_text_keeps_its_parts() {
     let dir = Folder::new();
     dir.write("a.csv", "a,b,t,u\n1,x,top,bottom\n2,,top,\n,y,,\n");
     let mut source = dir.source(Format::Csv);
@@ -716,18 +689,6 @@ async fn input_that_is_not_there_is_named() {
 // ---- what is wrong with files ----------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_ragged_csv_row_is_named_by_file_and_line() {
-    let dir = Folder::new();
-    dir.write("a.csv", "id,text\n1,fine\n");
-    dir.write("b.csv", "id,text\n1,fine\n2,one,too many\n");
-    for partitions in [1, 2] {
-        let said = failure(&dir.source(Format::Csv), partitions).await;
-        assert!(said.contains("b.csv") && !said.contains("a.csv"), "{said}");
-        assert!(said.contains("line 3"), "{said}");
-    }
-}
-
-#[tokio::test]
 async fn a_bad_row_after_full_batches_names_its_file() {
     let dir = Folder::new();
     let good: String = (0..2048).map(|i| format!("{i},fine\n")).collect();
@@ -787,12 +748,6 @@ async fn a_line_that_is_no_json_is_named() {
     dir.write("a.jsonl", &format!("{good}{{\"id\":oops}}\n"));
     let said = failure(&dir.source(Format::Jsonl), 1).await;
     assert!(said.contains("a.jsonl line 1501 is not JSON"), "{said}");
-
-    // An id of another type, too.
-    let dir = Folder::new();
-    dir.write("a.jsonl", &format!("{good}{{\"id\":\"x\",\"text\":\"fine\"}}\n"));
-    let said = failure(&dir.source(Format::Jsonl), 1).await;
-    assert!(said.contains("a.jsonl line 1501 has a string for `id`"), "{said}");
 }
 
 #[tokio::test]
@@ -890,42 +845,6 @@ async fn a_truncated_gzip_file_is_an_error() {
     assert!(said.contains("a.csv.gz"), "{said}");
 }
 
-// ---- real data ---------------------------------------------------------------------------------------------------------
-
-#[tokio::test]
-async fn all_of_reuters_21578_is_read() {
-    let Some(data) = real_data("reuters21578") else { return };
-    let mut source = source(Format::Reuters, data.to_str().unwrap());
-    source.id = columns(&["oldid"]);
-    source.text = vec!["body".into()];
-    let rows = read(&source, 3).await.unwrap();
-    assert_eq!(rows.0.len(), 21_578);
-    assert_eq!(rows.texts().iter().flatten().count(), 19_043);
-    assert!(rows.defects().iter().all(Option::is_none));
-    let mut ids = rows.ids();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), 21_578);
-    assert!(rows.texts().iter().flatten().all(|text| !text.contains("&lt;") && !text.contains("&#")));
-}
-
-#[tokio::test]
-async fn real_reviews_with_quotes_and_newlines_are_read() {
-    let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
-    let mut source = source(Format::Csv, data.to_str().unwrap());
-    source.id = SourceId::RowNumber;
-    source.text = vec!["review/text".into()];
-    let rows = read(&source, 2).await.unwrap();
-    assert_eq!(rows.0.len(), 999);
-    assert_eq!(rows.0.last().unwrap().id.as_deref(), Some("Books_rating.sample.csv:998"));
-    source.id = columns(&["Id"]);
-    let mut books: Vec<String> =
-        read(&source, 2).await.unwrap().ids().iter().flatten().map(|id| id.to_string()).collect();
-    books.sort();
-    books.dedup();
-    assert_eq!(books.len(), 112);
-}
-
 // ---- builders ----------------------------------------------------------------------------------------------------------
 
 #[derive(Debug, PartialEq)]
@@ -999,7 +918,7 @@ async fn read_with(ctx: &SessionContext, source: &Source) -> Result<Rows> {
     Ok(Rows(rows))
 }
 
-/// What an error of the input says, with its causes.
+/// The message of an error of the input, with its causes.
 async fn failure(source: &Source, partitions: usize) -> String {
     let error = read(source, partitions).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Input, "{error:?}");

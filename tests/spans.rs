@@ -1,12 +1,5 @@
 //! `[passages]`: what repeats inside documents, against plain code.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use resemblance::job;
-use tempfile::tempdir;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::support::stopping;
@@ -261,8 +254,7 @@ fn units_that_repeat_are_found_and_the_first_one_is_kept() {
     let mut found = 0;
     for seed in seeds(18) {
         let mut random = Random(seed);
-        let folder = tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let path = paths();
         let documents = texts(&mut random, 30);
         let years: Vec<String> = documents.iter().map(|_| (1990 + random.below(4)).to_string()).collect();
         let sites: Vec<String> = documents.iter().map(|_| format!("s{}", random.below(3))).collect();
@@ -301,11 +293,10 @@ fn units_that_repeat_are_found_and_the_first_one_is_kept() {
     assert!(found > 500, "{found}");
 }
 
-/// What cannot be compared has no spans, also if it has the id of a document that can.
+/// A rejected document has no spans, even if it shares its id with a document that was compared.
 #[test]
 fn documents_that_are_rejected_have_no_spans() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let long = "A line that all have\nand Words of its own here";
     let documents = [
         ("a", "All have"),
@@ -328,8 +319,7 @@ fn documents_that_are_rejected_have_no_spans() {
 
 #[test]
 fn a_run_that_was_stopped_finds_the_same_passages() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = texts(&mut Random(5), 60);
     write_parquet(&path("in.parquet"), &documents, 10);
     let sets = ["passages.unit=sentence", "passages.min_words=1"];
@@ -345,16 +335,15 @@ fn a_run_that_was_stopped_finds_the_same_passages() {
     );
     std::fs::write(path("job.toml"), reused).unwrap();
     let ran = resemblance().args(["run", &path("job.toml").display().to_string()]).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    assert!(String::from_utf8_lossy(&ran.stdout).contains("passages inside documents"));
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    assert!(stdout(&ran).contains("passages inside documents"));
     assert_eq!(["spans", "passages"].map(|name| table(&path("reused"), name)), whole);
 }
 
 /// A text file of more than 8 MiB is cut into shingles while it is read, and is whole for its lines all the same.
 #[test]
 fn lines_of_long_files_are_found() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     std::fs::create_dir(path("in")).unwrap();
     let mut random = Random(3);
     let lines: Vec<String> =
@@ -374,7 +363,7 @@ fn lines_of_long_files_are_found() {
         path("in").display().to_string(),
         path("out").display().to_string()
     );
-    run(&job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap()).unwrap();
+    run(&resolve(&text, &[]).unwrap()).unwrap();
     let ordered = removals_last(&documents, &path("out"));
     let (found, wanted) = (spans(&path("out")), expected(&ordered, "line", 2));
     assert!(wanted.len() > 10_000, "{}", wanted.len());
@@ -383,8 +372,7 @@ fn lines_of_long_files_are_found() {
 
 #[test]
 fn a_passage_is_shown_with_its_places() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let text = |own: &str| {
         format!("The same line in all of them\nOwn words of {own}\nThe same LINE in all of them.")
     };
@@ -400,10 +388,7 @@ fn a_passage_is_shown_with_its_places() {
     let id = &spans[0].passage;
     let show = |more: &[&str]| {
         let shown = resemblance().args(["show", &out]).args(more).output().unwrap();
-        (
-            shown.status.code(),
-            String::from_utf8(shown.stdout).unwrap() + &String::from_utf8(shown.stderr).unwrap(),
-        )
+        (shown.status.code(), stdout(&shown) + &stderr(&shown))
     };
     let (code, shown) = show(&["--passage", &id[..6], "--top", "3"]);
     assert_eq!(code, Some(0), "{shown}");
@@ -443,9 +428,7 @@ fn keys_of_passages_are_checked() {
         (&["passages.unit=verse"], "`verse`"),
         (&["passages.min_words=7"], "`passages.unit` is required"),
     ] {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let file = job::file::read(&job_text("in.parquet", "out"), "job.toml", &sets);
-        let error = file.and_then(job::resolve).unwrap_err().to_string();
+        let error = refusal(sets);
         assert!(error.contains(wanted), "{sets:?}: {error}");
     }
 }
@@ -468,8 +451,7 @@ fn every_format_has_the_same_passages() {
             format.source(&path("in").display().to_string()),
             path("out").display().to_string()
         );
-        let job = job::resolve(job::file::read(&text, "job.toml", &[]).unwrap()).unwrap();
-        run(&job).unwrap();
+        run(&resolve(&text, &[]).unwrap()).unwrap();
         let mut found = spans(&path("out"));
         for span in &mut found {
             span.id = span.id.trim_end_matches(".txt").to_owned();

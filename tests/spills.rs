@@ -1,10 +1,6 @@
 //! Leftovers of commands that are stopped or killed: no spills and no uploads.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-use tempfile::tempdir;
 
 use crate::support::process::{Process, wait_for};
 use crate::support::s3::{Fault, S3};
@@ -51,11 +47,11 @@ fn spilling(name: &str, out: &Path, temporary: &Path) -> Process {
 #[cfg(unix)]
 #[test]
 fn spills_go_with_a_stop_and_after_a_kill_with_the_next_command() {
-    let folder = tempdir().unwrap();
-    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 20, 30), 100);
-    let out = folder.path().join("out");
-    run(&job(&folder.path().join("in.parquet"), &out, &[])).unwrap();
-    let temporary = folder.path().join("tmp");
+    let path = paths();
+    write_parquet(&path("in.parquet"), &corpus(1, 20, 30), 100);
+    let out = path("out");
+    run(&job(&path("in.parquet"), &out, &[])).unwrap();
+    let temporary = path("tmp");
     std::fs::create_dir(&temporary).unwrap();
     for signal in ["TERM", "INT"] {
         let mut query = spilling(signal, &out, &temporary);
@@ -67,7 +63,7 @@ fn spills_go_with_a_stop_and_after_a_kill_with_the_next_command() {
     killed.kill();
     let dead = spill_folders(&temporary);
     assert!(dead.len() == 1 && holds_spills(&dead[0]), "{dead:?}");
-    // What lives is left alone; what is dead goes.
+    // Folders of live processes stay, and those of dead ones are removed.
     let mut living = spilling("living", &out, &temporary);
     let left = spill_folders(&temporary);
     assert!(left.len() == 1 && left != dead, "{left:?}");

@@ -1,4 +1,4 @@
-//! Shared by the tests: corpora, runs in this process and as commands, tables read back.
+//! Shared by the tests: corpora, runs in this process and as commands, tables read back, and the names that most tests use.
 
 pub mod around;
 pub mod browser;
@@ -18,28 +18,34 @@ pub mod scene;
 pub mod server;
 pub mod sketch_joins;
 pub mod stopping;
-pub mod tokens;
 pub mod walk;
 
-use std::collections::{BTreeMap, BTreeSet};
+pub use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+pub use std::path::{Path, PathBuf};
+use std::process::Output;
+pub use std::sync::Arc;
+pub use std::time::Duration;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::array::Array;
+pub use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt64Type};
 use assert_cmd::Command;
+use assert_cmd::assert::Assert;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::{Local, RunControl, session};
+use resemblance::error::Kind;
 use resemblance::job::{self, Job};
 use resemblance::output::manifest::Run;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
 pub use needs::real_data;
 pub use scene::Scene;
+pub use serde_json::{Value, json};
+pub use tempfile::{TempDir, tempdir};
 
 /// A document of a test corpus.
 pub type Document = (String, String);
@@ -54,6 +60,12 @@ pub fn resemblance() -> Command {
 /// A path inside the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The paths of files in a new folder, which is removed with this closure.
+pub fn paths() -> impl Fn(&str) -> PathBuf {
+    let folder = tempdir().unwrap();
+    move |name| folder.path().join(name)
 }
 
 /// Random numbers from a seed: splitmix64.
@@ -144,7 +156,7 @@ pub fn job_text(source: impl Debug, output: impl Debug) -> String {
     job_text_of("parquet", source, output)
 }
 
-/// The same over files of another format.
+/// The text of a job file over files of another format.
 pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> String {
     format!(
         "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
@@ -160,9 +172,20 @@ pub const SET_BY_THE_TEST: &str = "set by the test";
 
 /// A job over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5, and what `sets` says.
 pub fn job(source: &Path, output: &Path, sets: &[&str]) -> Job {
-    let text = job_text(source, output);
-    let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
-    job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
+    resolve(&job_text(source, output), sets).unwrap()
+}
+
+/// The job of a file with this text, and what `sets` says.
+pub fn resolve(text: &str, sets: &[&str]) -> resemblance::error::Result<Job> {
+    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+    job::resolve(job::file::read(text, "test.toml", &sets)?)
+}
+
+/// The message by which a job with these settings is refused.
+pub fn refusal(sets: &[&str]) -> String {
+    let error = resolve(&job_text("in.parquet", "out"), sets).unwrap_err();
+    assert_eq!(error.kind(), Kind::Job, "{error}");
+    error.to_string()
 }
 
 /// The setting of a second source of Parquet files at `url` with columns `id` and `text`. `more` has other keys of the section, each after
@@ -219,7 +242,7 @@ pub fn parquet_rows(path: &Path) -> Vec<RecordBatch> {
     std::iter::once(none).chain(reader.build().unwrap().map(Result::unwrap)).collect()
 }
 
-/// The same rows in one batch.
+/// The rows of [`parquet_rows`] in one batch.
 pub fn parquet(path: &Path) -> RecordBatch {
     let batches = parquet_rows(path);
     concat_batches(&batches[0].schema(), &batches).unwrap()
@@ -232,9 +255,55 @@ pub fn cells(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
     (0..rows.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
 }
 
-/// What a command prints as JSON, after it succeeded.
-pub fn printed(command: &mut Command) -> serde_json::Value {
-    serde_json::from_slice(&command.arg("--json").assert().success().get_output().stdout).unwrap()
+/// The standard output of a command that ended.
+pub fn stdout(ended: &Output) -> String {
+    String::from_utf8(ended.stdout.clone()).unwrap()
+}
+
+/// The messages of a command that ended.
+pub fn stderr(ended: &Output) -> String {
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
+
+/// The streams of a command that ended.
+pub trait CommandOutput {
+    /// The message of a command that failed with this exit code; it has all these parts.
+    fn refused(&self, code: i32, parts: &[&str]) -> String;
+    /// The output of a command that succeeded; it has all these parts.
+    fn shown(&self, parts: &[&str]) -> String;
+    /// The log of a command that succeeded; it has all these parts.
+    fn warned(&self, parts: &[&str]) -> String;
+    /// The JSON that a successful command printed.
+    fn json(&self) -> Value;
+}
+
+impl CommandOutput for Assert {
+    fn refused(&self, code: i32, parts: &[&str]) -> String {
+        assert_eq!(self.get_output().status.code(), Some(code), "{self}");
+        let said = stderr(self.get_output());
+        assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {self}");
+        said
+    }
+
+    fn shown(&self, parts: &[&str]) -> String {
+        assert!(self.get_output().status.success(), "{self}");
+        let printed = stdout(self.get_output());
+        assert!(parts.iter().all(|part| printed.contains(part)), "{parts:?} in {self}");
+        printed
+    }
+
+    fn warned(&self, parts: &[&str]) -> String {
+        self.refused(0, parts)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.shown(&[])).unwrap()
+    }
+}
+
+/// The JSON that a command prints.
+pub fn printed(command: &mut Command) -> Value {
+    command.arg("--json").assert().json()
 }
 
 /// All rows of a table of an output, sorted by every column: what must not change between runs.

@@ -1,16 +1,20 @@
-//! Jobs that replace other systems: the programs of those systems in Python, and known counts of their data.
+//! The four programs, written again in plain Python: what they make of a few hundred documents is what their jobs make of
+//! them, to the last digit.
 
-mod python;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use resemblance::job::Job;
+use icu_properties::CodePointMapData;
+use icu_properties::props::GeneralCategory;
+use resemblance::job::{Job, Normalize, Score, ScoreBy, Words};
+use resemblance::kernel::text::normalize::Normalizer;
+use resemblance::kernel::text::words::each_word;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tempfile::tempdir;
 
-use crate::support::oracle::sketch::crc32;
-use crate::support::*;
+use crate::support::{needs, *};
 
 fn signatures_of(documents: &RecordBatch) -> Vec<Vec<u32>> {
     signature_values(documents.column_by_name("signature").unwrap())
@@ -23,71 +27,6 @@ fn load(job: &str, source: &Path, output: &Path, sets: &[&str]) -> Job {
     Job::load(repository(job), &all).unwrap()
 }
 
-/// The bodies of a Reuters file by OLDID, by a search for the tags. A file that is not UTF-8 is ISO 8859-1.
-fn reuters_bodies(file: &Path) -> Vec<(String, String)> {
-    let latin = |bytes: Vec<u8>| bytes.into_iter().map(char::from).collect();
-    let text = String::from_utf8(std::fs::read(file).unwrap()).unwrap_or_else(|e| latin(e.into_bytes()));
-    let mut bodies = Vec::new();
-    for story in text.split("<REUTERS ").skip(1) {
-        let id = story.split("OLDID=\"").nth(1).unwrap().split('"').next().unwrap();
-        if let Some(body) = story.split("<BODY>").nth(1) {
-            let body = body.split("</BODY>").next().unwrap();
-            bodies.push((id.to_owned(), decoded(body)));
-        }
-    }
-    bodies
-}
-
-/// The text with its character references resolved.
-fn decoded(text: &str) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find('&') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let end = rest.find(';').map_or(0, |end| end + 1);
-        let number = rest.get(2..end.saturating_sub(1)).and_then(|digits| digits.parse().ok());
-        let c = match &rest[..end] {
-            "&lt;" => Some('<'),
-            "&gt;" => Some('>'),
-            "&amp;" => Some('&'),
-            reference if reference.starts_with("&#") => number.and_then(char::from_u32),
-            _ => None,
-        };
-        match c {
-            Some(c) => {
-                out.push(c);
-                rest = &rest[end..];
-            }
-            None => {
-                out.push('&');
-                rest = &rest[1..];
-            }
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-/// All stories of Reuters: their words, without those of under eight.
-fn reuters_words(data: &Path) -> BTreeMap<String, Vec<String>> {
-    let mut documents = BTreeMap::new();
-    for number in 0..22 {
-        for (id, body) in reuters_bodies(&data.join(format!("reut2-{number:03}.sgm"))) {
-            let letters: String =
-                body.to_lowercase().chars().map(|c| if c.is_alphabetic() { c } else { ' ' }).collect();
-            let words: Vec<String> = letters.split_whitespace().map(str::to_owned).collect();
-            if words.len() >= 8 {
-                documents.insert(id, words);
-            }
-        }
-    }
-    documents
-}
-
-fn word_shingles(words: &[String], size: usize) -> BTreeSet<String> {
-    words.windows(size).map(|run| run.join(" ")).collect()
-}
-
 const DICTIONARY: [&str; 4] = [
     "shingle.hash=dictionary",
     "minhash.family=linear",
@@ -95,45 +34,282 @@ const DICTIONARY: [&str; 4] = [
     "lsh.bucket_hash=crc32",
 ];
 
-/// The exact answer does not depend on how shingles become numbers, but where two become one.
-#[test]
-fn reuters_has_the_known_counts_with_every_hash() {
-    let Some(data) = real_data("reuters21578") else { return };
-    let folder = tempdir().unwrap();
-    let exact = |name: &str, size: usize, sets: &[&str]| {
-        let output = folder.path().join(format!("{name}-{size}"));
-        let size = format!("shingle.size={size}");
-        let all = [&["candidates.method=all", "score.threshold=0.5", &size], sets].concat();
-        run(&load("jobs/recipes/reuters.toml", &data, &output, &all)).unwrap();
-        pairs(&output)
-    };
-    let counts = |found: &BTreeMap<_, f64>| {
-        [0.5, 0.6, 0.7, 0.8, 0.9, 1.0].map(|t| found.values().filter(|&&jaccard| jaccard >= t).count())
-    };
-    let threes = exact("dictionary", 3, &DICTIONARY);
-    assert_eq!(counts(&threes), [22_327, 10_506, 5_490, 3_572, 2_764, 2_622]);
-    let fives = exact("dictionary", 5, &DICTIONARY);
-    assert_eq!(counts(&fives), [10_123, 5_235, 3_724, 2_929, 2_672, 2_617]);
+const STOP_WORDS: &str = "src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt";
 
-    // With 32 bits some shingles become one: whatever differs, they explain it.
-    let by_crc = exact("crc32", 5, &["shingle.hash=crc32"]);
-    let texts: BTreeMap<String, BTreeSet<String>> =
-        reuters_words(&data).into_iter().map(|(id, words)| (id, word_shingles(&words, 5))).collect();
-    let mut differ = 0;
-    for pair in fives.keys().chain(by_crc.keys()).collect::<BTreeSet<_>>() {
-        if fives.get(pair) != by_crc.get(pair) {
-            let both = texts[&pair.0].union(&texts[&pair.1]);
-            let mut first: BTreeMap<u32, &String> = BTreeMap::new();
-            let collision =
-                both.into_iter().find_map(|s| first.insert(crc32(s.as_bytes()), s).map(|t| (s, t)));
-            let (s, t) = collision.unwrap_or_else(|| panic!("{pair:?} differs without a collision"));
-            eprintln!(
-                "{pair:?}: {:?} and {:?}, since CRC-32 takes {s:?} for {t:?}",
-                fives.get(pair),
-                by_crc.get(pair)
-            );
-            differ += 1;
+/// The output of a program; none without a Python to run it.
+fn printed(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {
+    // Without -B it would leave its bytecode in the repository.
+    let mut python = needs::python("json")?;
+    let output =
+        python.arg("-B").arg(repository("tests/systems").join(script)).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
+}
+
+fn answer(script: &str, arguments: &[&str]) -> Option<Answer> {
+    printed(script, arguments).map(|printed| serde_json::from_slice(&printed).unwrap())
+}
+
+/// Two ids, equal values of their signatures, shared shingles, and shingles of both together.
+type Scored = (String, String, u64, u64, u64);
+
+/// The answer of a program for its documents.
+#[derive(Deserialize)]
+struct Answer {
+    bands: usize,
+    rows: usize,
+    coefficients: Vec<(u64, u64)>,
+    signatures: BTreeMap<String, Vec<u32>>,
+    candidates: Vec<Scored>,
+    pairs: Vec<Scored>,
+    neighbors: BTreeMap<String, Vec<(String, u64, u64, u64)>>,
+}
+
+impl Answer {
+    /// Estimate and Jaccard similarity from the counts.
+    fn scores(&self, equal: u64, shared: u64, union: u64) -> (f64, f64) {
+        let jaccard = if union == 0 { 1.0 } else { shared as f64 / union as f64 };
+        (equal as f64 / self.coefficients.len() as f64, jaccard)
+    }
+
+    fn scored(&self, pairs: &[Scored]) -> BTreeMap<(String, String), (f64, f64)> {
+        let scored = |(a, b, equal, shared, union): &Scored| {
+            ((a.clone(), b.clone()), self.scores(*equal, *shared, *union))
+        };
+        pairs.iter().map(scored).collect()
+    }
+
+    /// Writes the coefficients as `minhash.coefficients` reads them.
+    fn write_coefficients(&self, path: &Path) {
+        let lines: String = self.coefficients.iter().map(|(a, b)| format!("{a},{b}\n")).collect();
+        std::fs::write(path, lines).unwrap();
+    }
+}
+
+/// The pairs of an output with both of their scores.
+fn scored_pairs(output: &Path) -> BTreeMap<(String, String), (f64, f64)> {
+    let pairs = table(output, "pairs");
+    let scores = floats(&pairs, "estimate").into_iter().zip(floats(&pairs, "jaccard"));
+    strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b")).zip(scores).collect()
+}
+
+/// A line of `neighbors --json`. Numbers are read from their digits, since the parser may miss the last bit.
+#[derive(Deserialize)]
+struct Near {
+    id: String,
+    estimate: Box<RawValue>,
+    jaccard: Box<RawValue>,
+}
+
+/// The neighbors of a document as the command ranks them.
+fn neighbors(output: &Path, id: &str) -> Vec<(String, f64, f64)> {
+    let asked = ["--id", id, "--top", "10", "--by", "estimate", "--json"];
+    let printed = resemblance().arg("neighbors").arg(output).args(asked).assert().shown(&[]);
+    let number = |raw: &RawValue| raw.get().parse::<f64>().unwrap();
+    let line = |line: &str| {
+        let near: Near = serde_json::from_str(line).unwrap();
+        (near.id, number(&near.estimate), number(&near.jaccard))
+    };
+    printed.lines().map(line).collect()
+}
+
+/// Runs the job and holds bands, coefficients, signatures, candidates, pairs and neighbors against the program's.
+fn assert_equal(job: &Job, output: &Path, answer: &Answer) {
+    assert_eq!((job.lsh.bands, job.lsh.rows), (answer.bands, answer.rows));
+    assert_eq!(job.minhash.coefficients.as_ref(), Some(&answer.coefficients));
+    run(job).unwrap();
+    let documents = table(output, "documents");
+    let signatures: BTreeMap<String, Vec<u32>> =
+        strings(&documents, "id").into_iter().zip(signatures_of(&documents)).collect();
+    assert!(signatures.len() >= 200);
+    assert_eq!(signatures.keys().collect::<Vec<_>>(), answer.signatures.keys().collect::<Vec<_>>());
+    for (id, signature) in &signatures {
+        assert_eq!(signature, &answer.signatures[id], "the signature of {id}");
+    }
+    assert!(!answer.pairs.is_empty());
+    assert_eq!(scored_pairs(output), answer.scored(&answer.pairs));
+
+    // Every candidate whose signatures agree anywhere is a pair where all of those are kept.
+    let everything = output.with_extension("candidates");
+    let mut all = job.clone();
+    all.output.url = everything.display().to_string();
+    all.score = Score { threshold: 1e-6, by: ScoreBy::Signature, ..Score::default() };
+    run(&all).unwrap();
+    let mut expected = answer.scored(&answer.candidates);
+    expected.retain(|_, (estimate, _)| *estimate > 0.0);
+    assert!(expected.len() >= answer.pairs.len());
+    assert_eq!(scored_pairs(&everything), expected);
+
+    let with_neighbors = answer.neighbors.iter().filter(|(_, near)| near.len() > 1).take(3);
+    let alone = answer.neighbors.iter().filter(|(_, near)| near.is_empty()).take(1);
+    for (id, near) in with_neighbors.chain(alone) {
+        let expected: Vec<(String, f64, f64)> = near
+            .iter()
+            .map(|(id, equal, shared, union)| {
+                let (estimate, jaccard) = answer.scores(*equal, *shared, *union);
+                (id.clone(), estimate, jaccard)
+            })
+            .collect();
+        assert_eq!(neighbors(output, id), expected, "the neighbors of {id}");
+    }
+}
+
+/// Folders and files of a test: where the input is, where the coefficients are, and where the output goes.
+struct Places {
+    scratch: tempfile::TempDir,
+}
+
+impl Places {
+    fn new() -> Self {
+        let scratch = tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("in")).unwrap();
+        Self { scratch }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// The key that names the file of coefficients.
+    fn coefficients(&self) -> String {
+        format!("minhash.coefficients={}", self.text("coefficients.csv"))
+    }
+}
+
+/// How Python classifies characters: see `characters.py`.
+#[derive(Deserialize)]
+struct Characters {
+    classes: String,
+    lower: BTreeMap<char, String>,
+}
+
+/// Over every character that both versions of Unicode have.
+#[test]
+fn words_digits_and_white_space_are_as_python_has_them() {
+    let Some(printed) = printed("characters.py", &[]) else { return };
+    let python: Characters = serde_json::from_slice(&printed).unwrap();
+    let steps = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<Normalize>>();
+    let normalizer = |name| Normalizer::new(&steps(&[name]), Words::Spaces).unwrap();
+    let [mut digits, mut folds, mut lowers] =
+        ["digits-out", "collapse-whitespace:tabs-and-newlines", "lowercase"].map(normalizer);
+    let done = |normalizer: &mut Normalizer, text: &str| {
+        normalizer.begin();
+        normalizer.piece(text).to_owned()
+    };
+    let (mut compared, mut differ) = (0, Vec::new());
+    for (code, class) in (0..).zip(python.classes.chars()) {
+        let (class, Some(c)) = (class.to_digit(16).unwrap(), char::from_u32(code)) else { continue };
+        let ours = CodePointMapData::<GeneralCategory>::new().get(c);
+        if class & 1 == 0 || ours == GeneralCategory::Unassigned {
+            continue;
+        }
+        compared += 1;
+        let mut words = 0;
+        each_word(&format!("a{c}b"), Words::WordCharacters, |_| words += 1);
+        let is_digit = done(&mut digits, &c.to_string()).is_empty();
+        let folded = done(&mut folds, &format!("a{c}b")) == "a b";
+        let lower = done(&mut lowers, &c.to_string());
+        let expected = python.lower.get(&c).cloned().unwrap_or_else(|| c.to_string());
+        let is_same = (words == 1) == (class & 2 != 0)
+            && is_digit == (class & 4 != 0)
+            && folded == (class & 8 != 0)
+            && lower == expected;
+        if !is_same {
+            differ.push((c, ours, class, words, is_digit, folded, lower));
         }
     }
-    eprintln!("{differ} of {} pairs differ under CRC-32", fives.len());
+    assert!(compared > 250_000, "{compared}");
+    assert!(differ.is_empty(), "{} characters: {differ:?}", differ.len());
+}
+
+#[test]
+fn similar_files_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let Some(answer) = answer("similar_files.py", &[&places.text("in"), "0.8"]) else { return };
+    answer.write_coefficients(&places.path("coefficients.csv"));
+    let output = places.path("out");
+    let job = load("jobs/recipes/newsgroups.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    assert_equal(&job, &output, &answer);
+}
+
+#[test]
+fn the_three_methods_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let Some(answer) = answer("three_methods.py", &[&places.text("in"), "0.8"]) else { return };
+    answer.write_coefficients(&places.path("coefficients.csv"));
+    let output = places.path("out");
+    let job = load("jobs/recipes/text-files.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    assert_equal(&job, &output, &answer);
+}
+
+/// The coefficients come from the script that draws Python's for seed 42; short reviews have all-maximum signatures.
+#[test]
+fn reviews_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let csv = places.text("in/reviews.csv");
+    let stop_words = repository(STOP_WORDS).display().to_string();
+    let Some(answer) = answer("reviews.py", &[&csv, &stop_words, "0.8", "3", "write"]) else { return };
+    let Some(drawn) = printed("coefficients.py", &["42"]) else { return };
+    std::fs::write(places.path("coefficients.csv"), drawn).unwrap();
+    let output = places.path("out");
+    let sets = [places.coefficients(), "shingle.short=empty".into()];
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let job = load("jobs/recipes/amazon-books.toml", Path::new(&csv), &output, &sets);
+    let maximum = answer.signatures.values().filter(|s| s.iter().all(|&value| value == u32::MAX)).count();
+    assert!(maximum > 10, "{maximum} reviews are too short");
+    assert_equal(&job, &output, &answer);
+}
+
+/// Larger shingles find more pairs there: all reviews that are too short for one are alike by their signatures.
+#[test]
+fn short_reviews_are_pairs_by_their_signatures() {
+    let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
+    let places = Places::new();
+    let stop_words = repository(STOP_WORDS).display().to_string();
+    for (size, pairs) in [("3", 12), ("5", 15), ("7", 40)] {
+        let arguments = [&data.display().to_string(), &stop_words, "0.7", size];
+        let Some(answer) = answer("reviews.py", &arguments) else { return };
+        assert_eq!(answer.pairs.len(), pairs, "shingles of {size} words");
+        answer.write_coefficients(&places.path("coefficients.csv"));
+        let output = places.path(size);
+        let size = format!("shingle.size={size}");
+        let sets = [&places.coefficients(), "shingle.short=empty", "score.threshold=0.7", &size];
+        let job = load("jobs/recipes/amazon-books.toml", &data, &output, &sets);
+        run(&job).unwrap();
+        assert_eq!(scored_pairs(&output), answer.scored(&answer.pairs), "{size}");
+        // Where they are rejected, larger shingles find fewer pairs.
+        let output = places.path(&format!("{pairs}-rejected"));
+        let sets = [&places.coefficients(), "score.threshold=0.7", &size];
+        run(&load("jobs/recipes/amazon-books.toml", &data, &output, &sets)).unwrap();
+        assert!(scored_pairs(&output).len() <= 12, "{size}");
+    }
+}
+
+#[test]
+fn news_stories_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let stories = places.text("in/stories.sgm");
+    if printed("stories.py", &[&stories, "write"]).is_none() {
+        return;
+    }
+    let steps = "shingle.normalize=[\"remove-newlines\", \"lowercase\", \"remove-non-letters\", \"collapse-whitespace\"]";
+    let sets = [DICTIONARY.as_slice(), &[steps]].concat();
+    // Which number a shingle has is free: the program takes ours, and sees that they are the numbers of a dictionary.
+    let first = places.path("first");
+    run(&load("jobs/recipes/reuters.toml", Path::new(&stories), &first, &sets)).unwrap();
+    let dictionary = table(&first, "dictionary");
+    let numbered = numbers(&dictionary, "number").into_iter().zip(strings(&dictionary, "shingle"));
+    let lines: String = numbered.map(|(number, shingle)| format!("{number},{shingle}\n")).collect();
+    std::fs::write(places.path("dictionary.csv"), lines).unwrap();
+    let arguments = [stories.as_str(), &places.text("dictionary.csv"), "0.8", "5"];
+    let Some(answer) = answer("stories.py", &arguments) else { return };
+    answer.write_coefficients(&places.path("coefficients.csv"));
+    let output = places.path("out");
+    let coefficients = places.coefficients();
+    let sets = [sets.as_slice(), &[coefficients.as_str()]].concat();
+    assert_equal(&load("jobs/recipes/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
 }

@@ -1,9 +1,6 @@
 //! The command's streams: full or closed ones, and text that a terminal would act on.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-use tempfile::tempdir;
+use std::process::{Command, Stdio};
 
 use crate::support::*;
 
@@ -13,22 +10,11 @@ fn plain_command() -> Command {
     command
 }
 
-/// A job over these documents, whose output is `FOLDER/out`.
-fn job_file(folder: &Path, documents: &[Document]) -> PathBuf {
-    write_parquet(&folder.join("in.parquet"), documents, 100);
-    let path = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.3\n[output]\nurl = {:?}\n[engine]\nthreads = 2\n",
-        folder.join("in.parquet"),
-        folder.join("out"),
-    );
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+/// A job over these documents, whose output is `out`.
+fn job_file(documents: &[Document]) -> (Scene, String) {
+    let scene = Scene::new(&[]).with_job("in.parquet", documents);
+    let job = scene.text("job.toml");
+    (scene, job)
 }
 
 /// The write end of a pipe that has no reader.
@@ -45,8 +31,7 @@ fn full() -> std::fs::File {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_run_goes_on_when_its_log_cannot_be_written() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path(), &corpus(1, 40, 30));
+    let (scene, job) = job_file(&corpus(1, 40, 30));
     type Streams = (&'static str, fn(&mut Command));
     let streams: [Streams; 4] = [
         ("a full standard error", |c| {
@@ -78,11 +63,11 @@ fn a_run_goes_on_when_its_log_cannot_be_written() {
                 command.arg("run").arg(&job).args(["--log-format", format, more, "--set", set]);
                 command.status().unwrap().code()
             };
-            let out = folder.path().join(format!("out-{n}-{format}"));
+            let out = scene.path(&format!("out-{n}-{format}"));
             let set = format!("output.url={:?}", out.to_str().unwrap());
             assert_eq!(run(&set), Some(0), "{what}, {format}");
             assert_eq!(manifest(&out).counts.documents, 40, "{what}, {format}");
-            // What fails has its own exit code.
+            // A failed run has its own exit code.
             assert_eq!(run("score.threshold=2"), Some(2), "{what}, {format}");
             assert_eq!(run("source.url=nowhere.parquet"), Some(3), "{what}, {format}");
         }
@@ -94,23 +79,22 @@ fn a_run_goes_on_when_its_log_cannot_be_written() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_standard_output_is_an_error_after_the_run_and_a_closed_one_is_none() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path(), &corpus(1, 40, 30));
-    let out = folder.path().join("out");
+fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
+    let (scene, job) = job_file(&corpus(1, 40, 30));
+    let out = scene.path("out");
     let cases: [&[&str]; 4] = [
-        &["run", job.to_str().unwrap()],
+        &["run", &job],
         &["sql", out.to_str().unwrap(), "SELECT * FROM pairs"],
-        &["check", job.to_str().unwrap()],
+        &["check", &job],
         &["--help"],
     ];
     for arguments in cases {
         let ended = plain_command().args(arguments).stdout(full()).output().unwrap();
-        assert_eq!(ended.status.code(), Some(3), "{arguments:?}: {}", said(&ended));
-        assert!(said(&ended).contains("standard output"), "{arguments:?}: {}", said(&ended));
+        assert_eq!(ended.status.code(), Some(3), "{arguments:?}: {}", stderr(&ended));
+        assert!(stderr(&ended).contains("standard output"), "{arguments:?}: {}", stderr(&ended));
         assert!(out.join("manifest.json").exists());
         let ended = plain_command().args(arguments).stdout(closed_pipe()).output().unwrap();
-        assert_eq!(ended.status.code(), Some(0), "{arguments:?}: {}", said(&ended));
+        assert_eq!(ended.status.code(), Some(0), "{arguments:?}: {}", stderr(&ended));
     }
 }
 
@@ -134,14 +118,9 @@ fn assert_harmless(what: &str, bytes: &[u8]) {
 
 #[test]
 fn ids_are_escaped_for_people_and_exact_in_json() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path(), &evil_corpus());
-    let job = job.to_str().unwrap();
-    let out = folder.path().join("out");
-    let out = out.to_str().unwrap();
-    let duplicates = tempdir().unwrap();
-    let twice: Vec<Document> = evil_corpus().into_iter().chain(evil_corpus()).collect();
-    let twice = job_file(duplicates.path(), &twice);
+    let (scene, job) = job_file(&evil_corpus());
+    let (job, out) = (job.as_str(), &scene.text("out"));
+    let (_duplicates, twice) = job_file(&[evil_corpus(), evil_corpus()].concat());
     let missing = "mi\u{1b}[2Jss\ning";
     let cases: [(&[&str], i32, &str); 8] = [
         (&["run", job, "-vv"], 0, "a\\u{1b}[31mred\\u{7}"),
@@ -151,17 +130,17 @@ fn ids_are_escaped_for_people_and_exact_in_json() {
         (&["neighbors", out, "--id", EVIL[1], "--json"], 0, "b\\nerror: forged"),
         (&["neighbors", out, "--id", missing], 2, "mi\\u{1b}[2Jss\\ning"),
         (&["sql", out, "SELECT \"x\u{1b}[31m\" FROM pairs"], 2, "\\u{1b}[31m"),
-        (&["run", twice.to_str().unwrap()], 3, "a\\u{1b}[31mred\\u{7}"),
+        (&["run", &twice], 3, "a\\u{1b}[31mred\\u{7}"),
     ];
     for (arguments, code, shown) in cases {
         let ended = plain_command().args(arguments).output().unwrap();
-        assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {}", said(&ended));
+        assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {}", stderr(&ended));
         assert_harmless("standard error", &ended.stderr);
-        let printed = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let printed = stdout(&ended);
         if !arguments.contains(&"--json") {
             assert_harmless("standard output", &ended.stdout);
         }
-        let all = printed + &said(&ended);
+        let all = printed + &stderr(&ended);
         assert!(all.contains(shown), "{arguments:?}: {all}");
     }
     let exact = plain_command()
@@ -171,16 +150,14 @@ fn ids_are_escaped_for_people_and_exact_in_json() {
     let ids: Vec<String> = String::from_utf8(exact.stdout)
         .unwrap()
         .lines()
-        .map(|line| {
-            serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_str().unwrap().to_owned()
-        })
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(ids, EVIL);
     // A JSON log is exact too, and one line for each event.
     let log =
         plain_command().args(["neighbors", out, "--id", missing, "--log-format", "json"]).output().unwrap();
-    let said = said(&log);
-    let line: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let said = stderr(&log);
+    let line: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert!(line["fields"]["message"].as_str().unwrap().contains(missing), "{line}");
 }
 
@@ -193,11 +170,11 @@ fn names_of_files_are_escaped_where_they_are_ids() {
         std::fs::write(folder.path().join(name), &evil_corpus()[0].1).unwrap();
     }
     let found = plain_command().arg("find").arg(folder.path()).args(["-t", "0.5"]).output().unwrap();
-    assert_eq!(found.status.code(), Some(0), "{}", said(&found));
+    assert_eq!(found.status.code(), Some(0), "{}", stderr(&found));
     assert_harmless("standard output", &found.stdout);
     assert_harmless("standard error", &found.stderr);
     for shown in ["c\\u{202e}gpj.exe\\u{2066}", "e\\x1B[2J"] {
-        assert!(String::from_utf8_lossy(&found.stdout).contains(shown));
+        assert!(stdout(&found).contains(shown));
     }
 }
 
@@ -208,7 +185,9 @@ fn names_of_groups_and_jobs_do_not_act_on_a_terminal() {
     let path = folder.path().join("in.jsonl");
     let line = |n: usize| {
         let text = "one two three four five six seven";
-        serde_json::json!({"id": format!("{n}"), "text": text, "shop": format!("\u{1b}[2J\u{9b}31m{}", n % 2)}).to_string() + "\n"
+        json!({"id": format!("{n}"), "text": text, "shop": format!("\u{1b}[2J\u{9b}31m{}", n % 2)})
+            .to_string()
+            + "\n"
     };
     std::fs::write(&path, (0..6).map(line).collect::<String>()).unwrap();
     let job = folder.path().join("job.toml");
@@ -234,17 +213,14 @@ fn names_of_groups_and_jobs_do_not_act_on_a_terminal() {
         let mut command = plain_command();
         command.args(&arguments).args(if takes_a_job { &group[..] } else { &[] });
         let ran = command.output().unwrap();
-        assert!(ran.status.success(), "{arguments:?}: {}", said(&ran));
-        let shown = String::from_utf8(ran.stdout).unwrap();
-        for text in [&shown, &String::from_utf8(ran.stderr).unwrap()] {
+        assert!(ran.status.success(), "{arguments:?}: {}", stderr(&ran));
+        let shown = stdout(&ran);
+        for text in [&shown, &stderr(&ran)] {
             let acts = text.chars().find(|c| c.is_control() && !"\n\t".contains(*c));
             assert_eq!(acts, None, "{arguments:?}: {text:?}");
         }
         if is_json {
-            assert!(
-                serde_json::from_str::<serde_json::Value>(&shown).unwrap().to_string().contains('\u{9b}'),
-                "{shown}"
-            );
+            assert!(serde_json::from_str::<Value>(&shown).unwrap().to_string().contains('\u{9b}'), "{shown}");
         }
     }
 }

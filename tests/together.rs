@@ -2,15 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "a claim must be silent for a time")]
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use resemblance::job::Job;
 use resemblance::pipeline::OnExisting;
-use tempfile::tempdir;
 
 use crate::support::around::{Before, run_around};
 use crate::support::files::files;
@@ -36,7 +32,7 @@ pub(crate) const MEETINGS: [(What, What); 4] = [
 ];
 
 pub(crate) struct Scene {
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) folder: TempDir,
     job: PathBuf,
     expected: Vec<RecordBatch>,
 }
@@ -114,7 +110,7 @@ fn commands_that_meet_at_one_output_wait_for_each_other() {
 
 /// Five at one output: while one of them stands still, the others wait. Without the claim, each would win.
 #[test]
-fn of_many_runs_at_once_one_works_and_the_others_find_its_result() {
+fn concurrent_runs_wait_for_one_result() {
     let scene = Scene::new(40);
     let output = scene.folder.path().join("out");
     let mut first = scene.start("first", What::Run, &output);
@@ -172,8 +168,8 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
     let claim = output.join("_work/claims/00000000000000000000000000000000.json");
     std::fs::create_dir_all(claim.parent().unwrap()).unwrap();
     let put = |beat: u64| {
-        let process = serde_json::json!({ "host": "far", "pid": 1, "place": "elsewhere", "began": 1 });
-        let content = serde_json::json!({
+        let process = json!({ "host": "far", "pid": 1, "place": "elsewhere", "began": 1 });
+        let content = json!({
             "owner": true, "beat": beat, "seconds": 2, "what": "run", "process": process,
         });
         let staged = output.join("_work/staged");
@@ -198,8 +194,8 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
 /// A run whose claim is removed while it works does not publish.
 #[test]
 fn a_run_that_lost_its_output_publishes_nothing() {
-    let folder = tempdir().unwrap();
-    let (input, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let path = paths();
+    let (input, output) = (path("in.parquet"), path("out"));
     write_parquet(&input, &corpus(9, 60, 30), 20);
     let job = job(&input, &output, &[]);
     let action = || std::fs::remove_file(first_claim(&output).expect("its claim")).unwrap();
@@ -212,7 +208,7 @@ fn a_run_that_lost_its_output_publishes_nothing() {
 
 /// A file that went with the output is not called damaged: it is where the other process wants it.
 #[test]
-fn a_run_whose_files_went_with_its_output_says_that_it_lost_the_output() {
+fn lost_files_of_a_claimed_output_are_not_called_damaged() {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(19, 200, 30), 50);

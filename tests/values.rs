@@ -13,9 +13,9 @@ use datafusion::prelude::SessionContext;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
-use resemblance::error::{Error, Kind, Result};
+use resemblance::error::{Kind, Result};
 use resemblance::job::{self, Job};
-use resemblance::source::{self, ReadRequest, list, open};
+use resemblance::source::{list, open};
 use tempfile::TempDir;
 
 use crate::support::process::{Process, wait_for};
@@ -119,13 +119,6 @@ fn json_numbers_keep_every_digit() {
     let found: Vec<String> =
         read(&folder.job("jsonl", "in.jsonl", "")).unwrap().into_iter().flatten().collect();
     assert_eq!(found, [ids, ids].concat());
-}
-
-#[test]
-fn a_json_file_may_start_with_a_byte_order_mark() {
-    let folder = Folder::new();
-    folder.write("in.jsonl", "\u{feff}{\"id\":1,\"text\":\"a\"}\n{\"id\":2,\"text\":\"b\"}\n");
-    assert_eq!(ids(read(&folder.job("jsonl", "in.jsonl", "")).unwrap()), ["1", "2"]);
 }
 
 #[test]
@@ -353,36 +346,6 @@ fn files_are_read_by_the_bytes_of_their_names() {
 // ---- the same for every format --------------------------------------------------------------------------------------------
 
 #[test]
-fn a_file_that_changes_between_the_listing_and_the_reading_is_an_error() {
-    let first = [
-        ("csv", "id,text\n1,a\n", "id,text\n2,b\n"),
-        ("jsonl", "{\"id\":1,\"text\":\"a\"}\n", "{\"id\":2,\"text\":\"b\"}\n"),
-        ("text", "one", "two"),
-        ("reuters", "<REUTERS OLDID=\"1\"></REUTERS>", "<REUTERS OLDID=\"2\"></REUTERS>"),
-    ];
-    for (format, before, after) in first {
-        let folder = Folder::new();
-        folder.write("in", before);
-        let job = folder.job(format, "in", "");
-        let error = block_on(async {
-            let ctx = SessionContext::new();
-            let listed = list(&ctx, &job.source).await.unwrap();
-            let time = fs::metadata(folder.path("in")).unwrap().modified().unwrap();
-            folder.write("in", after);
-            let changed = fs::File::options().write(true).open(folder.path("in")).unwrap();
-            changed.set_modified(time + std::time::Duration::from_millis(1)).unwrap();
-            match source::read(&ctx, &job.source, &listed, ReadRequest::all()).await {
-                Ok(documents) => Error::from(documents.frame.collect().await.unwrap_err()),
-                Err(error) => error,
-            }
-        });
-        assert_eq!(error.kind(), Kind::Input, "{format}: {error:?}");
-        let said = error.one_line();
-        assert!(said.contains("/in") && said.contains("was replaced or written to"), "{format}: {said}");
-    }
-}
-
-#[test]
 fn an_objects_e_tag_is_part_of_what_a_run_is_known_by() {
     let store = Arc::new(InMemory::new());
     let folder = Folder::new();
@@ -545,7 +508,7 @@ impl Folder {
         job::resolve(job::file::read(&self.toml(format, input, more), "job.toml", &[]).unwrap()).unwrap()
     }
 
-    /// The same as a file.
+    /// Writes them as a file.
     fn job_file(&self, format: &str, input: &str, more: &str) -> Job {
         self.write("job.toml", &self.toml(format, input, more));
         self.job(format, input, more)

@@ -1,7 +1,6 @@
 //! Parquet: every column, type and row group of what stays is as it was.
 
 use std::fs::File;
-use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::compute::{concat_batches, filter_record_batch};
@@ -175,7 +174,7 @@ fn parquet_keeps_every_column_and_its_row_groups() {
 
 /// The table of documents that go says what the other tables say.
 #[test]
-fn removed_documents_are_told_with_what_stands_for_them() {
+fn removed_documents_are_listed_with_kept_ones() {
     let applied = Applied::new();
     let documents = corpus(9, 200, 25);
     let numbered: Vec<Document> =
@@ -228,7 +227,7 @@ fn removed_documents_are_told_with_what_stands_for_them() {
 
 /// Stars leave pairs out, and with them the similarity of removed documents would be lost.
 #[test]
-fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
+fn removed_documents_are_listed_where_copies_are_stars() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     write_parquet(&path("in.parquet"), &corpus(11, 300, 15), 100);
@@ -236,7 +235,7 @@ fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
         let (output, to) = (path(name), path(&format!("{name}-applied")));
         run(&job(&path("in.parquet"), &output, &[set])).unwrap();
         resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
-        let of = |file: &serde_json::Value| {
+        let of = |file: &Value| {
             let (rows, _) = parquet(&to.join(file["path"].as_str().unwrap()));
             let share = |name: &str| {
                 let shares = rows.column_by_name(name).unwrap().as_any().downcast_ref::<Float64Array>();
@@ -258,41 +257,4 @@ fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
         assert_eq!((&kept, jaccard), (expected_kept, *expected_jaccard), "{id}");
         assert!(containment == *expected_containment || containment.is_none() && jaccard < Some(1.0), "{id}");
     }
-}
-
-/// The 96-bit times of old files become 64-bit ones, since writers no longer use them; nothing else changes.
-#[test]
-fn old_types_stay() {
-    use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};
-    let applied = Applied::new();
-    let documents = corpus(10, 60, 20);
-    let schema = "message m { required binary id (UTF8); required binary text (UTF8); required int96 t; }";
-    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
-    let file = File::create(applied.path("in/old.parquet")).unwrap();
-    let mut writer =
-        parquet::file::writer::SerializedFileWriter::new(file, schema, Default::default()).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    for texts in
-        [documents.iter().map(|d| &d.0).collect::<Vec<_>>(), documents.iter().map(|d| &d.1).collect()]
-    {
-        let mut column = group.next_column().unwrap().unwrap();
-        let texts: Vec<ByteArray> = texts.into_iter().map(|text| text.as_str().into()).collect();
-        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
-        column.close().unwrap();
-    }
-    let mut column = group.next_column().unwrap().unwrap();
-    let times: Vec<Int96> = (0..60).map(|at| Int96::from(vec![at, 0, 2_440_588 + at])).collect();
-    column.typed::<Int96Type>().write_batch(&times, None, None).unwrap();
-    column.close().unwrap();
-    group.close().unwrap();
-    writer.close().unwrap();
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
-    applied.apply("to", &[]);
-    let ((kept, _), (rows, _)) =
-        (parquet(&applied.path("to/old.parquet")), parquet(&applied.path("in/old.parquet")));
-    let gone = applied.gone();
-    let mask: BooleanArray =
-        (0..60).map(|row| Some(!gone.contains(&applied.place("old.parquet", row)))).collect();
-    assert!(gone.len() > 5);
-    assert_eq!(kept, filter_record_batch(&rows, &mask).unwrap());
 }

@@ -1,7 +1,5 @@
 //! `--passages drop` where documents that represent others become too short, against plain code over the tables of the run.
 
-use arrow::array::AsArray;
-
 use super::columns::parquet;
 use super::passages::Texts;
 use super::*;
@@ -40,7 +38,7 @@ fn pages(random: &mut Random) -> Vec<Document> {
     texts.enumerate().map(|(number, text)| (format!("d{number:02}"), text)).collect()
 }
 
-/// What plain code keeps and removes, and the number of documents that stay instead of others.
+/// The documents that plain code keeps and removes, and the number of those that stay instead of others.
 pub fn expected(
     documents: &[Document],
     output: &Path,
@@ -48,7 +46,7 @@ pub fn expected(
     fewest: usize,
 ) -> (Texts, BTreeSet<Gone>, usize) {
     let texts: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
-    let flags = |batch: &arrow::array::RecordBatch, name: &str| {
+    let flags = |batch: &RecordBatch, name: &str| {
         batch.column_by_name(name).unwrap().as_boolean().values().iter().collect::<Vec<bool>>()
     };
     let clusters = table(output, "clusters");
@@ -176,8 +174,7 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
         assert_eq!(sizes, texts.keys().map(|id| (id.clone(), size(id))).collect(), "seed {seed}");
         let mut dry = resemblance();
         dry.arg("apply").arg(applied.path("out")).args(["--dry-run", "--json"]).args(options);
-        let dry: serde_json::Value =
-            serde_json::from_slice(&dry.assert().success().get_output().stdout).unwrap();
+        let dry = dry.assert().json();
         for count in ["kept", "removed", "passages", "sizes"] {
             assert_eq!(dry[count], printed[count], "seed {seed}: {count}");
         }

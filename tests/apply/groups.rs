@@ -1,7 +1,5 @@
 //! The groups of a job: which ones removed documents are of, and what of each would stay and go.
 
-use std::sync::Arc;
-
 use arrow::array::*;
 
 use super::columns::parquet;
@@ -51,7 +49,7 @@ impl Applied {
 }
 
 #[test]
-fn removed_documents_are_told_with_their_groups() {
+fn removed_documents_are_listed_with_groups() {
     let (applied, groups) = applied();
     applied.apply("to", &[]);
     let mut seen = 0;
@@ -89,16 +87,9 @@ fn removed_documents_are_told_with_their_groups() {
 fn a_dry_run_counts_each_group() {
     let (applied, groups) = applied();
     let dry = |more: &[&str]| {
-        let ran = resemblance()
-            .arg("apply")
-            .arg(applied.path("out"))
-            .arg("--dry-run")
-            .args(more)
-            .assert()
-            .success();
-        String::from_utf8(ran.get_output().stdout.clone()).unwrap()
+        resemblance().arg("apply").arg(applied.path("out")).arg("--dry-run").args(more).assert().shown(&[])
     };
-    let counted: serde_json::Value = serde_json::from_str(&dry(&["--json"])).unwrap();
+    let counted: Value = serde_json::from_str(&dry(&["--json"])).unwrap();
     let gone = applied.gone();
     let mut expected = BTreeMap::<Option<&str>, (u64, u64)>::new();
     for place in (0..160).map(|row| match row {
@@ -106,7 +97,7 @@ fn a_dry_run_counts_each_group() {
         _ => applied.place("b.parquet", row - 100),
     }) {
         let counts = expected.entry(applied.group(&groups, &place)).or_default();
-        // What was rejected was not compared, and is of no group.
+        // Rejected documents were not compared and belong to no group.
         counts.0 += u64::from(!applied.rejected().contains(&place));
         counts.1 += u64::from(gone.contains(&place));
     }
@@ -127,7 +118,7 @@ fn a_dry_run_counts_each_group() {
     let text = dry(&[]);
     assert!(text.contains("| group ") && text.contains("(without a group)"), "{text}");
     // Where all stay, nothing goes of any group; and a result that is written has no groups.
-    let marked: serde_json::Value = serde_json::from_str(&dry(&["--json", "--annotate"])).unwrap();
+    let marked: Value = serde_json::from_str(&dry(&["--json", "--annotate"])).unwrap();
     assert!(marked["groups"].as_array().unwrap().iter().all(|counts| counts["removed"] == 0));
     assert!(applied.apply("to", &[])["groups"].is_null());
 }
@@ -142,7 +133,6 @@ fn without_groups_the_column_is_null() {
     assert!(removed.iter().map(RecordBatch::num_rows).sum::<usize>() > 5);
     assert!(removed.iter().all(|rows| rows.column_by_name("group").unwrap().null_count() == rows.num_rows()));
     let mut command = resemblance();
-    let ran = command.arg("apply").arg(applied.path("out")).args(["--dry-run", "--json"]).assert().success();
-    let counted: serde_json::Value = serde_json::from_slice(&ran.get_output().stdout).unwrap();
+    let counted = command.arg("apply").arg(applied.path("out")).args(["--dry-run", "--json"]).assert().json();
     assert!(counted["groups"].is_null());
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::process::Command;
-use std::time::Duration;
 
 use super::columns::parquet;
 use super::*;
@@ -27,18 +26,9 @@ fn applied_of(files: usize) -> Applied {
 
 /// Kills the command as soon as it says that some files are done.
 fn kill(applied: &Applied, to: &str) {
-    kill_with(applied, to, &[]);
-}
-
-/// Kills the command with these options as soon as it says so of files that no attempt before it had done.
-pub(super) fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
-    command
-        .args(["-vv", "--log-format", "json", "apply"])
-        .arg(applied.path("out"))
-        .arg("--to")
-        .arg(applied.path(to))
-        .args(more);
+    command.args(["-vv", "--log-format", "json", "apply"]).arg(applied.path("out"));
+    command.arg("--to").arg(applied.path(to));
     let killed = killed_at(&mut command, |line| line["fields"]["message"] == "files written");
     assert!(killed, "it ended before it was killed");
     assert!(!applied.path(to).join("_resemblance/manifest.json").exists());
@@ -46,14 +36,14 @@ pub(super) fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
 }
 
 #[test]
-fn a_killed_attempt_is_taken_up_where_it_stopped() {
+fn a_killed_apply_resumes() {
     let applied = applied();
     applied.apply("undisturbed", &[]);
     let expected = result(&applied.path("undisturbed"));
     kill(&applied, "to");
     // The rest of a file after a kill, a foreign file of such a name, and a foreign file in the place of a result's.
     let begun = std::fs::read(applied.path("to/_resemblance/_work/apply.json")).unwrap();
-    let fingerprint = serde_json::from_slice::<serde_json::Value>(&begun).unwrap()["fingerprint"].clone();
+    let fingerprint = serde_json::from_slice::<Value>(&begun).unwrap()["fingerprint"].clone();
     let staged = format!("to/.resemblance-{}-Ab12cd.tmp", fingerprint.as_str().unwrap());
     std::fs::write(applied.path(&staged), "half").unwrap();
     let mine = applied.path("to/.resemblance-Ab12cd.tmp");
@@ -62,19 +52,17 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     let written = files.iter().rev().find_map(|file| file["written"][0]["path"].as_str()).unwrap();
     assert!(!applied.path("to").join(written).exists(), "the last file was written before the kill");
     std::fs::write(applied.path("to").join(written), "somebody else's").unwrap();
-    let said = applied.refused("to", &[], 3);
-    assert!(said.contains(written) && said.contains("other bytes"), "{said}");
+    applied.refused("to", &[], 3, &[written, "other bytes"]);
     assert_eq!(std::fs::read(applied.path("to").join(written)).unwrap(), b"somebody else's");
     std::fs::remove_file(applied.path("to").join(written)).unwrap();
     assert!(!applied.path(&staged).exists() && std::fs::read(&mine).unwrap() == b"mine");
     std::fs::remove_file(mine).unwrap();
 
-    // The same output, spelled in another way.
+    // The output, spelled in another way.
     let spelled = format!("{}/./", applied.path("in/../out").display());
     let mut again = resemblance();
     again.arg("apply").arg(spelled).args(["--json", "--to"]).arg(applied.path("to"));
-    let printed: serde_json::Value =
-        serde_json::from_slice(&again.assert().success().get_output().stdout).unwrap();
+    let printed = again.assert().json();
     let reused = printed["files_reused"].as_u64().unwrap();
     assert!(reused >= 100, "{printed}");
     let found = result(&applied.path("to"));
@@ -82,7 +70,7 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
         assert_eq!(found[part], expected[part], "{part}");
     }
     assert_eq!(printed["already_finished"], false);
-    // As after a kill between the manifest and the end.
+    // The state after a kill between the manifest and the end.
     std::fs::create_dir(applied.path("to/_resemblance/_work")).unwrap();
     std::fs::write(applied.path("to/_resemblance/_work/apply.json"), begun).unwrap();
     assert_eq!(applied.apply("to", &[])["already_finished"], true);
@@ -105,7 +93,7 @@ fn the_rest_of_a_manifest_that_was_cut_off_goes_with_the_next_attempt() {
         .output()
         .unwrap();
     let sigxfsz = 25;
-    assert_eq!(ended.status.signal(), Some(sigxfsz), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.signal(), Some(sigxfsz), "{}", stderr(&ended));
     let rest = || {
         let names = files(&applied.path("to")).into_keys();
         names.filter(|name| name.ends_with(".tmp")).count()
@@ -121,13 +109,12 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
     kill(&applied, "to");
     let mut parts = files(&applied.path("to/_resemblance/_work/parts"));
     parts.retain(|path, _| path.ends_with(".json"));
-    let part: serde_json::Value = serde_json::from_slice(parts.values().next().unwrap()).unwrap();
+    let part: Value = serde_json::from_slice(parts.values().next().unwrap()).unwrap();
     let files = part["files"].as_array().unwrap();
     let lost = files.iter().find_map(|file| file["written"][0]["path"].as_str()).unwrap();
     std::fs::remove_file(applied.path("to").join(lost)).unwrap();
     // Other options are another result, which has no place there.
-    let said = applied.refused("to", &["--rejects", "drop"], 2);
-    assert!(said.contains("unfinished result of apply"), "{said}");
+    applied.refused("to", &["--rejects", "drop"], 2, &["unfinished result of apply"]);
     applied.apply("to", &[]);
     result(&applied.path("to"));
     assert!(applied.path("to").join(lost).exists());
@@ -135,9 +122,8 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
 
 /// A claim of a process of another machine, which is dead: it is not renewed.
 fn dead_claim() -> String {
-    let process = serde_json::json!({"host": "far", "pid": 1, "place": "elsewhere", "began": 1});
-    serde_json::json!({"owner": true, "beat": 7, "seconds": 2, "what": "apply", "process": process})
-        .to_string()
+    let process = json!({"host": "far", "pid": 1, "place": "elsewhere", "began": 1});
+    json!({"owner": true, "beat": 7, "seconds": 2, "what": "apply", "process": process}).to_string()
 }
 
 const DEAD_CLAIM: &str = "_work/claims/00000000000000000000000000000000.json";
@@ -158,7 +144,7 @@ fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
             ),
             _ => ("clean", command.arg("clean").arg(applied.path(to)).assert()),
         };
-        let said = String::from_utf8(ended.success().get_output().stderr.clone()).unwrap();
+        let said = stderr(ended.success().get_output());
         assert!(said.contains("(process 1 on far) is writing to"), "{said}");
         assert!(said.contains(&format!("this {name} waits until it has ended")), "{said}");
         assert!(!claim.exists());
@@ -166,51 +152,21 @@ fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
     result(&applied.path("to"));
 }
 
-/// How often the command is killed, and the files of a source that has far more parts: it must never come to its end before.
-const KILLS: usize = 10;
-const FILES_OF_MANY_PARTS: usize = 3_000;
-
 /// Files of the source in each part.
 const PART: u64 = 100;
 
-/// Each attempt takes up the one before it, and is killed itself when it has done some more: ten moments, each with other
-/// numbers of parts that are done.
-#[test]
-fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
-    let applied = applied_of(FILES_OF_MANY_PARTS);
-    applied.apply("undisturbed", &["--rejects", "separate"]);
-    // A record that a kill cut off ends otherwise.
-    let done = |path: &String| path.ends_with(".json");
-    let parts =
-        || files(&applied.path("to/_resemblance/_work/parts")).into_keys().filter(done).count() as u64;
-    let mut moments = vec![0];
-    for _ in 0..KILLS {
-        kill_with(&applied, "to", &["--rejects", "separate"]);
-        moments.push(parts());
-    }
-    let all = FILES_OF_MANY_PARTS as u64 / PART;
-    assert!(moments.is_sorted_by(|a, b| a < b) && *moments.last().unwrap() < all, "{moments:?}");
-    let printed = applied.apply("to", &["--rejects", "separate"]);
-    assert_eq!(printed["files_reused"], moments.last().unwrap() * PART);
-
-    let expected = Same::of(&applied.path("undisturbed"));
-    assert!(expected.bytes.len() > FILES_OF_MANY_PARTS / 2);
-    assert!(expected.rows[0].len() > FILES_OF_MANY_PARTS / 10);
-    Same::of(&applied.path("to")).assert_is(&expected, "after ten kills");
-}
-
-/// What two results of the same application have in common.
+/// The parts that two results of one application share.
 struct Same {
     /// The files, except for those of tables.
     bytes: BTreeMap<String, Vec<u8>>,
     /// The lines of the tables `removed` and `removed_spans`, sorted: which task writes which rows is open, and so are the names of
     /// files.
     rows: [Vec<String>; 2],
-    manifest: [serde_json::Value; 5],
+    manifest: [Value; 5],
 }
 
 impl Same {
-    /// Those of the result in `to`, in which nothing else may be.
+    /// The parts of the result in `to`, which has no other files.
     fn of(to: &Path) -> Self {
         let manifest = result(to);
         let mut bytes = files(to);
@@ -316,10 +272,7 @@ fn a_cut_that_was_killed_at_any_put_has_the_bytes_of_an_undisturbed_one() {
     let arguments = |to: &str| {
         ["apply", &s3.url("out"), "--to", &s3.url(to), "--passages", "cut", "--json"].map(str::to_owned)
     };
-    let apply = |to: &str| -> serde_json::Value {
-        let ran = resemblance().envs(s3.env()).args(arguments(to)).assert().success();
-        serde_json::from_slice(&ran.get_output().stdout).unwrap()
-    };
+    let apply = |to: &str| -> Value { resemblance().envs(s3.env()).args(arguments(to)).assert().json() };
     apply("undisturbed");
     let expected = Same::of(&s3.file("undisturbed"));
     // Four of the lines are the frame of a table and the names of its columns.

@@ -1,6 +1,5 @@
-//! What is done with a finished result: other programs read it as a dataset, and `verify`, `sql`, `show` and `clean` work on it.
+//! Other programs read a finished result as a dataset, and `verify`, `sql`, `show` and `clean` work on it.
 
-use predicates::prelude::*;
 use resemblance::job::Job;
 
 use super::*;
@@ -46,14 +45,13 @@ fn gone_ids(applied: &Applied) -> BTreeSet<String> {
     applied.clustered().into_values().filter(|(_, kept, id)| kept != id).map(|(_, _, id)| id).collect()
 }
 
-fn lines(command: &[&str], result: &Path) -> Vec<serde_json::Value> {
-    let ran = resemblance().arg(command[0]).arg(result).args(&command[1..]).assert().success();
-    let out = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
+fn lines(command: &[&str], result: &Path) -> Vec<Value> {
+    let out = resemblance().arg(command[0]).arg(result).args(&command[1..]).assert().shown(&[]);
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn other_programs_read_what_was_kept_and_nothing_else() {
+fn other_programs_read_only_kept_documents() {
     let Some(mut python) = python("duckdb, pandas, polars, pyarrow") else { return };
     let applied = Applied::new();
     let mut stay = days(&applied);
@@ -62,8 +60,8 @@ fn other_programs_read_what_was_kept_and_nothing_else() {
     assert!(gone.len() > 10);
     stay.retain(|id| !gone.contains(id) && id != "short");
     let read = python.args(["-c", READERS]).arg(applied.path("to")).output().unwrap();
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-    let printed = String::from_utf8(read.stdout).unwrap();
+    assert!(read.status.success(), "{}", stderr(&read));
+    let printed = stdout(&read);
     for (line, expected) in printed.lines().zip([&stay, &gone]) {
         let readers: BTreeMap<String, Vec<String>> = serde_json::from_str(line).unwrap();
         for (reader, ids) in readers {
@@ -75,7 +73,7 @@ fn other_programs_read_what_was_kept_and_nothing_else() {
 
 /// The result is a source as any folder is.
 #[test]
-fn a_job_reads_what_was_kept_and_nothing_else() {
+fn a_job_over_a_result_reads_only_kept_documents() {
     let applied = Applied::new();
     let all = days(&applied);
     applied.apply("to", &["--rejects", "separate"]);
@@ -100,19 +98,19 @@ fn verify_compares_every_file_of_a_result() {
     let manifest = result(&to);
     let verified = &lines(&["verify", "--json"], &to)[0];
     let named = files(&to).len() - 1;
-    assert_eq!((&verified["files"], &verified["damaged"]), (&named.into(), &serde_json::json!([])));
+    assert_eq!((&verified["files"], &verified["damaged"]), (&named.into(), &json!([])));
     let removed = manifest["removed"][0]["path"].as_str().unwrap();
     for path in ["day=0/part-0.parquet", "_resemblance/rejected/day=1/part-0.parquet.rejected", removed] {
         let whole = std::fs::read(to.join(path)).unwrap();
         let mut bytes = whole.clone();
         bytes[whole.len() / 2] ^= 1;
         std::fs::write(to.join(path), bytes).unwrap();
-        let said = resemblance().arg("verify").arg(&to).assert().code(3);
-        said.stdout(predicate::str::contains(path).and(predicate::str::contains("CRC-32")));
+        let said = stdout(resemblance().arg("verify").arg(&to).assert().code(3).get_output());
+        assert!(said.contains(path) && said.contains("CRC-32"), "{said}");
         std::fs::write(to.join(path), whole).unwrap();
     }
     std::fs::remove_file(to.join("day=0/part-0.parquet")).unwrap();
-    resemblance().arg("verify").arg(&to).assert().code(3).stdout(predicate::str::contains("is gone"));
+    assert!(stdout(resemblance().arg("verify").arg(&to).assert().code(3).get_output()).contains("is gone"));
 }
 
 #[test]
@@ -137,20 +135,18 @@ fn sql_has_the_tables_of_a_result() {
         let position = row["kept_position"].as_u64().unwrap() as usize;
         assert_eq!(strings(&file, "id")[position], row["kept_id"].as_str().unwrap());
     }
-    let said = resemblance().arg("sql").arg(&to).arg("SELECT * FROM pairs").assert().code(2);
-    said.stderr(predicate::str::contains(
-        "there is no table `pairs`: the tables are kept, rejected, removed",
-    ));
+    let asked = resemblance().arg("sql").arg(&to).arg("SELECT * FROM pairs").assert();
+    asked.refused(2, &["there is no table `pairs`: the tables are kept, rejected, removed"]);
 }
 
-/// Of files of records, the tables have the columns of the files.
+/// Tables of CSV and JSON lines have the columns of the files.
 #[test]
 fn sql_reads_records_as_the_job_did() {
     for (format, ending, lines_of) in [("csv", "csv", "delimiter = \";\"\n"), ("jsonl", "jsonl", "")] {
         let applied = Applied::new();
         let line = |(id, text): &Document| match format {
             "csv" => format!("{id};{text};{}\n", text.len()),
-            _ => format!("{}\n", serde_json::json!({"id": id, "text": text, "length": text.len()})),
+            _ => format!("{}\n", json!({"id": id, "text": text, "length": text.len()})),
         };
         let head = if format == "csv" { "id;text;length\n" } else { "" };
         let documents = corpus(82, 60, 15);
@@ -177,16 +173,14 @@ fn sql_reads_records_as_the_job_did() {
     }
 }
 
-/// Of a merged output whose sources have different formats, the tables have all rows, under the columns of both.
+/// Tables of a merged output whose sources have different formats have the rows and the columns of both.
 #[test]
 fn sql_reads_sources_of_different_formats() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let documents = corpus(83, 60, 15);
     let (records, rows) = documents.split_at(30);
-    let line = |(id, text): &Document| {
-        format!("{}\n", serde_json::json!({"id": id, "text": text, "more": id.len()}))
-    };
+    let line = |(id, text): &Document| format!("{}\n", json!({"id": id, "text": text, "more": id.len()}));
     for name in ["records", "rows"] {
         std::fs::create_dir(path(name)).unwrap();
     }
@@ -202,13 +196,12 @@ fn sql_reads_sources_of_different_formats() {
     let removed = lines(&["sql", "SELECT id, source, origin_number FROM removed", "--json"], &path("to"));
     let gone: BTreeSet<&str> = removed.iter().map(|row| row["id"].as_str().unwrap()).collect();
     let kept = lines(&["sql", "SELECT * FROM kept", "--json"], &path("to"));
-    let found: BTreeMap<&str, &serde_json::Value> =
-        kept.iter().map(|row| (row["id"].as_str().unwrap(), row)).collect();
+    let found: BTreeMap<&str, &Value> = kept.iter().map(|row| (row["id"].as_str().unwrap(), row)).collect();
     let stay: Vec<&Document> = documents.iter().filter(|(id, _)| !gone.contains(id.as_str())).collect();
     assert!(kept.len() == stay.len() && stay.len() < documents.len());
     for (id, text) in stay {
         let more = records.iter().any(|(other, _)| other == id).then(|| id.len().to_string());
-        let expected = serde_json::json!({"id": id, "text": text, "more": more});
+        let expected = json!({"id": id, "text": text, "more": more});
         assert_eq!(*found[id.as_str()], expected);
     }
     for row in &removed {
@@ -243,7 +236,7 @@ print(json.dumps([
         for (name, documents) in [("a", &documents), ("copies", &copies)] {
             let line = |(id, text): &Document| match format {
                 "csv" => format!("{id},{text}\n"),
-                _ => format!("{}\n", serde_json::json!({"id": id, "text": text})),
+                _ => format!("{}\n", json!({"id": id, "text": text})),
             };
             let name = format!("{name}.{ending}");
             match format {
@@ -264,7 +257,7 @@ print(json.dumps([
         stay.sort();
         let Some(mut python) = python("duckdb, pyarrow") else { return };
         let ran = python.arg("-c").arg(READER).arg(applied.path("to")).arg(ending).output().unwrap();
-        assert!(ran.status.success(), "{format}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{format}: {}", stderr(&ran));
         let found: Vec<Vec<String>> = serde_json::from_slice(&ran.stdout).unwrap();
         assert!(found.iter().all(|found| found.iter().eq(stay.iter().copied())), "{format}: {found:?}");
         result(&applied.path("to"));
@@ -272,7 +265,7 @@ print(json.dumps([
 }
 
 #[test]
-fn show_has_removed_documents_beside_those_that_were_kept() {
+fn show_prints_removed_beside_kept_documents() {
     let applied = Applied::new();
     days(&applied);
     applied.apply("to", &[]);
@@ -295,19 +288,18 @@ fn show_has_removed_documents_beside_those_that_were_kept() {
         assert!(jaccard <= last && jaccard > 0.0, "{jaccard} after {last}");
         last = jaccard;
     }
-    // Those of one cluster, and of one document.
+    // `--cluster` and `--id` select rows.
     let (id, of) = expected.first_key_value().unwrap();
     let cluster = &clustered.values().find(|(_, _, member)| member == id).unwrap().0;
     let members = clustered.values().filter(|(cluster_id, ..)| cluster_id == cluster).count();
     assert_eq!(lines(&["show", "--json", "--top", "100", "--cluster", id], &to).len(), members - 1);
     let one = lines(&["show", "--json", "--id", id], &to);
     assert_eq!((one.len(), one[0]["id_a"].as_str().unwrap()), (1, *of));
-    let text = resemblance().arg("show").arg(&to).assert().success();
-    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    let text = resemblance().arg("show").arg(&to).assert().shown(&[]);
     assert!(text.starts_with("kept on the left, removed on the right\n"), "{text}");
     assert!(text.contains("more removed documents are not shown"), "{text}");
-    let said = resemblance().arg("show").arg(&to).args(["--id", "nobody"]).assert().code(2);
-    said.stderr(predicate::str::contains("no document with the id `nobody` was removed"));
+    let shown = resemblance().arg("show").arg(&to).args(["--id", "nobody"]).assert();
+    shown.refused(2, &["no document with the id `nobody` was removed"]);
     // The source is needed, unchanged; it may be at another place.
     std::fs::rename(applied.path("in"), applied.path("moved")).unwrap();
     resemblance().arg("show").arg(&to).assert().code(3);
@@ -316,8 +308,7 @@ fn show_has_removed_documents_beside_those_that_were_kept() {
     assert_eq!(shown, one);
     std::fs::rename(applied.path("moved"), applied.path("in")).unwrap();
     write_parquet(&applied.path("in/day=0/part-0.parquet"), &corpus(83, 5, 5), 5);
-    let said = resemblance().arg("show").arg(&to).assert().code(3);
-    said.stderr(predicate::str::contains("has changed since"));
+    resemblance().arg("show").arg(&to).assert().refused(3, &["has changed since"]);
 }
 
 /// Commands that need an output name the mistake, and nothing writes among the files of a result.
@@ -327,22 +318,22 @@ fn a_result_is_no_output() {
     days(&applied);
     applied.apply("to", &[]);
     let (to, before) = (applied.path("to"), files(&applied.path("to")));
-    let neighbors = resemblance().arg("neighbors").arg(&to).args(["--id", "d1"]).assert().code(3);
-    neighbors.stderr(predicate::str::contains("holds a result of apply"));
-    let clean = resemblance().arg("clean").arg(&to).assert().code(3);
-    clean.stderr(predicate::str::contains("holds a result of apply"));
-    let output = format!("output.url={}", to.display());
-    let run =
-        resemblance().arg("run").arg(applied.path("job.toml")).args(["--set", &output]).assert().code(3);
-    run.stderr(predicate::str::contains("holds a result of apply"));
+    let (to_text, job) = (to.display().to_string(), applied.path("job.toml").display().to_string());
+    let output = format!("output.url={to_text}");
+    for arguments in [
+        vec!["neighbors", &to_text, "--id", "d1"],
+        vec!["clean", &to_text],
+        vec!["run", &job, "--set", &output],
+    ] {
+        resemblance().args(arguments).assert().refused(3, &["holds a result of apply"]);
+    }
     assert_eq!(files(&to), before);
     // One that has begun is finished first.
     std::fs::create_dir(to.join("_resemblance/_work")).unwrap();
     let begun = "{\n  \"fingerprint\": \"a\",\n  \"output\": \"out\"\n}\n";
     std::fs::write(to.join("_resemblance/_work/apply.json"), begun).unwrap();
     std::fs::remove_file(to.join("_resemblance/manifest.json")).unwrap();
-    let verify = resemblance().arg("verify").arg(&to).assert().code(3);
-    verify.stderr(predicate::str::contains("unfinished result of apply"));
+    resemblance().arg("verify").arg(&to).assert().refused(3, &["unfinished result of apply"]);
 }
 
 #[test]

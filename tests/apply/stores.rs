@@ -1,6 +1,5 @@
 //! From a bucket to a bucket, and from stories to Parquet.
 
-use super::columns::parquet;
 use super::*;
 use crate::support::s3::{Fault, S3};
 
@@ -15,21 +14,16 @@ fn a_bucket_is_read_and_written() {
     for (name, part) in names.into_iter().zip(documents.chunks(100)) {
         s3.put(&format!("in/{name}"), lines(part).concat());
     }
-    let command = |arguments: &[&str]| {
-        let mut command = resemblance();
-        let ran = command.envs(s3.env()).args(arguments).assert().success();
-        String::from_utf8(ran.get_output().stdout.clone()).unwrap()
-    };
+    let command = |arguments: &[&str]| resemblance().envs(s3.env()).args(arguments).assert().shown(&[]);
     let folder = tempdir().unwrap();
     let job = folder.path().join("job.toml");
     std::fs::write(&job, job_text_of("jsonl", s3.url("in/"), s3.url("out/"))).unwrap();
     command(&["run", job.to_str().unwrap()]);
     let (from, to) = (s3.url("out/"), s3.url("to/"));
-    let printed: serde_json::Value =
-        serde_json::from_str(&command(&["apply", &from, "--to", &to, "--json"])).unwrap();
+    let printed: Value = serde_json::from_str(&command(&["apply", &from, "--to", &to, "--json"])).unwrap();
     let clusters = table(&s3.file("out"), "clusters");
     let flags = clusters.column_by_name("representative").unwrap();
-    let flags = arrow::array::AsArray::as_boolean(flags);
+    let flags = AsArray::as_boolean(flags);
     let gone: BTreeSet<String> = strings(&clusters, "id")
         .into_iter()
         .zip(flags)
@@ -44,8 +38,7 @@ fn a_bucket_is_read_and_written() {
         assert_eq!(found, lines(&kept).concat(), "{name}");
     }
     result(&s3.file("to"));
-    let again: serde_json::Value =
-        serde_json::from_str(&command(&["apply", &from, "--to", &to, "--json"])).unwrap();
+    let again: Value = serde_json::from_str(&command(&["apply", &from, "--to", &to, "--json"])).unwrap();
     assert_eq!(again["already_finished"], true);
     // A bucket's folder that holds something else.
     s3.put("full/notes.txt", "somebody's");
@@ -54,47 +47,9 @@ fn a_bucket_is_read_and_written() {
     assert_eq!(s3.keys("full/").len(), 1);
 }
 
-/// Every story of the collection is in one place, under its id.
-#[test]
-fn reuters_stories_become_parquet() {
-    let Some(data) = real_data("reuters21578") else { return };
-    let folder = tempdir().unwrap();
-    let (out, to) = (folder.path().join("out"), folder.path().join("to"));
-    let sets = [format!("source.url={}/", data.display()), format!("output.url={}", out.display())];
-    let mut run = resemblance();
-    run.arg("run").arg(repository("jobs/recipes/reuters.toml"));
-    sets.iter().for_each(|set| {
-        run.args(["--set", set]);
-    });
-    run.assert().success();
-    let mut apply = resemblance();
-    apply.arg("apply").arg(&out).arg("--to").arg(&to).args(["--rejects", "separate"]).assert().success();
-    let manifest = result(&to);
-    assert_eq!(manifest["counts"]["read"], 21_578);
-    let ids = |is_wanted: fn(&str) -> bool| -> Vec<String> {
-        let there = files(&to).into_keys().filter(|name| is_wanted(name));
-        there.flat_map(|name| strings(&parquet(&to.join(name)).0, "id")).collect()
-    };
-    let clusters = table(&out, "clusters");
-    let flags = clusters.column_by_name("representative").unwrap();
-    let gone: BTreeSet<String> = strings(&clusters, "id")
-        .into_iter()
-        .zip(arrow::array::AsArray::as_boolean(flags))
-        .filter(|(_, kept)| *kept == Some(false))
-        .map(|(id, _)| id)
-        .collect();
-    let kept: BTreeSet<String> = ids(|name| !name.starts_with('_')).into_iter().collect();
-    let expected: BTreeSet<String> =
-        strings(&table(&out, "documents"), "id").into_iter().filter(|id| !gone.contains(id)).collect();
-    assert!(gone.len() > 500, "{}", gone.len());
-    assert_eq!(manifest["counts"]["removed"], gone.len());
-    assert_eq!(kept, expected);
-    assert_eq!(ids(|name| name.starts_with("_resemblance/rejected/")).len(), 21_578 - 19_018);
-}
-
 /// A file that cannot be put ends the command. The next one takes what is there, and puts the rest.
 #[test]
-fn a_bucket_that_refused_a_file_is_taken_up() {
+fn apply_resumes_after_a_bucket_refused_a_file() {
     let s3 = S3::start();
     let documents = corpus(23, 100, 20);
     for (name, part) in ["one", "two"].into_iter().zip(documents.chunks(50)) {
@@ -109,9 +64,7 @@ fn a_bucket_that_refused_a_file_is_taken_up() {
     let (from, to) = (s3.url("out"), s3.url("to"));
     let apply = || resemblance().envs(s3.env()).args(["apply", &from, "--to", &to]).assert();
     s3.faults.add("PUT /data/to/two.csv", usize::MAX, Fault::Answer(403, String::new()));
-    let said = apply().code(3);
-    let said = String::from_utf8(said.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("to/two.csv"), "{said}");
+    apply().refused(3, &["to/two.csv"]);
     assert!(
         s3.keys("to/").contains_key("to/one.csv")
             && !s3.keys("to/").contains_key("to/_resemblance/manifest.json")

@@ -1,8 +1,5 @@
 //! `apply` on a cluster: the files are those that one process writes, also where an executor dies.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use super::QUIET;
 use crate::support::cluster::{Cluster, Setup};
 use crate::support::files::files;
@@ -29,12 +26,12 @@ fn inside(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// The part of a manifest about the files of the source.
-fn told(folder: &Path) -> serde_json::Value {
+fn told(folder: &Path) -> Value {
     let manifest = std::fs::read(folder.join("_resemblance/manifest.json")).unwrap();
-    let mut manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
     let counts = manifest["counts"].take();
     let passages = manifest["passage_counts"].take();
-    serde_json::json!({ "counts": counts, "passages": passages, "files": manifest["files"].take() })
+    json!({ "counts": counts, "passages": passages, "files": manifest["files"].take() })
 }
 
 /// Ids of the removed documents, each with the id of the document that is kept.
@@ -77,7 +74,7 @@ fn alone(output: &Path, to: &Path, options: &[&str]) {
 }
 
 #[test]
-fn applied_by_a_cluster_files_are_those_of_one_process() {
+fn a_cluster_applies_like_one_process() {
     let mut cluster = Cluster::start();
     let folder = cluster.folder().to_owned();
     let mut documents = corpus(61, 400, 30);

@@ -10,7 +10,7 @@ use crate::support::rows::{assert_rows, rows};
 use crate::support::*;
 
 #[test]
-fn components_beyond_the_drivers_memory_are_those_of_one_process() {
+fn components_beyond_the_drivers_memory_equal_those_of_one_process() {
     let cluster = Cluster::start();
     let source = parquet_files(cluster.folder(), &corpus(57, 250, 40), 3);
     let alone = cluster.folder().join("alone");

@@ -1,7 +1,5 @@
 //! Executors that come while a run is under way, and those whose scheduler goes.
 
-use std::time::Duration;
-
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::process::wait_for;

@@ -1,10 +1,7 @@
 //! Executors, the scheduler and the driver, killed or stopped in every stage: afterwards the rows are right, nothing else
 //! is in the output, and the cluster runs the next job.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, Driver, ExecutorHost, Setup, Task};
@@ -76,13 +73,13 @@ impl Scene {
     }
 
     /// The run ends well, and its rows are right.
-    pub(crate) fn survives(&self, driver: Driver, name: &str) -> serde_json::Value {
+    pub(crate) fn survives(&self, driver: Driver, name: &str) -> Value {
         let record = driver.succeed(DEADLINE);
         assert_rows(&self.output(name), &self.expected, name);
         record
     }
 
-    /// The same cluster runs another job, and nothing is wrong any more.
+    /// The cluster runs another job without faults.
     fn runs_the_next_job(&self) {
         let record = self.run("next", &[]).succeed(QUIET);
         assert_rows(&self.output("next"), &self.expected, "the next job");
@@ -109,7 +106,7 @@ fn await_stage(scene: &Scene, stage: &str, driver: &mut Driver) {
 }
 
 /// Times that the run says it lost something and did it again.
-fn recoveries(record: &serde_json::Value) -> u64 {
+fn recoveries(record: &Value) -> u64 {
     record["recoveries"].as_u64().unwrap()
 }
 
@@ -282,7 +279,7 @@ fn both_executors_die_and_one_comes_back() {
 }
 
 #[test]
-fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on() {
+fn a_stopped_executor_is_replaced_and_may_return() {
     let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("still", &[]);
     let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
@@ -340,7 +337,7 @@ fn the_scheduler_dies_and_the_driver_sends_its_stage_again() {
 }
 
 #[test]
-fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up() {
+fn a_lost_scheduler_is_an_error_and_the_run_can_resume() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("away", &["engine.wait_seconds=3"]);
     await_stage(&scene, "candidates", &mut driver);

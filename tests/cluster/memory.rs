@@ -26,7 +26,7 @@ fn a_stage_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() 
     }
     // Nothing was lost: no plan was submitted twice.
     assert!(!ended.said.contains("submitted again"), "{}", ended.said);
-    let record: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
+    let record: Value = serde_json::from_str(&ended.printed).unwrap();
     let failed = ended.said.lines().filter(again).count();
     assert_eq!(record["recoveries"], failed, "{record:#}");
 }

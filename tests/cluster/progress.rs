@@ -10,7 +10,7 @@ fn number(line: &str, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_run_on_a_cluster_says_how_far_it_is_and_what_is_left() {
+fn a_run_on_a_cluster_reports_progress_and_time_left() {
     let log = "warn,resemblance=info,resemblance::progress=debug";
     let cluster = Cluster::with(Setup {
         environment: vec![("RESEMBLANCE_LOG".into(), log.into())],

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, Setup};
@@ -18,24 +17,16 @@ fn assert_same(cluster: &Cluster, job: &Path, name: &str, sets: &[&str]) {
     assert_rows(&output, &expected, name);
 }
 
-#[test]
-fn every_format_method_and_option_gives_the_rows_of_one_process() {
-    let cluster = Cluster::start();
-    the_quickstart_is_the_same_and_so_is_its_record(&cluster);
-    a_union_with_a_source_without_wanted_rows_ends(&cluster);
-    every_format_is_read_on_the_executors_as_in_one_process(&cluster);
-    every_method_and_option_gives_the_rows_of_one_process(&cluster);
-    large_tables_are_counted_on_the_executors(&cluster);
-}
-
 /// Tables of more than a million rows: the pairs of copies of one text.
-fn large_tables_are_counted_on_the_executors(cluster: &Cluster) {
+#[test]
+fn large_tables_are_counted_on_the_executors() {
     const COPIES: u64 = 1_420;
+    let cluster = Cluster::start();
     let folder = cluster.folder();
     let text = "one text that many documents have";
     let documents: Vec<_> = (0..COPIES).map(|copy| (format!("copy {copy}"), text.to_owned())).collect();
-    std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    cluster.run(&job, &folder.join("small").display().to_string(), &["source.limit=20"]).succeed(QUIET);
     let tasks = || (0..2).map(|place| cluster.tasks(place, "totals").len()).sum::<usize>();
     assert_eq!(tasks(), 0, "small tables are counted by the driver");
     let output = folder.join("large");
@@ -47,9 +38,11 @@ fn large_tables_are_counted_on_the_executors(cluster: &Cluster) {
     assert_eq!(found, [COPIES * (COPIES - 1) / 2, 1, COPIES - 1, 1, 0]);
 }
 
-fn the_quickstart_is_the_same_and_so_is_its_record(cluster: &Cluster) {
+#[test]
+fn jobs_of_the_repository_give_the_rows_of_one_process() {
+    let cluster = Cluster::start();
     let source = format!("source.url={}/*.txt", repository("jobs/quickstart").display());
-    assert_same(cluster, &repository("jobs/quickstart.toml"), "quickstart", &[&source]);
+    assert_same(&cluster, &repository("jobs/quickstart.toml"), "quickstart", &[&source]);
     let count = |name: &str| manifest(&cluster.folder().join(name)).counts;
     assert_eq!(count("quickstart"), count("quickstart-alone"));
     // A finished output is not run again.
@@ -57,19 +50,19 @@ fn the_quickstart_is_the_same_and_so_is_its_record(cluster: &Cluster) {
     let job = repository("jobs/quickstart.toml");
     let record = cluster.run(&job, &output.display().to_string(), &[&source]).succeed(QUIET);
     assert_eq!(record["already_finished"], true);
-}
 
-/// The second source has no rejected documents that are searched: its part of the union has no rows.
-fn a_union_with_a_source_without_wanted_rows_ends(cluster: &Cluster) {
+    // The second source has no rejected documents that are searched: its part of the union has no rows.
     let data = repository("jobs/decontaminate");
     let source = format!("source.url={}", data.join("training.jsonl").display());
     let against = format!("against.source.url={}", data.join("questions.jsonl").display());
     let job = repository("jobs/decontaminate.toml");
-    assert_same(cluster, &job, "decontaminate", &[&source, &against]);
+    assert_same(&cluster, &job, "decontaminate", &[&source, &against]);
     assert!(table(&cluster.folder().join("decontaminate"), "spans").num_rows() > 0);
 }
 
-fn every_format_is_read_on_the_executors_as_in_one_process(cluster: &Cluster) {
+#[test]
+fn every_format_is_read_on_the_executors_as_in_one_process() {
+    let cluster = Cluster::start();
     let folder = cluster.folder();
     // Parquet is what every other test reads.
     let documents = corpus(51, 200, 40);
@@ -93,7 +86,7 @@ fn every_format_is_read_on_the_executors_as_in_one_process(cluster: &Cluster) {
         if format == "reuters" {
             sets.extend(["source.id=oldid".to_owned(), "source.text=body".to_owned()]);
         }
-        assert_same(cluster, &job, ending, &sets.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_same(&cluster, &job, ending, &sets.iter().map(String::as_str).collect::<Vec<_>>());
     }
     let source = folder.join("texts");
     std::fs::create_dir(&source).unwrap();
@@ -101,7 +94,7 @@ fn every_format_is_read_on_the_executors_as_in_one_process(cluster: &Cluster) {
         std::fs::write(source.join(format!("{id}.txt")), text).unwrap();
     }
     let url = format!("source.url={}/", source.display());
-    assert_same(cluster, &job, "text", &["source.format=text", &url, "source.id=path"]);
+    assert_same(&cluster, &job, "text", &["source.format=text", &url, "source.id=path"]);
 }
 
 type Writer = fn(&[Document]) -> Vec<u8>;
@@ -134,10 +127,11 @@ fn sgml(documents: &[Document]) -> Vec<u8> {
     stories.into_bytes()
 }
 
-fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
+#[test]
+fn every_method_and_option_gives_the_rows_of_one_process() {
+    let cluster = Cluster::start();
     let folder = cluster.folder();
     let mut documents = corpus(52, 300, 40);
-    std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
     for (name, sets) in [
         ("all", &["candidates.method=all"][..]),
@@ -165,7 +159,7 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
             ],
         ),
     ] {
-        assert_same(cluster, &job, name, sets);
+        assert_same(&cluster, &job, name, sets);
     }
     let counts = manifest(&folder.join("chosen")).counts;
     assert!(counts.documents == 150 && counts.rows_left_out_by_where > Some(0), "{counts:?}");
@@ -177,31 +171,31 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         let rest = format!("output.url = {SET_BY_THE_TEST:?}\nscore.threshold = 0.7\n");
         std::fs::write(&job, source + &rest).unwrap();
         let name = job.file_stem().unwrap().to_string_lossy().into_owned();
-        assert_same(cluster, &job, &name, &["lsh.hot_bucket=4"]);
+        assert_same(&cluster, &job, &name, &["lsh.hot_bucket=4"]);
     }
-    new_documents_meet_known_ones(cluster, &documents);
-    linked_documents_are_those_of_one_process(cluster, &documents);
     documents.extend_from_within(100..130);
     std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
-    assert_same(cluster, &job, "reject", &["source.duplicate_ids=reject"]);
+    assert_same(&cluster, &job, "reject", &["source.duplicate_ids=reject"]);
     let refused = cluster.run(&job, &folder.join("refused").display().to_string(), &[]).end(QUIET);
     assert_eq!(refused.code, Some(3), "{}", refused.said);
     assert!(refused.said.contains("ids must be unique"), "{}", refused.said);
 }
 
 /// A run against what the cluster wrote, with and without kept shingles, and both merged there.
-fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
+#[test]
+fn new_documents_meet_reference_outputs() {
+    let cluster = Cluster::start();
     let folder = cluster.folder();
+    let documents = corpus(52, 300, 40);
     let renamed: Vec<_> =
         corpus(53, 60, 40).into_iter().map(|(id, text)| (format!("new {id}"), text)).collect();
     let more = documents[..60].iter().map(|(id, text)| (format!("again {id}"), format!("{text} w1 w2")));
     let renamed: Vec<_> = renamed.into_iter().chain(more).collect();
-    std::fs::remove_dir_all(folder.join("in")).unwrap();
-    let job = job_file(folder, &parquet_files(folder, documents, 3));
+    let job = job_file(folder, &parquet_files(folder, &documents, 3));
     let own = ["output.keep=shingles", "candidates.method=prefix"];
     for (name, sets) in [("reference", &[][..]), ("known-kept", &own)] {
-        assert_same(cluster, &job, name, sets);
+        assert_same(&cluster, &job, name, sets);
         let second = folder.join("second");
         std::fs::create_dir_all(&second).unwrap();
         write_parquet(&second.join("new.parquet"), &renamed, 40);
@@ -209,7 +203,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
         let against = format!("against.output={}", known.display());
         let sets = [sets, &[&source, &against]].concat();
         let output = format!("{name}-and-new");
-        assert_same(cluster, &job, &output, &sets);
+        assert_same(&cluster, &job, &output, &sets);
         assert!(manifest(&folder.join(&output)).counts.pairs > 50);
         let merged = |to: &str, second: &str, options: &[&str]| {
             let to = folder.join(to);
@@ -229,13 +223,15 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
 }
 
 /// A second source, with the passages of pairs and of documents, and documents compared across groups; and an earlier output.
-fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Document]) {
+#[test]
+fn documents_of_two_sources_give_the_rows_of_one_process() {
+    let cluster = Cluster::start();
     let folder = cluster.folder();
+    let documents = corpus(52, 300, 40);
     let second = folder.join("linked.parquet");
     write_parquet(&second, &documents[..80], 40);
     let linked = second_source(second, "");
-    std::fs::remove_dir_all(folder.join("in")).unwrap();
-    let job = job_file(folder, &parquet_files(folder, documents, 3));
+    let job = job_file(folder, &parquet_files(folder, &documents, 3));
     for (name, sets) in [
         (
             "linked-lsh",
@@ -256,17 +252,17 @@ fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Doc
             ],
         ),
     ] {
-        assert_same(cluster, &job, name, &[&sets[..], &[&linked, "output.pair_passages=true"]].concat());
+        assert_same(&cluster, &job, name, &[&sets[..], &[&linked, "output.pair_passages=true"]].concat());
         let counts = manifest(&folder.join(name)).counts;
         assert!(counts.pairs > 50 && counts.spans > Some(20), "{counts:?}");
     }
-    assert_same(cluster, &job, "earlier", &[]);
+    assert_same(&cluster, &job, "earlier", &[]);
     let new: Vec<Document> =
         documents[..80].iter().map(|(id, text)| (format!("new-{id}"), format!("{text} more"))).collect();
     write_parquet(&folder.join("new.parquet"), &new, 40);
     let url = format!("source.url={}", folder.join("new.parquet").display());
     let earlier = format!("against.output={}", folder.join("earlier").display());
-    assert_same(cluster, &job, "later", &[&url, &earlier, "passages={ unit = 'word', length = 6 }"]);
+    assert_same(&cluster, &job, "later", &[&url, &earlier, "passages={ unit = 'word', length = 6 }"]);
     assert!(manifest(&folder.join("later")).counts.spans > Some(70));
 }
 

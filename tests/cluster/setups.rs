@@ -2,13 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use tempfile::tempdir;
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
@@ -22,7 +17,7 @@ const REFUSAL: Duration = Duration::from_secs(60);
 /// Runs the command with a deadline; its exit code and its standard error.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = resemblance().args(arguments).timeout(REFUSAL).output().unwrap();
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (output.status.code(), stderr(&output))
 }
 
 #[test]
@@ -69,7 +64,7 @@ fn a_cluster_without_executors_is_waited_for_and_then_named() {
 }
 
 #[test]
-fn roles_refuse_what_they_cannot_be() {
+fn wrong_arguments_of_roles_are_refused() {
     let folder = tempdir().unwrap();
     let work = folder.path().display().to_string();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -114,8 +109,7 @@ fn roles_refuse_what_they_cannot_be() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("this machine has no such address") && !said.contains("another process"), "{said}");
     for role in ["scheduler", "executor"] {
-        let help = resemblance().args([role, "--help"]).assert().success();
-        let help = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
+        let help = resemblance().args([role, "--help"]).assert().shown(&[]);
         assert!(help.contains("[default: 127.0.0.1:5005") && !help.contains("0.0.0.0"), "{help}");
     }
 }
@@ -211,7 +205,7 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", "404"),
         ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello", "as a scheduler does"),
         ("SSH-2.0-OpenSSH_9.6\r\n", "no scheduler answered"),
-        // What a scheduler says of itself, to every request.
+        // The answer of a scheduler about itself, to every request.
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 48\r\nconnection: close\r\n\r\n\
              {\"version\":\"55.0.0\",\"datafusion_version\":\"55.2\"}",
@@ -256,7 +250,7 @@ fn the_memory_of_a_scheduler_does_not_grow_with_the_jobs_that_it_has_done() {
         cluster.run(&job, &output.display().to_string(), &[]).succeed(QUIET);
         memory.extend(cluster.scheduler().memory().map(|bytes| bytes >> 20));
     }
-    let jobs: Vec<serde_json::Value> = serde_json::from_str(&cluster.get("/api/jobs").unwrap().1).unwrap();
+    let jobs: Vec<Value> = serde_json::from_str(&cluster.get("/api/jobs").unwrap().1).unwrap();
     assert!(jobs.len() <= 20, "the scheduler remembers {} jobs", jobs.len());
     let Some(half) = memory.get(runs / 2 - 1) else { return };
     eprintln!("MiB of the scheduler after each run: {memory:?}");

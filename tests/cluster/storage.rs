@@ -1,8 +1,5 @@
 //! A cluster that reads from and writes to S3, also when that fails for a while; and executors whose disks are full.
 
-use std::path::Path;
-use std::time::Duration;
-
 use super::faults::Scene;
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
@@ -13,7 +10,7 @@ use crate::support::s3::{Fault, S3, SECRET_KEY};
 use crate::support::*;
 
 /// A cluster that knows the server, a job over documents in its bucket, and the rows that it must have.
-fn stored(s3: &S3, count: usize) -> (Cluster, std::path::PathBuf, Rows) {
+fn stored(s3: &S3, count: usize) -> (Cluster, PathBuf, Rows) {
     let mut environment = s3.env();
     environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "2".into()));
     let cluster = Cluster::with(Setup { environment, ..Setup::default() });
@@ -33,7 +30,7 @@ fn stored(s3: &S3, count: usize) -> (Cluster, std::path::PathBuf, Rows) {
 }
 
 #[test]
-fn from_s3_to_s3_the_rows_are_those_of_one_process_also_when_it_is_away() {
+fn a_cluster_on_s3_survives_outages_of_the_store() {
     let s3 = S3::start();
     let (cluster, job, expected) = stored(&s3, 1_000);
     s3_that_answers(&s3, &cluster, &job, &expected);
@@ -45,7 +42,7 @@ fn s3_that_answers(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
     assert_rows(&s3.file("quiet"), expected, "a run from S3 to S3");
     assert!(!cluster.logs().contains(SECRET_KEY), "a log holds the secret key");
     // The scheduler's answers are open to everybody.
-    let jobs: Vec<serde_json::Value> = serde_json::from_str(&cluster.get("/api/jobs").unwrap().1).unwrap();
+    let jobs: Vec<Value> = serde_json::from_str(&cluster.get("/api/jobs").unwrap().1).unwrap();
     assert!(!jobs.is_empty());
     for job in jobs {
         for part in ["", "/config", "/stages", "/dot"] {
@@ -78,7 +75,7 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
     let record = driver.succeed(QUIET);
     assert!(record["recoveries"].as_u64() >= Some(3), "{record:#}");
     assert_rows(&s3.file("out"), expected, "an S3 that was away");
-    // What executors put: they have several attempts, and the driver's own claim is put once and with its patience.
+    // Executors put with several attempts; the driver puts its own claim once, with its own patience.
     s3.faults.add("PUT /data/cut/documents/part-", 20, Fault::Unavailable);
     s3.faults.add("GET /data/in/", 5, Fault::Cut(1_000));
     s3.faults.add("PUT /data/cut/documents/part-", 3, Fault::Silent);

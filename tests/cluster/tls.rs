@@ -2,8 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -52,10 +50,9 @@ impl Files {
     }
 }
 
-/// What a command that must end with `code` writes to standard error.
+/// The message of a command that ends with `code`.
 fn refused(command: &mut assert_cmd::Command, code: i32) -> String {
-    let refused = command.timeout(Duration::from_secs(60)).assert().code(code);
-    String::from_utf8_lossy(&refused.get_output().stderr).into_owned()
+    command.timeout(Duration::from_secs(60)).assert().refused(code, &[])
 }
 
 #[track_caller]
@@ -65,9 +62,8 @@ fn assert_has(said: &str, parts: &[&str]) {
 
 #[test]
 fn a_cluster_with_tls_serves_nothing_without_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let (files, others) =
-        (Files::new(&folder.path().join("ours")), Files::new(&folder.path().join("others")));
+    let path = paths();
+    let (files, others) = (Files::new(&path("ours")), Files::new(&path("others")));
     let mut environment = files.variables();
     environment.push((TOKEN.to_owned(), "hush, hush".to_owned()));
     let cluster = Cluster::with(Setup { environment: environment.clone(), ..Setup::default() });
@@ -130,7 +126,7 @@ fn a_cluster_with_tls_serves_nothing_without_it() {
 
 #[test]
 fn an_executor_with_tls_dies_and_is_replaced() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let environment = Files::new(folder.path()).variables();
     let cluster = Cluster::with(Setup { environment, ..Setup::default() });
     let mut scene = Scene::new(cluster, 2_500, &["lsh.hot_bucket=16"]);
@@ -143,7 +139,7 @@ fn an_executor_with_tls_dies_and_is_replaced() {
 
 #[test]
 fn a_server_without_tls_is_not_trusted() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let files = Files::new(folder.path());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -164,7 +160,7 @@ fn a_server_without_tls_is_not_trusted() {
 
 #[test]
 fn wrong_files_are_named() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let (files, others) =
         (Files::new(&folder.path().join("ours")), Files::new(&folder.path().join("others")));
     let empty = folder.path().join("empty.pem");

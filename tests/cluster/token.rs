@@ -2,8 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::time::Duration;
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, Setup};
@@ -13,7 +11,7 @@ use crate::support::*;
 const TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
 
 #[test]
-fn only_those_who_have_the_token_are_served() {
+fn only_requests_with_the_token_are_served() {
     let environment = vec![(TOKEN.to_owned(), "hush, hush".to_owned())];
     let cluster = Cluster::with(Setup { environment, ..Setup::default() });
     let source = parquet_files(cluster.folder(), &corpus(7, 400, 30), 2);
@@ -32,8 +30,7 @@ fn only_those_who_have_the_token_are_served() {
                 Some(token) => command.env(TOKEN, token),
                 None => command.env_remove(TOKEN),
             };
-            let refused = command.assert().code(2);
-            let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+            let said = command.assert().refused(2, &[]);
             let has =
                 if token.is_some() { "another one than this process has" } else { "this process has none" };
             assert!(

@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_methods, reason = "another process is waited for by looking again and again")]
 
 use std::process::Command;
-use std::time::Duration;
 
 use super::*;
 use crate::support::process::{Process, wait_for};
@@ -74,13 +73,12 @@ impl Bucket {
 }
 
 #[test]
-fn a_run_that_is_killed_before_its_logs_is_taken_up_by_the_next() {
+fn the_next_run_writes_the_logs_of_a_killed_one() {
     let bucket = Bucket::new();
     bucket.run_until_a_commit(&[]);
     let published = std::fs::read(bucket.output().join("manifest.json")).unwrap();
     assert!(bucket.s3.keys("out/pairs/_delta_log").is_empty());
-    let ended = bucket.run(&[]).success();
-    let record: serde_json::Value = serde_json::from_slice(&ended.get_output().stdout).unwrap();
+    let record = bucket.run(&[]).json();
     assert_eq!(record["already_finished"], true);
     assert_eq!(std::fs::read(bucket.output().join("manifest.json")).unwrap(), published);
     check_in_bucket(&bucket, 0);
@@ -102,12 +100,12 @@ fn until_a_log_follows_its_readers_see_the_result_before() {
     assert!(published.paths().is_disjoint(&files.iter().map(|file| file.to_str().unwrap()).collect()));
     assert_eq!(TABLES.map(|name| sorted(&read(name).rows())), before);
     assert_ne!(sorted(&table(&bucket.output(), "pairs")), before[2]);
-    // Of the two that bring the logs up, one is the next run of the same job; the other one removes files too.
+    // Two commands bring the logs up: the next run of the job, and `clean`, which removes files too.
     let counted = bucket.command(&["clean", &bucket.s3.url("out"), "--dry-run"]).success();
     assert_eq!(read("pairs").version, 0);
     let cleaned = bucket.command(&["clean", &bucket.s3.url("out")]).success();
     let counts = [counted, cleaned].map(|ended| {
-        let text = String::from_utf8(ended.get_output().stdout.clone()).unwrap();
+        let text = stdout(ended.get_output());
         text.split(" file").next().unwrap().parse::<i64>().unwrap()
     });
     // The claim of the killed run goes as soon as another one takes its place.
@@ -120,14 +118,12 @@ fn until_a_log_follows_its_readers_see_the_result_before() {
 }
 
 #[test]
-fn a_store_that_takes_no_log_is_told_of_and_keeps_what_the_log_names() {
+fn a_failed_write_of_a_log_is_reported_and_keeps_its_files() {
     let bucket = Bucket::new();
     bucket.run(&[]).success();
     let before = Table::read(&bucket.output().join("pairs"));
     bucket.s3.faults.add("PUT /data/out/pairs/_delta_log/", usize::MAX, Fault::Answer(403, String::new()));
-    bucket.run(&["--overwrite"]).code(3).stderr(
-        predicate::str::contains("is published").and(predicate::str::contains("without --overwrite")),
-    );
+    bucket.run(&["--overwrite"]).refused(3, &["is published", "without --overwrite"]);
     bucket.s3.faults.clear();
     assert_eq!(Table::read(&bucket.output().join("pairs")).rows(), before.rows());
     bucket.run(&[]).success();

@@ -4,7 +4,6 @@ use std::fs::File;
 
 use arrow::json::ReaderBuilder;
 use parquet::arrow::ArrowWriter;
-use serde_json::Value;
 
 use super::*;
 use crate::support::s3::S3;
@@ -121,11 +120,11 @@ impl Written {
         assert_eq!(found, ids);
     }
 
-    /// What the run says that refuses the table.
+    /// The message of the run that refuses the table.
     fn refused(&self, more: &[&str], code: i32) -> String {
         let ran = self.run("refused", more).code(code);
         assert!(!self.path("refused").exists());
-        String::from_utf8(ran.get_output().stderr.clone()).unwrap()
+        stderr(ran.get_output())
     }
 }
 
@@ -149,9 +148,7 @@ fn the_files_of_the_newest_version_are_read() {
     let written = Written::new();
     written.commit(0, &[json!({"commitInfo": {}}), protocol(), meta_data(), written.add(0), written.add(1)]);
     written.check("first", &[0, 1]);
-    let record = |output: &str| -> Value {
-        serde_json::from_slice(&written.run(output, &[]).success().get_output().stdout).unwrap()
-    };
+    let record = |output: &str| -> Value { written.run(output, &[]).json() };
     assert_eq!(record("first")["already_finished"], true);
     // The order of the actions in a commit means nothing.
     written.commit(
@@ -186,7 +183,7 @@ fn apply_writes_the_files_that_the_table_has() {
 }
 
 #[test]
-fn a_table_that_grew_is_read_again_as_the_run_read_it() {
+fn rereads_of_a_table_use_the_version_of_the_run() {
     let written = Written::new();
     written.commit(0, &[protocol(), meta_data(), written.add(0), written.add(1)]);
     let (before, after, moved) = (written.path("before"), written.path("after"), written.path("moved"));
@@ -227,8 +224,7 @@ fn a_table_that_grew_is_read_again_as_the_run_read_it() {
     let mut refused = resemblance();
     let refused =
         refused.arg("apply").arg(written.path("out")).arg("--to").arg(written.path("late")).assert();
-    let said = String::from_utf8(refused.code(3).get_output().stderr.clone()).unwrap();
-    assert!(said.contains("00000000000000000000.json is gone") && said.contains("--overwrite"), "{said}");
+    refused.refused(3, &["00000000000000000000.json is gone", "--overwrite"]);
 }
 
 #[test]
@@ -254,7 +250,7 @@ fn days_of_a_table_that_grows_are_merged_and_applied() {
 }
 
 #[test]
-fn a_second_source_that_grew_is_read_again_as_the_run_read_it() {
+fn rereads_of_a_second_source_skip_new_files() {
     let written = Written::new();
     written.commit(0, &[protocol(), meta_data(), written.add(0)]);
     let new: Vec<Document> = written.documents[..OF_FILE]
@@ -268,13 +264,12 @@ fn a_second_source_that_grew_is_read_again_as_the_run_read_it() {
     );
     run(&job(&written.path("new.parquet"), &written.path("linked"), &[&source])).unwrap();
     written.commit(1, &[written.add(2), remove(0)]);
-    let ran = resemblance()
+    let shown = resemblance()
         .arg("show")
         .arg(written.path("linked"))
         .args(["--json", "--top", "100"])
         .assert()
-        .success();
-    let shown = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
+        .shown(&[]);
     let texts: BTreeMap<&str, &str> =
         written.documents.iter().map(|(id, text)| (id.as_str(), text.as_str())).collect();
     let lines = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -305,7 +300,7 @@ fn a_checkpoint_stands_for_the_commits_before_it() {
 }
 
 #[test]
-fn what_is_not_known_of_a_table_is_refused_by_its_name() {
+fn unknown_table_features_are_refused_by_name() {
     let features = |names: &[&str]| {
         json!({"protocol": {
             "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": names, "writerFeatures": names

@@ -1,11 +1,6 @@
 //! Random layouts of files of others in and around an output, and random commands on them: every foreign byte is there afterwards,
 //! whether the command ran or was refused.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-use tempfile::{TempDir, tempdir};
-
 use super::job_file;
 use crate::support::files::files;
 use crate::support::stopping::run_until;
@@ -51,7 +46,7 @@ impl Scene {
             let made = path(&format!("{state:?}"));
             match state {
                 State::Nothing => std::fs::create_dir(&made).unwrap(),
-                // The same output in all of them, so that the job finds its own.
+                // All of them name this output, so that the job finds its own.
                 State::Unfinished | State::Finished | State::FinishedAsDelta => {
                     let out = path("out");
                     let delta = ["output.tables=delta"];
@@ -67,7 +62,7 @@ impl Scene {
                     apply.arg("apply").arg(path("source")).arg("--to").arg(&made).assert().success();
                     if state == State::HalfApplied {
                         let manifest = std::fs::read(made.join("_resemblance/manifest.json")).unwrap();
-                        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+                        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
                         let begun = format!(
                             "{{\n  \"fingerprint\": {},\n  \"output\": {}\n}}\n",
                             manifest["fingerprint"], manifest["output"]
@@ -293,7 +288,7 @@ fn every_byte_of_others_outlives_every_command() {
         for _ in 0..3 {
             let (name, mut command) = scene.command(&out);
             let ended = command.env("TMPDIR", &temporary).output().unwrap();
-            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            let said = stderr(&ended);
             let what = format!("layout {layout}: {name} where there was {state:?}\n{said}");
             match ended.status.code() {
                 Some(0) => done += 1,

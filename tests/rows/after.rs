@@ -1,9 +1,9 @@
-//! What reads a source again: `apply`, `show`, passages.
+//! Commands and stages that read a source again: `apply`, `show`, passages.
 
 use super::*;
 
 /// Applies the output to a folder: the counts.
-fn apply(source: &Source, to: &str, more: &[&str]) -> serde_json::Value {
+fn apply(source: &Source, to: &str, more: &[&str]) -> Value {
     printed(resemblance().arg("apply").arg(source.path("out")).arg("--to").arg(source.path(to)).args(more))
 }
 
@@ -97,9 +97,8 @@ fn texts_are_found_again_by_their_places() {
             .arg(source.path("out"))
             .args(["--pairs", "most-similar", "--json"])
             .assert()
-            .success();
-        let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
-        let first: serde_json::Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+            .shown(&[]);
+        let first: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
         let ids = ["id_a", "id_b"].map(|key| first[key].as_str().unwrap().to_owned());
         for (id, key) in ids.iter().zip(["text_a", "text_b"]) {
             assert_eq!(first[key], text(id), "{ending}: {first}");

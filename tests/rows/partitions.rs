@@ -83,7 +83,7 @@ fn files_are_left_out_before_they_are_read() {
     std::fs::write(source.path("in/year=19/a.parquet"), "this is no Parquet").unwrap();
     let error = run(&source.job("parquet", "out", &["source.where=stars > 1"])).unwrap_err();
     assert!(error.one_line().contains("year=19"), "{}", error.one_line());
-    // As a text, 19 is not less than 2025.
+    // Partition values are compared as texts: 19 is not less than 2025.
     let sets =
         ["source.where=year >= 2025 AND stars > 1", "output.pair_passages=true", "candidates.method=all"];
     let job = source.job("parquet", "out", &sets);

@@ -19,7 +19,7 @@ fn ranked(files: &[(&str, &[Row])], seed: u64) -> Vec<(u64, Row)> {
 fn a_sample_has_the_documents_of_the_least_ranks() {
     let all = rows(81, 160);
     for ending in ENDINGS {
-        // The same rows in files of other names and sizes.
+        // The rows in files of other names and sizes.
         for cuts in [&[160][..], &[40, 1, 119]] {
             let source = Source::new();
             let mut files = Vec::new();
@@ -101,7 +101,7 @@ fn find_and_dedup_take_conditions_and_limits() {
     let find = |arguments: &[&str]| {
         let ran =
             resemblance().arg("find").arg(&file).args(["--text", "text"]).args(arguments).assert().success();
-        String::from_utf8(ran.get_output().stdout.clone()).unwrap()
+        stdout(ran.get_output())
     };
     let said = find(&["--where", "lang = 'en'"]);
     let expected = format!("among {english} documents; {} rows left out by source.where", 120 - english);
@@ -109,19 +109,13 @@ fn find_and_dedup_take_conditions_and_limits() {
     let said = find(&["--limit", "25%"]);
     assert!(said.contains("rows left out by source.limit"), "{said}");
     let to = source.path("to");
-    let ran = resemblance()
+    resemblance()
         .arg("dedup")
         .arg(&file)
         .args(["--text", "text", "--limit", "60", "--to"])
         .arg(&to)
         .assert()
-        .success();
-    let said = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
-    assert!(
-        said.contains("120 documents read")
-            && said.contains("60 rows left out by source.limit, kept as they are"),
-        "{said}"
-    );
+        .shown(&["120 documents read", "60 rows left out by source.limit, kept as they are"]);
     let refused = resemblance().arg("find").arg(&file).args(["--where", "now() > 1"]).assert().code(2);
-    assert!(String::from_utf8(refused.get_output().stderr.clone()).unwrap().contains("calls now()"));
+    assert!(stderr(refused.get_output()).contains("calls now()"));
 }

@@ -8,9 +8,9 @@ use crate::support::s3::Fault;
 fn a_body_that_ends_early_is_asked_for_again() {
     let s3 = S3::start();
     let documents = corpus(3, 60, 30);
-    // Of a range the head says where it ends; of a whole object nothing but its length does.
+    // The head of a range names its end; only the length tells the end of a whole object.
     for (i, format) in formats(&documents).iter().enumerate().filter(|(_, format)| format.name == "parquet") {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempdir().unwrap();
         let local = format.run_locally(folder.path());
 
         format.put(&s3, &format!("in{i}"));
@@ -39,7 +39,7 @@ fn a_body_that_always_ends_early_or_late_ends_the_run() {
 #[test]
 fn a_whole_object_of_another_length_ends_the_run() {
     let s3 = S3::start();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate().filter(|(_, f)| f.name != "parquet") {
         format.put(&s3, &format!("in{i}"));
         let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));
@@ -57,7 +57,7 @@ fn a_whole_object_of_another_length_ends_the_run() {
 #[test]
 fn a_bit_that_changed_on_the_way_is_no_row() {
     let s3 = S3::start();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let impatient = changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
     for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate().filter(|(_, f)| f.name != "parquet") {
         format.put(&s3, &format!("in{i}"));
@@ -75,7 +75,7 @@ fn a_bit_that_changed_on_the_way_is_no_row() {
 }
 
 #[test]
-fn a_refusal_of_a_parquet_file_is_told_as_it_was() {
+fn denied_access_to_a_parquet_file_is_reported() {
     let corpus = Corpus::new(60, 30);
     let object = "GET /data/in/";
     for (status, code, says) in [

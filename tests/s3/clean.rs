@@ -8,12 +8,12 @@ use crate::support::s3::Fault;
 fn clean(s3: &S3, output: &str, more: &[&str]) -> (u64, u64) {
     let mut arguments = vec!["clean", output, "--json"];
     arguments.extend(more);
-    let record: serde_json::Value = serde_json::from_str(&command(&s3.env(), &arguments).success()).unwrap();
+    let record: Value = serde_json::from_str(&command(&s3.env(), &arguments).success()).unwrap();
     (record["files"].as_u64().unwrap(), record["bytes"].as_u64().unwrap())
 }
 
 #[test]
-fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
+fn an_output_in_a_bucket_keeps_named_and_foreign_files() {
     let corpus = Corpus::new(80, 30);
     let s3 = &corpus.s3;
     let output = s3.url("out");
@@ -23,7 +23,7 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     s3.faults.clear();
     let finished = s3.keys("out/");
     assert_eq!(clean(s3, &output, &[]), (0, 0));
-    // What this attempt might have left, and files of other names and attempts.
+    // Files that this attempt might have left, and files of other names and attempts.
     let attempt = attempt(finished.keys().map(String::as_str));
     let orphans =
         [attempt.part("_work/scores", 7), attempt.part("pairs", 0)].map(|inside| format!("out/{inside}"));
@@ -77,7 +77,7 @@ fn attempt<'a>(mut keys: impl Iterator<Item = &'a str>) -> Attempt {
 #[test]
 fn an_output_on_this_machine_loses_beginnings_of_files_too() {
     let s3 = S3::start();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(5, 60, 30), 100);
     let output = folder.path().join("out % [1]");
@@ -109,7 +109,7 @@ fn an_output_on_this_machine_loses_beginnings_of_files_too() {
 }
 
 #[test]
-fn what_is_not_known_as_ours_is_left_alone() {
+fn unknown_files_are_left_alone() {
     let s3 = S3::start();
     s3.put("out/_work/keys.json", "{}");
     s3.put("out/_work/keys/part-0.parquet", "12345");

@@ -6,7 +6,7 @@ use resemblance::source;
 use super::*;
 use crate::support::s3::Fault;
 
-/// The same bytes in another order: nothing but the e_tag tells.
+/// The bytes in another order: only the e_tag differs.
 fn other(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let last = bytes.len() - 1;
@@ -59,7 +59,7 @@ async fn an_object_that_is_replaced_between_listing_and_reading_is_an_error() {
 #[test]
 fn an_object_that_is_replaced_while_it_is_read_is_an_error() {
     let s3 = S3::start();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate() {
         let prefix = format!("in{i}");
         format.put(&s3, &prefix);
@@ -99,7 +99,7 @@ fn assert_replaced(result: Result<usize, Error>, name: &str) {
 #[tokio::test]
 async fn a_file_that_is_replaced_between_listing_and_reading_is_an_error() {
     for format in formats(&corpus(3, 60, 30)) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempdir().unwrap();
         for (name, bytes) in &format.files {
             std::fs::write(folder.path().join(name), bytes).unwrap();
         }
@@ -138,7 +138,7 @@ async fn a_file_that_is_replaced_between_listing_and_reading_is_an_error() {
 async fn a_file_that_grows_while_it_is_read_is_an_error() {
     use futures::TryStreamExt;
     for format in formats(&corpus(3, 9_000, 8)).into_iter().filter(|format| format.name != "text") {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempdir().unwrap();
         for (name, bytes) in &format.files {
             std::fs::write(folder.path().join(name), bytes).unwrap();
         }

@@ -5,10 +5,6 @@
 //! RESEMBLANCE_CASES=100 RESEMBLANCE_SEED=1 cargo test --locked --test tests -- --nocapture random_faults
 //! ```
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
-
 use super::*;
 use crate::support::s3::Fault;
 
@@ -76,7 +72,7 @@ fn put_documents(s3: &S3) {
 fn under_random_faults_of_a_store_the_rows_are_right_or_the_storage_is_named() {
     let s3 = S3::start();
     put_documents(&s3);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let source = format!("format = \"parquet\"\nurl = {:?}\n{COLUMNS}columns = [\"noise\"]\n", s3.url("in"));
     let job = job_file(folder.path(), &source);
     let run = || run_to(&s3.env(), &job, &s3.url("out"), &["--set", "engine.threads=1"]);

@@ -1,7 +1,5 @@
 //! Listing and reading.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
@@ -58,7 +56,7 @@ fn every_format_gives_the_rows_of_a_local_run() {
     let s3 = S3::start();
     let documents = corpus(3, 60, 30);
     for (i, format) in formats(&documents).iter().enumerate() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempdir().unwrap();
         let local = format.run_locally(folder.path());
 
         format.put(&s3, &format!("in{i}"));
@@ -119,12 +117,12 @@ async fn more_objects_than_one_answer_lists_are_all_listed() {
     assert_eq!(s3.faults.left(), 0);
 }
 
-/// Of several frames the engine would read the first, and say nothing.
+/// DataFusion would read only the first of several frames, without an error.
 #[test]
 fn zstd_in_a_bucket_is_read() {
     let s3 = S3::start();
     s3.put("in/a.csv.zst", zstd::encode_all(&b"id,text\n1,one\n"[..], 1).unwrap());
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir().unwrap();
     let job = job_file(folder.path(), &format!("format = \"csv\"\nurl = \"s3://data/in\"\n{COLUMNS}"));
     let record = record(run_to(&s3.env(), &job, &s3.url("out"), &["--set", "shingle.size=1"]));
     assert_eq!(record["manifest"]["counts"]["documents"], 1, "{record}");

@@ -93,32 +93,3 @@ fn a_redirect_takes_no_token_to_another_host() {
     }
     assert!(elsewhere.asked().is_empty());
 }
-
-#[test]
-fn an_address_with_credentials_is_refused_and_not_repeated() {
-    let corpus = Corpus::new(20, 30);
-    let job = corpus.job.to_str().unwrap();
-    let env = corpus.s3.env();
-    let refused = |arguments: &[&str]| {
-        let said = command(&env, arguments).failure(2);
-        assert!(said.contains("AWS_ACCESS_KEY_ID") || said.contains("credentials"), "{said}");
-        assert_silent(&format!("{:?}", &arguments[..1]), &said);
-    };
-    for address in ["s3://key:hush@data/in", "s3://key:hu/hush@data/in", "s3://data/in?X-Amz-Signature=hush"]
-    {
-        let set = |key: &str| format!("{key}={address:?}");
-        refused(&["run", job, "--set", &set("source.url")]);
-        refused(&["run", job, "--set", &set("output.url")]);
-        refused(&["check", job, "--set", &set("source.url")]);
-        refused(&["find", address]);
-        refused(&["clean", address]);
-        refused(&["sql", address, "SELECT 1"]);
-    }
-    let text = std::fs::read_to_string(&corpus.job).unwrap();
-    // One in the job file, and one in a line that is no TOML.
-    std::fs::write(&corpus.job, text.replace("s3://data", "s3://key:hush@data")).unwrap();
-    refused(&["run", job]);
-    std::fs::write(&corpus.job, text.replace("\"s3://data/in\"", "\"s3://key:hush@data/in")).unwrap();
-    assert_silent("the error", &command(&env, &["run", job]).failure(2));
-    assert!(corpus.s3.faults.requests("").is_empty());
-}

@@ -10,7 +10,7 @@ use crate::support::process::{Process, wait_for};
 use crate::support::s3::Fault;
 
 #[test]
-fn a_large_table_goes_up_in_parts_and_is_queried_where_it_is() {
+fn a_large_table_is_uploaded_in_parts_and_queried_in_place() {
     let corpus = Corpus::new(700, 1_700);
     let output = corpus.s3.url("deep/out");
     // Shingles make the table large.
@@ -50,7 +50,7 @@ fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
     let corpus = Corpus::new(80, 30);
     corpus.s3.faults.add("PUT /data/out/manifest.json", 1, Fault::Silent);
     corpus.s3.faults.add("PUT /data/out/_work/copies.", 1, Fault::Silent);
-    // What S3 says when two put one object at the same moment, whichever of them will be there.
+    // The answer of S3 when two put one object at the same moment.
     let conflict = "<Error><Code>ConditionalRequestConflict</Code></Error>".to_owned();
     corpus.s3.faults.add("PUT /data/out/_work/scores.", 1, Fault::Answer(409, conflict));
     let record = record(corpus.run("out"));
@@ -85,14 +85,14 @@ fn two_runs_onto_one_output_both_end_well() {
         let both = [spawn(&corpus, &output), spawn(&corpus, &output)];
         for child in both {
             let ended = child.wait_with_output().unwrap();
-            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+            assert!(ended.status.success(), "{}", stderr(&ended));
         }
         corpus.check(&output);
     }
 }
 
 #[test]
-fn a_killed_run_goes_on_from_what_is_in_the_bucket() {
+fn a_killed_run_resumes_from_a_bucket() {
     let corpus = Corpus::new(1_500, 60);
     let mut child = spawn(&corpus, "out");
     let began = Instant::now();
@@ -140,7 +140,7 @@ fn a_result_that_was_replaced_meanwhile_is_not_called_damaged() {
 
 /// The claim is taken over at the very moment at which its owner renews it: it stays away, and the owner stops.
 #[test]
-fn a_claim_that_was_taken_over_is_not_brought_back() {
+fn a_claim_taken_over_by_another_process_is_not_restored() {
     let corpus = Corpus::new(80, 30);
     let (s3, claims) = (&corpus.s3, "PUT /data/out/_work/claims/");
     // A task of the run waits here, while the run renews its claim.

@@ -65,7 +65,7 @@ impl ObjectStore for Counting {
         Ok(got)
     }
 
-    /// As remote stores do, whose gap is a mebibyte.
+    /// Joins ranges as remote stores do, whose gap is a mebibyte.
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let get = |range| self.get_range(location, range);
         coalesce_ranges(ranges, get, self.gap).await

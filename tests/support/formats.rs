@@ -1,4 +1,4 @@
-//! The same documents in files of every format.
+//! Documents in files of every format.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub struct Format {
 /// The keys of a source whose files have columns.
 pub const COLUMNS: &str = "id = \"id\"\ntext = \"text\"\n";
 
-/// The same documents in every format, each in two files.
+/// Documents in every format, each in two files.
 pub fn formats(documents: &[Document]) -> Vec<Format> {
     let halves: Vec<&[Document]> = documents.chunks(documents.len().div_ceil(2)).collect();
     let each = |end: &str, bytes: &dyn Fn(&[Document]) -> Vec<u8>| -> Vec<(String, Vec<u8>)> {

@@ -70,7 +70,7 @@ impl Process {
 
     /// Sends a signal, such as `STOP`, unless the process has ended.
     pub fn signal(&mut self, signal: &str) {
-        // As long as it was not waited for, its id is its own.
+        // The id is not reused before the process was waited for.
         if self.ended().is_none() {
             let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status();
             assert!(sent.unwrap().success(), "{} took no {signal}", self.name);
@@ -195,7 +195,7 @@ pub fn get(host: &str, port: u16, path: &str) -> Option<(u16, String)> {
     let patience = Duration::from_secs(2);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(host.parse().ok()?, port), patience).ok()?;
     stream.set_read_timeout(Some(patience)).ok()?;
-    // Of the first version, in which a body ends with its connection.
+    // HTTP/1.0, in which a body ends with its connection.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n").ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use arrow::array::RecordBatch;
+use assert_cmd::Command;
 use resemblance::error::Result;
 use resemblance::job::Job;
 use resemblance::pipeline::Outcome;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use super::{Document, job, manifest, printed, resemblance, run, table, write_parquet};
+use super::{Document, job, job_text_of, manifest, printed, resemblance, run, table, write_parquet};
 
 /// Sources and outputs by their names in a folder; all jobs have the same settings first.
 pub struct Scene {
@@ -26,10 +27,34 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Writes documents as a Parquet file, and the folders that its name has.
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Writes documents as a file of the format that its name says, and the folders that its name has.
     pub fn write(&self, name: &str, documents: &[Document]) {
         std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        write_parquet(&self.path(name), documents, 30);
+        if !name.ends_with(".jsonl") {
+            return write_parquet(&self.path(name), documents, 30);
+        }
+        let line = |(id, text): &Document| format!("{}\n", serde_json::json!({"id": id, "text": text}));
+        std::fs::write(self.path(name), documents.iter().map(line).collect::<String>()).unwrap();
+    }
+
+    /// Writes these documents and the job file `job.toml` over them, whose output is `out`.
+    pub fn with_job(self, source: &str, documents: &[Document]) -> Self {
+        self.write(source, documents);
+        let format = source.rsplit('.').next().unwrap();
+        std::fs::write(self.path("job.toml"), job_text_of(format, self.path(source), self.path("out")))
+            .unwrap();
+        self
+    }
+
+    /// The program in this folder.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = resemblance();
+        command.current_dir(self.folder.path()).args(arguments);
+        command
     }
 
     pub fn job(&self, source: &str, output: &str, sets: &[&str]) -> Job {

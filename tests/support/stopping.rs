@@ -37,7 +37,7 @@ pub fn run_until(job: &Job, existing: OnExisting, at: usize) -> (Result<Outcome>
     run_until_on(Box::new(engine), job, existing, at)
 }
 
-/// The same on another engine than that of this process.
+/// Runs it on another engine.
 pub fn run_until_on(
     engine: Box<dyn Engine>,
     job: &Job,

@@ -14,7 +14,7 @@ use crate::support::walk::least_reachable;
 /// A document by its side and its id: of two documents of one id, the known one is that of a second source.
 pub type Name = (bool, String);
 
-/// What the program may know of a document.
+/// The data of a document that the program may use.
 #[derive(Debug, Clone, Default)]
 pub struct Document {
     pub set: BTreeSet<u64>,
@@ -87,10 +87,10 @@ pub struct Row {
     pub weakest: Option<f64>,
 }
 
-/// What a run should write.
+/// The expected tables of a run.
 pub struct Answer {
     pub pairs: Pairs,
-    /// Those of them that are written.
+    /// The pairs that are written.
     pub written: Pairs,
     pub clusters: BTreeMap<Name, Row>,
     /// Documents that represent a cluster, less the clusters that pairs connect.

@@ -22,7 +22,7 @@ pub struct Text {
 /// Files by the name under which the program reads them.
 pub type Files = Vec<(String, Vec<Text>)>;
 
-/// What the texts of a corpus look like.
+/// The form of the texts of a corpus.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// One of so many texts is new, after the first four.
@@ -32,6 +32,8 @@ pub struct Shape {
     pub vocabulary: usize,
     /// Whether words and separators are unusual, and some rows cannot be compared.
     pub odd: bool,
+    /// Whether most texts begin with the same words, and a few have no others.
+    pub has_header: bool,
 }
 
 /// Makes documents. All files of a case have parts of the same texts.
@@ -53,7 +55,13 @@ impl Corpus {
             let words = self.words();
             let random = &mut self.random;
             let mut text = String::new();
-            for word in &words {
+            let header = match self.shape.has_header && random.below(4) > 0 {
+                true => (0..12).map(|word| format!("h{word}")).collect(),
+                false => Vec::new(),
+            };
+            let is_header_alone = !header.is_empty() && random.below(12) == 0;
+            let own = if is_header_alone { &[][..] } else { &words };
+            for word in header.iter().chain(own) {
                 text += word;
                 text += match self.shape.odd {
                     true => [" ", " ", " ", "  ", "\n", ", ", "\t", "\u{a0}", ". "][random.below(9)],
@@ -167,6 +175,9 @@ pub fn write(path: &Path, documents: &[Text], row_group: usize) {
     write_batch(path, &RecordBatch::try_from_iter_with_nullable(columns).unwrap(), row_group);
 }
 
+/// Frequent shingles, each with its documents and its share of those of the group in which that is the largest.
+pub type Frequent = BTreeMap<Vec<u8>, (u64, f64)>;
+
 /// A row of `rejects`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reject {
@@ -182,6 +193,30 @@ pub struct Sorted {
     /// Rows that can be compared, each with its shingles.
     pub compared: Vec<(Text, Vec<Vec<u8>>)>,
     pub rejects: Vec<Reject>,
+}
+
+impl Sorted {
+    /// The shingles that more than `share` and more than 10 of the documents of a group have.
+    pub fn frequent(&self, share: f64, by_group: bool) -> Frequent {
+        let mut sizes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<(Option<&str>, &Vec<u8>), u64> = BTreeMap::new();
+        for (text, shingles) in &self.compared {
+            let group = text.group.filter(|_| by_group);
+            *sizes.entry(group).or_default() += 1;
+            shingles.iter().for_each(|shingle| *counts.entry((group, shingle)).or_default() += 1);
+        }
+        let mut frequent = Frequent::new();
+        for ((group, shingle), documents) in counts {
+            let of_group = documents as f64 / sizes[&group] as f64;
+            if documents > 10 && documents as f64 > share * sizes[&group] as f64 {
+                let largest = frequent.entry(shingle.clone()).or_insert((documents, of_group));
+                if (of_group, documents) > (largest.1, largest.0) {
+                    *largest = (documents, of_group);
+                }
+            }
+        }
+        frequent
+    }
 }
 
 /// Sorts the rows of files. An error is the id of a document without shingles that other documents have too: which of them counts is
@@ -203,7 +238,13 @@ pub fn sorted(files: &Files, settings: &Settings) -> Result<Sorted, String> {
                 reject("empty_text");
                 continue;
             }
-            let (normalized, shingles) = shingles(text, settings);
+            let (normalized, mut shingles) = shingles(text, settings);
+            let all = shingles.len();
+            shingles.retain(|shingle| !settings.frequent.contains_key(shingle));
+            if all > 0 && shingles.is_empty() {
+                reject("only_template");
+                continue;
+            }
             match known.get(id.as_str()) {
                 Some(true) if !shingles.is_empty() => reject("duplicate_id"),
                 Some(_) => return Err(id.clone()),

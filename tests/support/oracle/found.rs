@@ -7,8 +7,8 @@ use std::path::Path;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
-use super::answer::{Answer, Documents, Edges, Name, Pair, Pairs, Row};
-use super::corpus::Reject;
+use super::answer::{Answer, Documents, Name, Pair, Pairs, Row};
+use super::corpus::{Frequent, Reject};
 use super::losses::{Losses, Spared};
 use super::settings::{From, Settings};
 use crate::support::{bools, floats, manifest, numbers, optional, signature_values, strings, table, texts};
@@ -281,6 +281,16 @@ pub fn check_rejects(output: &Path, name: &str, expected: &[Reject], what: &str)
     assert_eq!(found, expected, "{name}: {what}");
 }
 
+/// Holds the table of frequent shingles against those of the first source. Their texts are not compared.
+pub fn check_frequent(output: &Path, expected: &Frequent, what: &str) {
+    let rows = table(output, "frequent_shingles");
+    let mut found: Vec<(u64, f64)> =
+        numbers(&rows, "documents").into_iter().zip(floats(&rows, "share")).collect();
+    let mut expected: Vec<(u64, f64)> = expected.values().copied().collect();
+    [&mut found, &mut expected].into_iter().for_each(|rows| rows.sort_by(|a, b| a.partial_cmp(b).unwrap()));
+    assert_eq!(found, expected, "frequent_shingles: {what}");
+}
+
 /// Ends the test at the first rows that are not the same.
 fn same<K: Ord + Debug, V: PartialEq + Debug>(found: &BTreeMap<K, V>, expected: &BTreeMap<K, V>, what: &str) {
     for (key, row) in expected {
@@ -329,32 +339,4 @@ pub fn check_losses(output: &Path, expected: &Losses, is_safe: bool, what: &str)
     let found = (counts.removed_documents, counts.lossy_removals, counts.lost_shingles);
     let wanted = (expected.removed.len() as u64, Some(expected.lossy), Some(expected.gone));
     assert_eq!(found, wanted, "{what}");
-}
-
-/// The documents, pairs and clusters of an output over one source that keeps shingles and has all pairs.
-pub fn read(output: &Path) -> (Documents, Edges, Vec<Vec<Name>>) {
-    let rows = table(output, "documents");
-    let lists = rows.column_by_name("shingles").unwrap().as_list::<i32>();
-    let sets = lists.iter().map(|set| {
-        set.unwrap()
-            .as_primitive::<Int64Type>()
-            .values()
-            .iter()
-            .map(|shingle| shingle.cast_unsigned())
-            .collect()
-    });
-    let documents = strings(&rows, "id").into_iter().zip(sets);
-    let documents =
-        documents.map(|(id, set)| ((false, id), super::answer::Document { set, ..Default::default() }));
-    let edges = crate::support::pairs(output).into_iter();
-    let edges =
-        edges.map(|((a, b), jaccard)| (((false, a.clone().min(b.clone())), (false, a.max(b))), jaccard));
-    let rows = table(output, "clusters");
-    let members = strings(&rows, "cluster_id").into_iter().zip(bools(&rows, "representative"));
-    let mut clusters: BTreeMap<String, BTreeSet<(bool, Name)>> = BTreeMap::new();
-    for (id, (cluster, represents)) in strings(&rows, "id").into_iter().zip(members) {
-        clusters.entry(cluster).or_default().insert((!represents, (false, id)));
-    }
-    let clusters = clusters.into_values().map(|members| members.into_iter().map(|(_, name)| name).collect());
-    (documents.collect(), edges.collect(), clusters.collect())
 }

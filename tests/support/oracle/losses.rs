@@ -15,7 +15,7 @@ pub struct Spared {
     pub lost: Option<u64>,
 }
 
-/// What is kept and lost. Documents are named by id and by whether they are reference documents.
+/// Documents that are kept and texts that are lost. A document is named by its id and by whether it is a reference document.
 #[derive(Debug, Default)]
 pub struct Losses {
     pub spared: BTreeMap<(String, bool), Spared>,
@@ -57,7 +57,7 @@ pub fn losses(
                 Some(least) if share < least => Some("not_contained"),
                 _ => None,
             };
-            // Of a second source nothing is removed, so nothing is spared.
+            // Nothing of a second source is removed, so nothing is spared.
             if is_known(other) && settings.from == From::TwoSources {
                 others_stay.push(other);
                 stay.extend(&document.set);

@@ -1,6 +1,6 @@
 //! Random settings, and the same as overrides of a job.
 
-use super::corpus::Shape;
+use super::corpus::{Frequent, Shape};
 use crate::support::Random;
 
 /// The hash of a shingle.
@@ -82,6 +82,10 @@ pub struct Settings {
     pub thresholds: Vec<f64>,
     pub contained: Option<f64>,
     pub threads: usize,
+    /// `shingle.max_frequency`, if it is set.
+    pub max_frequency: Option<f64>,
+    /// The frequent shingles of the first source, which no source is compared by.
+    pub frequent: Frequent,
 }
 
 fn one_of<T: Copy>(random: &mut Random, choices: &[T]) -> T {
@@ -104,7 +108,7 @@ impl Settings {
     /// Settings of a job over short plain texts whose bands find every pair.
     fn plain(random: &mut Random) -> Self {
         Self {
-            shape: Shape { new: 8, words: (6, 10), vocabulary: 60, odd: false },
+            shape: Shape { new: 8, words: (6, 10), vocabulary: 60, odd: false, has_header: false },
             documents: 30,
             from: From::OneRun,
             days: 3,
@@ -142,6 +146,8 @@ impl Settings {
             thresholds: Vec::new(),
             contained: None,
             threads: 1 + random.below(3),
+            max_frequency: None,
+            frequent: Frequent::new(),
         }
     }
 
@@ -179,6 +185,7 @@ impl Settings {
                 words: (4 + random.below(15), 8 + random.below(30)),
                 vocabulary: 20 + random.below(400),
                 odd: true,
+                has_header: false,
             },
             documents: 70,
             plain: false,
@@ -233,6 +240,7 @@ impl Settings {
                 words: if containment { (3, 40) } else { (6, 10) },
                 vocabulary: 60,
                 odd: false,
+                has_header: false,
             },
             documents: [40, 20, 14, 14, 14][from as usize],
             from,
@@ -260,22 +268,28 @@ impl Settings {
         }
     }
 
-    /// What removals lose, with texts that are parts of others.
+    /// Settings for removals that lose text, with texts that are parts of others. Half of the cases have a header that many texts begin with.
     pub fn of_losses(seed: u64, random: &mut Random) -> Self {
         let from = [From::OneRun, From::OneRun, From::TwoSources, From::Days, From::OneRun, From::TwoSources];
         let from = from[seed as usize % from.len()];
         let method = one_of(random, &["lsh", "prefix", "all"]);
         let threshold = one_of(random, &[0.3, 0.4, 0.5, 0.7]);
+        let compare = [None, Some("within"), None, None, Some("across"), None][seed as usize % 6];
+        let has_header = (seed / 6).is_multiple_of(2);
+        let documents = if from == From::OneRun { 70 } else { 35 };
         Self {
-            shape: Shape { new: 9, words: (12, 30), vocabulary: 3_000, odd: false },
-            documents: if from == From::OneRun { 70 } else { 35 },
+            shape: Shape { new: 9, words: (12, 30), vocabulary: 3_000, odd: false, has_header },
+            // More than ten documents of a group have the header.
+            documents: if has_header && compare.is_some() { 2 * documents } else { documents },
+            max_frequency: has_header.then_some(0.3),
+            hot_bucket: if has_header && seed.is_multiple_of(2) { 2 } else { 256 },
             from,
             days: 2,
             new_old: seed % 6 == 5,
             bands: 64,
             method,
             threshold,
-            compare: [None, Some("within"), None, None, Some("across"), None][seed as usize % 6],
+            compare,
             max_expand: if method == "prefix" { 0 } else { one_of(random, &[2, 1000]) },
             keep: match from {
                 // Orders by which a document that an earlier day removed stands where it stood.
@@ -351,6 +365,7 @@ impl Settings {
             sets.push(format!("clusters.thresholds={:?}", self.thresholds));
         }
         sets.extend(self.contained.map(|share| format!("clusters.contained={share}")));
+        sets.extend(self.max_frequency.map(|share| format!("shingle.max_frequency={share}")));
         if !self.plain {
             sets.extend(self.sets_of_texts());
         }

@@ -73,7 +73,7 @@ pub enum Functions {
 }
 
 impl Functions {
-    /// Those that the settings ask for, in a collection of so many distinct shingles.
+    /// The permutations of the settings, in a collection of so many distinct shingles.
     pub fn new(settings: &Settings, dictionary: usize) -> Self {
         let mut random = Random(settings.seed);
         let count = settings.permutations;
