@@ -6,7 +6,7 @@ use crate::error::{Context, Error, Result};
 use crate::job::{Job, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{Origin, read_job};
-use crate::source::{self, AsRead, Listed};
+use crate::source::{self, InputComparison, Listed};
 
 /// The places to which the sources of the output or result `of` were moved, one for each of their URLs; none if they were not.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Stored {
                 "{why}, and its source has changed since it was made: {how}; run the job again with --overwrite{or}"
             )))
         };
-        let as_read = AsRead::new(&listed, &origin.inputs);
+        let as_read = InputComparison::new(&listed, &origin.inputs);
         let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
         if fingerprint(&job, &inputs) != origin.fingerprint {

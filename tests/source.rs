@@ -187,9 +187,9 @@ async fn object_stores_are_read_as_disks_are() {
 #[tokio::test]
 async fn columns_may_have_the_names_of_internal_columns() {
     let dir = Folder::new();
-    dir.write("a.csv", "source,position,name,__resemblance_chunk\ns,p,n,c\n");
+    dir.write("a.csv", "source,position,name,__resemblance_split\ns,p,n,c\n");
     let mut source = dir.source(Format::Csv);
-    source.id = columns(&["source", "position", "__resemblance_chunk"]);
+    source.id = columns(&["source", "position", "__resemblance_split"]);
     source.id_separator = "/".into();
     source.text = vec!["name".into()];
     let rows = read(&source, 1).await.unwrap();

@@ -1,6 +1,6 @@
 //! Reuters SGML: where the bytes are cut, and the bytes.
 
-use resemblance::source::fuzzing::{StoryParts, stories};
+use resemblance::source::fuzzing::{Story, stories};
 
 /// However the bytes come in, the same stories come out, and no more than there are start tags.
 pub fn check(bytes: &[u8]) {
@@ -18,6 +18,6 @@ pub fn check(bytes: &[u8]) {
     assert!(length <= 8 * 2 * file.len(), "{length} bytes of {}", file.len());
 }
 
-fn length(story: &StoryParts) -> usize {
+fn length(story: &Story) -> usize {
     story.parts.iter().flatten().map(String::len).sum()
 }

@@ -1,9 +1,9 @@
-//! Addresses of inputs and outputs: their checks and their URLs.
+//! Addresses of inputs and outputs: paths and URLs.
 
-pub(crate) mod local_path;
 pub(crate) mod secrets;
 
-use std::path::Path;
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 use url::Url;
 
@@ -11,19 +11,18 @@ use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 pub(crate) use secrets::masked;
 
-/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
-/// with `_`.
+/// The folder for everything in a result of `apply` except the kept documents. Readers of datasets skip names that start with `_`.
 pub(crate) const APPLIED: &str = "_resemblance";
 
-/// Scheme and rest of a URL; `None` for a path.
+/// Splits a URL into its scheme and the rest. Returns `None` for a path.
 pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = address.split_once("://")?;
     let legal = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     legal.then_some((scheme, rest))
 }
 
-/// The beginning of the error for a local path that does not exist, with the entry of its folder that is spelled alike; `None` for a
-/// path that exists and for URLs of object stores.
+/// Returns the beginning of the error for a local path that does not exist, with a similar name in its folder. Returns `None` for a path
+/// that exists and for a URL of an object store.
 pub(crate) fn missing(address: &str) -> Option<String> {
     let path = match scheme(address) {
         None => Path::new(address).to_owned(),
@@ -42,31 +41,28 @@ pub(crate) fn missing(address: &str) -> Option<String> {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Some(match nearest(&name, names.iter().map(String::as_str)) {
-        Some(near) => {
-            format!("there is no `{address}`; near it is `{}`", path.with_file_name(near).display())
-        }
-        None => format!("there is no `{address}`"),
-    })
+    let near = nearest(&name, names.iter().map(String::as_str));
+    let near = near.map(|near| format!("; near it is `{}`", path.with_file_name(near).display()));
+    Some(format!("there is no `{address}`{}", near.unwrap_or_default()))
 }
 
 /// Refuses an address with credentials.
 ///
 /// # Errors
-/// The end of a sentence, without the address, that begins with the place of the address.
+/// The predicate of a sentence about the address. It does not repeat the address.
 pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {
-        return match authority.contains(['@', ':']) {
-            true => Err(
+        if authority.contains(['@', ':']) {
+            return Err(
                 "names a user or a port in a `file` URL (not shown here, since it may be a secret): expected a path, \
                  or `file:///path`",
-            ),
-            false => Ok(()),
-        };
+            );
+        }
+        return Ok(());
     }
-    // A container takes the place of the user: `abfss://container@account.dfs.core.windows.net/`.
+    // Azure URLs have a container before the `@`: `abfss://container@account.dfs.core.windows.net/`.
     let container = scheme.to_ascii_lowercase().starts_with("abfs") && authority.matches('@').count() == 1;
     if authority.contains(':') || authority.contains('@') && !container {
         return Err(
@@ -84,8 +80,8 @@ pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     Ok(())
 }
 
-/// The URL of an address with a scheme. The path of a `file` URL is percent-encoded, as by the standard; the key of an object is
-/// not, as in the commands of the stores.
+/// Returns the URL of an address with a scheme. The path of a `file` URL is percent-encoded. The key of an object is not, as in the
+/// commands of object stores.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for an address that is not a URL or has credentials.
@@ -96,6 +92,64 @@ pub(crate) fn url(address: &str) -> Result<Url> {
         _ => address.to_owned(),
     };
     Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is not a URL")).because(e))
+}
+
+/// Makes a local path absolute and removes `.` and `..`. The path need not exist.
+///
+/// Existing symbolic links are followed, because `..` after a link is the parent of its target.
+///
+/// # Errors
+/// If the working directory is unknown, or an existing component cannot be read.
+pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let mut plain = PathBuf::new();
+    let mut exists = true;
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+        if exists && !matches!(part, Component::Prefix(_)) {
+            match plain.canonicalize() {
+                Ok(real) => plain = real,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => exists = false,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    Ok(plain)
+}
+
+/// Wildcards of local paths.
+const WILD: &[char] = &['*', '?', '['];
+
+/// Makes an address independent of the working directory. URLs and absolute paths do not change, and neither do patterns in them.
+///
+/// A pattern stays relative if the path of the working directory has wildcards.
+///
+/// # Errors
+/// If the working directory is unknown, or a component of a path with `..` cannot be read.
+pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
+    let path = Path::new(address);
+    let has_parent = |path: &Path| path.components().any(|part| part == Component::ParentDir);
+    if scheme(address).is_some() || path.is_absolute() && !has_parent(path) {
+        return Ok(address.to_owned());
+    }
+    let wild = if path.exists() { None } else { address.find(WILD) };
+    let start = wild.map_or(address.len(), |at| address[..at].rfind('/').map_or(0, |slash| slash + 1));
+    let (base, pattern) = address.split_at(start);
+    let base = Path::new(if base.is_empty() { "./" } else { base });
+    let mut whole = if has_parent(base) { absolute(base)? } else { std::path::absolute(base)? };
+    if base.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        whole.push("");
+    }
+    match whole.to_str() {
+        Some(whole) if pattern.is_empty() || !whole.contains(WILD) => Ok(format!("{whole}{pattern}")),
+        _ => Ok(address.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_them_are_not() {
+    fn addresses_without_credentials_are_accepted() {
         for address in [
             "s3://bucket",
             "s3://bucket/user@example.org/12:30.csv",
@@ -135,10 +189,51 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_as_it_is_written() {
+    fn a_key_is_not_decoded() {
         for key in ["a b", "a%20b", "ä/ö", "100%"] {
             let url = url(&format!("s3://bucket/{key}")).unwrap();
             assert_eq!(object_store::path::Path::from_url_path(url.path()).unwrap().as_ref(), key);
         }
+    }
+
+    #[test]
+    fn an_address_does_not_depend_on_the_working_directory() {
+        let here = std::env::current_dir().unwrap();
+        let here = here.to_str().unwrap();
+        let above = Path::new(here).parent().unwrap().to_str().unwrap();
+        for (address, expected) in [
+            ("data", format!("{here}/data")),
+            ("./data/", format!("{here}/data/")),
+            ("data/*.csv", format!("{here}/data/*.csv")),
+            ("**/[ab].csv", format!("{here}/**/[ab].csv")),
+            (".", here.to_owned()),
+            ("../a/", format!("{above}/a/")),
+            ("/a/./b/*", "/a/./b/*".to_owned()),
+            ("s3://bucket/../a", "s3://bucket/../a".to_owned()),
+            ("file:///a", "file:///a".to_owned()),
+        ] {
+            assert_eq!(absolute_address(address).unwrap(), expected, "{address}");
+            assert_eq!(absolute_address(&expected).unwrap(), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn parents_are_resolved_whether_they_exist_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(real.join("a")).unwrap();
+        assert_eq!(absolute(real.join("a/../b/./c")).unwrap(), real.join("b/c"));
+        assert_eq!(absolute(real.join("x/y/../z")).unwrap(), real.join("x/z"));
+        assert_eq!(absolute("/..").unwrap(), Path::new("/"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_before_its_parent_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(real.join("far/away")).unwrap();
+        std::os::unix::fs::symlink(real.join("far/away"), real.join("link")).unwrap();
+        assert_eq!(absolute(real.join("link/../b")).unwrap(), real.join("far/b"));
     }
 }

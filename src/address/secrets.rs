@@ -1,9 +1,8 @@
-//! Secrets that must not be shown: names, passwords and queries in the URLs that a user passes to this program, and the values of
-//! variables for secrets.
+//! Masks secrets in texts that are shown: users, passwords and queries in URLs, and the values of secret environment variables.
 //!
-//! A URL inside a sentence has no certain end, and a password may contain quotes and spaces. So [`remember`] finds secrets where
-//! the bounds of a URL are known: in arguments and in values of the job file. [`masked`] masks them in every text that is shown,
-//! and also masks what looks like a URL with a password or a query.
+//! The end of a URL in a sentence is uncertain, because a password may contain quotes and spaces. Therefore [`remember`] finds secrets in
+//! arguments and values of the job file, where the bounds of a URL are known. [`masked`] masks them everywhere, and also masks text that
+//! looks like a URL with a password or a query.
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
@@ -15,16 +14,16 @@ use url::form_urlencoded;
 /// The mask of a secret.
 const MASK: &str = "***";
 
-/// Shorter secrets are masked only inside URLs: elsewhere they would mask plain words.
+/// Shorter secrets are masked only in URLs, because they may be ordinary words.
 const MIN_LENGTH: usize = 4;
 
-/// Shorter values of variables are no secrets, but words.
+/// Shorter values of variables are not masked, because they may be ordinary words.
 const MIN_VALUE: usize = 8;
 
-/// The most secrets to remember; further ones are ignored.
+/// The most secrets to remember.
 const MAX_KNOWN: usize = 10_000;
 
-/// Secrets that are masked wherever they occur.
+/// The remembered secrets, in all spellings.
 static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
 /// Remembers the possible secrets in the URLs of a text from a user.
@@ -53,7 +52,7 @@ pub(crate) fn remember_secret(secret: &str) {
     }
 }
 
-/// Remembers the value of a variable for secrets: the whole, the values of its keys as in JSON, and the values of its headers.
+/// Remembers the value of a secret environment variable, and the keys or headers in it.
 pub(crate) fn remember_value(value: &str) {
     remember_secret(value);
     if let Ok(serde_json::Value::Object(entries)) = serde_json::from_str(value) {
@@ -68,12 +67,12 @@ pub(crate) fn remember_value(value: &str) {
     }
 }
 
-/// `text` with masks for remembered secrets and for possible secrets in its URLs.
+/// Masks remembered secrets, and possible secrets in URLs.
 pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let mut present: Vec<&String> = known.iter().filter(|secret| text.contains(secret.as_str())).collect();
-    // A secret may be a part of another.
+    // A secret may contain another.
     present.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     for secret in present {
         let mask = if secret.ends_with('@') { "***@" } else { MASK };
@@ -82,15 +81,15 @@ pub(crate) fn masked(text: &str) -> String {
     masked_urls(&text)
 }
 
-/// The possible secrets in the URLs of `text`.
+/// Returns the possible secrets in the URLs of `text`.
 fn secrets(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = (&rest[..at], &rest[at + 3..]);
-        // Up to the scheme of the next URL, if there is one: a password may hold anything else.
+        // The URL ends at the scheme of the next URL. A password may contain anything else.
         let end = after.find("://").map_or(after.len(), |next| next - scheme(&after[..next]).len());
-        of_url(scheme(before), &after[..end], &mut found);
+        add_secrets(scheme(before), &after[..end], &mut found);
         rest = after;
     }
     // A URL whose password contains `://` looks like two.
@@ -104,8 +103,8 @@ fn secrets(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Adds the possible secrets in the URL `scheme://url`, where `url` may contain text behind it.
-fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
+/// Adds the possible secrets in the URL `scheme://url`. Other text may follow in `url`.
+fn add_secrets(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     let mut insert = |secret: &str| {
         if secret.len() >= MIN_LENGTH || secret.ends_with('@') && secret.len() > 1 {
             found.insert(secret.to_owned());
@@ -131,7 +130,7 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     }
     if let Some((_, query)) = url.split_once('?') {
         insert(query);
-        // Without text behind the URL, such as the quotes and brackets of a list.
+        // Quotes or brackets may follow the URL.
         let query = query.split(['"', '\'', '`', ' ', '\n']).next().unwrap_or_default();
         insert(query);
         query
@@ -141,12 +140,12 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The header of a request with this user and password.
+/// Returns the HTTP header for this user and password.
 fn basic(user: &str) -> String {
     BASE64.encode(percent_encoding::percent_decode_str(user).collect::<Vec<u8>>())
 }
 
-/// The spellings of a secret: plain, quoted as in Rust and JSON, and encoded as in URLs.
+/// Returns the spellings of a secret: plain, quoted as in Rust and JSON, and encoded as in URLs and XML.
 fn forms(secret: &str) -> BTreeSet<String> {
     let unquoted = |quoted: String| quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
     let mut forms = BTreeSet::from([secret.to_owned(), unquoted(format!("{secret:?}"))]);
@@ -156,7 +155,7 @@ fn forms(secret: &str) -> BTreeSet<String> {
     }
     forms.insert(form_urlencoded::byte_serialize(secret.as_bytes()).collect());
     forms.insert(quick_xml::escape::escape(secret).into_owned());
-    // URL parsers drop these.
+    // URL parsers drop these characters.
     forms.insert(secret.replace(['\t', '\n', '\r'], ""));
     if let Ok(mut url) = url::Url::parse("http://host/")
         && url.set_password(Some(secret.trim_end_matches('@'))).is_ok()
@@ -168,7 +167,7 @@ fn forms(secret: &str) -> BTreeSet<String> {
     forms
 }
 
-/// The letters of a scheme at the end of `text`.
+/// Returns the URL scheme at the end of `text`.
 fn scheme(text: &str) -> &str {
     let letter = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     &text[text.trim_end_matches(letter).len()..]
@@ -178,17 +177,17 @@ fn authority(url: &str) -> &str {
     url.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Whether a URL has something like `name@` or `name:password@` before its host.
+/// Whether a URL may have `name@` or `name:password@` before its host.
 fn has_user(scheme: &str, url: &str) -> bool {
     let authority = authority(url);
-    // A container takes the place of the user: `abfss://container@account.dfs.core.windows.net/`.
+    // Azure URLs have a container before the `@`.
     let container = scheme.to_ascii_lowercase().starts_with("abfs")
         && authority.matches('@').count() == 1
         && !authority.contains(':');
     if authority.contains('@') {
         return !container;
     }
-    // A password may contain the slash that seems to end the host; a port is not a password.
+    // A password may contain a slash, which seems to end the host. A port is not a password.
     let address = authority.starts_with('[');
     match authority.split_once(':') {
         Some((_, port)) => !address && !port.chars().all(|c| c.is_ascii_digit()),
@@ -196,7 +195,7 @@ fn has_user(scheme: &str, url: &str) -> bool {
     }
 }
 
-/// `text` with masks for names and passwords before `@`, and for queries, in everything that looks like a URL.
+/// Masks users, passwords and queries in text that looks like a URL.
 fn masked_urls(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
@@ -245,7 +244,6 @@ mod tests {
         }
     }
 
-    /// Each contains `t0psecret`, and in quotes none looks like a secret.
     #[test]
     fn remembered_secrets_are_masked_in_every_spelling() {
         for secret in [

@@ -166,7 +166,7 @@ async fn write(
     let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
     let to_write = |(file, path): &(SourceFile, String)| FileToWrite {
         expected: expected(file.path()),
-        file: file.to_parse(),
+        file: file.clone(),
         path: path.clone(),
     };
     let id = stored.manifest().source.id;

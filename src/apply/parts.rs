@@ -48,7 +48,7 @@ pub(super) async fn write(
 ) -> Result<Done> {
     let (mut done, mut ahead, mut bytes) = (Vec::new(), Vec::new(), 0);
     for (origin, SourceToWrite { source, text, files }) in (0..).zip(sources) {
-        let sizes: Vec<u64> = files.iter().map(|file| file.file.pin.size).collect();
+        let sizes: Vec<u64> = files.iter().map(|file| file.file.size()).collect();
         bytes += sizes.iter().sum::<u64>();
         for range in parts(&sizes) {
             let number = done.len();

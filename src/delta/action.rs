@@ -1,4 +1,4 @@
-//! The actions of a Delta log, with the names of their fields in the protocol.
+//! The actions of a Delta log, with the field names of the protocol.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The beginning of the name of the program in its commits.
+/// The start of `engineInfo` in commits of this program.
 const ENGINE: &str = "resemblance ";
 
-/// A line of a commit or a row of a checkpoint: one of these. Actions of other kinds are ignored.
+/// A line of a commit or a row of a checkpoint, which has one of these. Other actions are ignored.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Action {
@@ -26,14 +26,14 @@ pub(crate) struct Action {
     pub remove: Option<Remove>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<Add>,
-    /// Only v2 checkpoints have these two.
+    /// Only v2 checkpoints have this action and the next.
     #[serde(skip_serializing)]
     pub sidecar: Option<IgnoredAny>,
     #[serde(skip_serializing)]
     pub checkpoint_metadata: Option<IgnoredAny>,
 }
 
-/// The program that made a commit, and its operation. Other programs may write anything here.
+/// The program of a commit and its operation. Other programs may write anything here.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct CommitInfo {
@@ -59,7 +59,7 @@ impl CommitInfo {
         }
     }
 
-    /// The hash of the manifest that the commit follows; `None` if another program made it.
+    /// The hash of the manifest that the commit follows, or `None` for a commit of another program.
     pub(crate) fn manifest(&self) -> Option<&str> {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }
@@ -83,7 +83,7 @@ pub(crate) struct Protocol {
     pub writer_features: Option<Vec<String>>,
 }
 
-/// The table's id, schema and properties.
+/// The id, the schema and the properties of a table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct MetaData {
@@ -101,7 +101,7 @@ pub(crate) struct MetaData {
 }
 
 impl MetaData {
-    /// The value of a property of the table.
+    /// Returns the value of a property.
     pub(crate) fn property(&self, name: &str) -> Option<&str> {
         self.configuration.get(name)?.as_deref()
     }
@@ -121,7 +121,7 @@ impl Default for FileFormat {
     }
 }
 
-/// A file that leaves the table. Only the path is read.
+/// A file that is removed from the table. Only the path is read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Remove {
@@ -146,7 +146,7 @@ pub(crate) struct Add {
     pub modification_time: i64,
     #[serde(skip_deserializing)]
     pub data_change: bool,
-    /// JSON in a string, as in the protocol.
+    /// JSON in a string, which the protocol demands.
     #[serde(skip_deserializing)]
     pub stats: String,
     #[serde(skip_serializing)]
@@ -154,7 +154,7 @@ pub(crate) struct Add {
 }
 
 impl Add {
-    /// A file at `path` in the table's folder that was written at `modified`.
+    /// Returns a file at `path` in the folder of the table with the modification time `modified`.
     pub(crate) fn new(path: &str, rows: u64, size: u64, modified: i64) -> Self {
         Self {
             path: encoded(path),
@@ -168,7 +168,7 @@ impl Add {
     }
 }
 
-/// A commit after which the table has just the added files.
+/// A commit that replaces all files of a table by the added files.
 pub(crate) struct TableCommit {
     pub info: CommitInfo,
     pub protocol: Protocol,
@@ -178,7 +178,7 @@ pub(crate) struct TableCommit {
 }
 
 impl TableCommit {
-    /// The bytes of the commit: an action in each line.
+    /// Returns the bytes of the commit, with an action in each line.
     ///
     /// # Errors
     /// If an action cannot be written, which is a bug.
@@ -201,13 +201,13 @@ impl TableCommit {
     }
 }
 
-/// The actions of a commit; `None` if the bytes are not a commit.
+/// Parses the actions of a commit. Returns `None` if the bytes are not a commit.
 pub(crate) fn actions(bytes: &[u8]) -> Option<Vec<Action>> {
     let lines = std::str::from_utf8(bytes).ok()?.lines().filter(|line| !line.trim().is_empty());
     lines.map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Characters of a path that are not escaped in a URI (RFC 2396): letters, digits, marks, and the separator of folders.
+/// The characters that are encoded in a URI. RFC 2396 excludes letters, digits and marks, and `/` separates folders.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -220,7 +220,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b')')
     .remove(b'/');
 
-/// A path in the table's folder, as an action names it.
+/// Returns the URI of a path in the folder of the table.
 fn encoded(path: &str) -> String {
     utf8_percent_encode(path, ENCODED).to_string()
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_of_other_programs_are_not_taken_for_ours() {
+    fn other_programs_have_no_manifest() {
         for line in [
             r#"{"commitInfo": {"timestamp": "yesterday", "engineInfo": 7}}"#,
             r#"{"commitInfo": {"engineInfo": "Apache-Spark/4.0.0 Delta-Lake/4.0.0", "resemblanceManifest": "0a"}}"#,

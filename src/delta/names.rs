@@ -1,47 +1,47 @@
-//! The names of files in the folder of a Delta log, and which of them a reader needs.
+//! The names of the files in a Delta log, and the files that a reader needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The folder of a log in that of its table.
+/// The folder of the log in the folder of a table.
 pub(crate) const FOLDER: &str = "_delta_log";
 
-/// Digits of a version, and of a part of a checkpoint.
+/// The digits of a version, and of a part of a checkpoint.
 const DIGITS: usize = 20;
 const PART_DIGITS: usize = 10;
 
-/// The files in the folder of a log, by their names. Other names are ignored.
+/// The files of a log.
 #[derive(Debug, Default)]
 pub(super) struct LogNames {
     /// Versions that have a commit.
     commits: BTreeSet<u64>,
-    /// (version, number of parts) -> the parts that exist. A checkpoint in one file has one part.
+    /// (version, number of parts) -> existing parts. A checkpoint in one file has one part.
     checkpoints: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Versions that have a v2 checkpoint.
     v2_checkpoints: BTreeSet<u64>,
 }
 
-/// The files from which a version is read.
+/// The files that contain a version.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NeededFiles {
     pub version: u64,
-    /// The parts of the checkpoint to begin with; empty if the log begins with its first commit.
+    /// The parts of the first checkpoint, or nothing if the first commit comes first.
     pub checkpoint: Vec<String>,
     /// The commits after it, oldest first.
     pub commits: Vec<String>,
 }
 
-/// Why a log cannot be read.
+/// The reason why a log cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UnreadableLog {
     NoLog,
-    /// This commit is gone, and no checkpoint replaces it.
+    /// This commit is missing, and no checkpoint replaces it.
     MissingCommit(String),
-    /// Only a v2 checkpoint replaces commits that are gone.
+    /// Only a v2 checkpoint replaces missing commits.
     V2Checkpoint,
 }
 
 impl LogNames {
-    /// Adds a name.
+    /// Adds the name of a file. Other names are ignored.
     pub(super) fn add(&mut self, name: &str) {
         let Some((version, rest)) = name.split_once('.') else { return };
         let Some(version) = number(version, DIGITS) else { return };
@@ -64,12 +64,12 @@ impl LogNames {
         }
     }
 
-    /// The files that hold version `at`, or else the newest one: its newest complete checkpoint, and the commits after that.
+    /// Returns the files that contain version `at` or the newest version: the newest complete checkpoint, and the commits after it.
     ///
     /// # Errors
-    /// Why the log cannot be read.
+    /// If the log cannot be read.
     pub(super) fn needed(&self, at: Option<u64>) -> Result<NeededFiles, UnreadableLog> {
-        // A checkpoint counts once all of its parts are written.
+        // A checkpoint is complete if all parts exist.
         let whole = |((_, parts), there): &(&(u64, u64), &BTreeSet<u64>)| there.len() as u64 == *parts;
         let until = ..=(at.unwrap_or(u64::MAX), u64::MAX);
         let checkpoint = self.checkpoints.range(until).filter(whole).map(|(key, _)| *key).next_back();
@@ -82,9 +82,11 @@ impl LogNames {
         for version in first..=version {
             let name = commit_name(version);
             if !self.commits.contains(&version) {
-                return Err(match self.v2_checkpoints.is_empty() {
-                    true => UnreadableLog::MissingCommit(name),
-                    false => UnreadableLog::V2Checkpoint,
+                let is_v2 = !self.v2_checkpoints.is_empty();
+                return Err(if is_v2 {
+                    UnreadableLog::V2Checkpoint
+                } else {
+                    UnreadableLog::MissingCommit(name)
                 });
             }
             commits.push(name);
@@ -105,17 +107,17 @@ impl LogNames {
     }
 }
 
-/// The name of a commit.
+/// Returns the name of a commit.
 pub(crate) fn commit_name(version: u64) -> String {
     format!("{version:0DIGITS$}.json")
 }
 
-/// The version at the start of the name of a commit, a checkpoint or another file of a log.
+/// Returns the version in the name of a file of a log.
 pub(crate) fn version_of(name: &str) -> Option<u64> {
     number(name.split_once('.')?.0, DIGITS)
 }
 
-/// A number of exactly `digits` digits.
+/// Parses a number of exactly `digits` digits.
 fn number(text: &str, digits: usize) -> Option<u64> {
     let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()

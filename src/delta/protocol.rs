@@ -1,19 +1,18 @@
-//! The versions and features of the protocol that this program supports, as a reader and as a writer.
+//! The protocol of Delta tables: supported versions and features, and the schema of a table.
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
+use serde_json::{Value, json};
 
 use super::action::{MetaData, Protocol};
-use super::schema::has_ntz;
 
 const DELETION_VECTORS: &str = "deletionVectors";
 const COLUMN_MAPPING: &str = "columnMapping";
 const TIMESTAMP_NTZ: &str = "timestampNtz";
 
-/// Features that a reader of whole files supports. A table that has the first two may still not use them: its files and
-/// properties decide.
+/// Supported features of readers. A table may have the first two without using them, which its files and properties show.
 const READ: [&str; 4] = [DELETION_VECTORS, COLUMN_MAPPING, TIMESTAMP_NTZ, "vacuumProtocolCheck"];
 
-/// Features of a table that a writer of whole tables supports.
+/// Supported features of writers.
 const WRITTEN: [&str; 3] = [TIMESTAMP_NTZ, "appendOnly", "invariants"];
 
 /// The highest supported version of readers.
@@ -23,7 +22,7 @@ const READER_VERSION: u32 = 3;
 const COPY: &str =
     "copy it into a table without that feature, or into Parquet files, by a program that can read it";
 
-/// Why a table cannot be read, and what can be done; `None` if it can.
+/// Returns the reason why a table cannot be read, with advice.
 pub(super) fn unreadable(protocol: &Protocol, meta_data: &MetaData) -> Option<String> {
     let version = protocol.min_reader_version;
     if version > READER_VERSION {
@@ -41,11 +40,11 @@ pub(super) fn unreadable(protocol: &Protocol, meta_data: &MetaData) -> Option<St
     ))
 }
 
-/// Why a table with v2 checkpoints cannot be read.
+/// The reason why a table with v2 checkpoints cannot be read.
 pub(super) const V2_CHECKPOINT: &str = "it has checkpoints of the feature `v2Checkpoint`, which this program does not know: set the \
     table's property delta.checkpointPolicy to classic, and let the program that writes it make a checkpoint";
 
-/// Why a table with deleted rows in the file `path` cannot be read.
+/// Returns the reason why a table with deleted rows in the file `path` cannot be read.
 pub(super) fn deleted_rows(path: &str) -> String {
     format!(
         "it has the feature `{DELETION_VECTORS}`, and some rows of {path} are deleted by it: write its files again \
@@ -54,7 +53,7 @@ pub(super) fn deleted_rows(path: &str) -> String {
 }
 
 impl Protocol {
-    /// The lowest protocol for a table of this schema, but no lower than `before`.
+    /// Returns the lowest protocol for a table with this schema that is not lower than `before`.
     pub(crate) fn of(schema: &Schema, before: Option<&Protocol>) -> Protocol {
         let needs_ntz = schema.fields().iter().any(|field| has_ntz(field.data_type()));
         let mut protocol = before.cloned().unwrap_or(Protocol {
@@ -66,7 +65,7 @@ impl Protocol {
         let has =
             |features: &Option<Vec<String>>| features.iter().flatten().any(|name| name == TIMESTAMP_NTZ);
         if needs_ntz && !(has(&protocol.reader_features) && has(&protocol.writer_features)) {
-            // From version 7 on, the features that earlier versions imply are listed.
+            // Version 7 lists the features that lower versions imply.
             let writer = match protocol.min_writer_version {
                 0 | 1 => vec![],
                 _ => vec!["appendOnly".to_owned(), "invariants".to_owned()],
@@ -85,7 +84,7 @@ impl Protocol {
         protocol
     }
 
-    /// The part of the protocol that prevents this program from writing to the table; `None` if nothing does.
+    /// Returns the part of the protocol that prevents this program from writing to the table.
     pub(crate) fn unknown_to_writers(&self) -> Option<String> {
         let features = self.reader_features.iter().chain(&self.writer_features).flatten();
         if let Some(feature) = features.into_iter().find(|name| !WRITTEN.contains(&name.as_str())) {
@@ -97,15 +96,104 @@ impl Protocol {
     }
 }
 
+/// Returns the schema of a table for `metaData`. Column names must not differ only by case, which the tables of a run never do.
+///
+/// # Errors
+/// The name of a column that a Delta table cannot have, with advice.
+pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
+    let delta_field_or_advice = |field: &FieldRef| {
+        delta_field(field).ok_or_else(|| {
+            let (name, data_type) = (field.name(), field.data_type());
+            let advice = match data_type {
+                DataType::Timestamp(..) => "microseconds",
+                _ => "another type",
+            };
+            format!(
+                "there is no type for the column `{name}` ({data_type}) there: write it as {advice} in the source"
+            )
+        })
+    };
+    let fields = schema.fields().iter().map(delta_field_or_advice).collect::<Result<Vec<_>, _>>()?;
+    Ok(json!({"type": "struct", "fields": fields}).to_string())
+}
+
+/// Returns the field of a schema, if Delta has its type.
+fn delta_field(field: &FieldRef) -> Option<Value> {
+    let (kind, nullable) = (type_name(field.data_type())?, field.is_nullable());
+    Some(json!({"name": field.name(), "type": kind, "nullable": nullable, "metadata": {}}))
+}
+
+/// Returns the Delta type of an Arrow type, if there is one.
+fn type_name(data_type: &DataType) -> Option<Value> {
+    Some(match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => json!("string"),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => json!("binary"),
+        DataType::Dictionary(_, value) => type_name(value)?,
+        DataType::Boolean => json!("boolean"),
+        DataType::Int8 => json!("byte"),
+        DataType::Int16 => json!("short"),
+        DataType::Int32 => json!("integer"),
+        DataType::Int64 => json!("long"),
+        DataType::Float32 => json!("float"),
+        DataType::Float64 => json!("double"),
+        DataType::Date32 => json!("date"),
+        DataType::Decimal128(precision, scale) if (0..=*precision as i16).contains(&i16::from(*scale)) => {
+            json!(format!("decimal({precision},{scale})"))
+        }
+        // Delta has no nanoseconds.
+        DataType::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond, zone) => match zone {
+            Some(_) => json!("timestamp"),
+            None => json!("timestamp_ntz"),
+        },
+        DataType::Struct(fields) => {
+            json!({"type": "struct", "fields": fields.iter().map(delta_field).collect::<Option<Vec<_>>>()?})
+        }
+        DataType::List(item) | DataType::LargeList(item) => json!({
+            "type": "array",
+            "elementType": type_name(item.data_type())?,
+            "containsNull": item.is_nullable(),
+        }),
+        _ => return None,
+    })
+}
+
+/// Returns the reason why a table with these columns cannot be a Delta table.
+pub(crate) fn unfit(schema: &Schema) -> Option<String> {
+    let mut names: Vec<String> = schema.fields().iter().map(|field| field.name().to_lowercase()).collect();
+    names.sort();
+    if let Some([name, _]) = names.array_windows::<2>().find(|[a, b]| a == b) {
+        return Some(format!(
+            "it would have the column `{name}` twice, in letters of other cases: rename one"
+        ));
+    }
+    schema_string(schema).err()
+}
+
+/// Whether two Arrow types have the same Delta type.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    type_name(a) == type_name(b)
+}
+
+/// Whether a type contains timestamps without a time zone.
+fn has_ntz(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Timestamp(_, zone) => zone.is_none(),
+        DataType::Dictionary(_, value) => has_ntz(value),
+        DataType::Struct(fields) => fields.iter().any(|field| has_ntz(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) => has_ntz(item.data_type()),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::datatypes::{DataType, Field, TimeUnit};
+    use arrow::datatypes::Field;
 
     use super::*;
 
-    fn of(version: u32, features: &[&str], mode: Option<&str>) -> Option<String> {
+    fn reason(version: u32, features: &[&str], mode: Option<&str>) -> Option<String> {
         let features = features.iter().map(|name| (*name).to_owned()).collect();
         let mode = mode.map(|mode| ("delta.columnMapping.mode".to_owned(), Some(mode.to_owned())));
         unreadable(
@@ -123,16 +211,16 @@ mod tests {
             (2, &[], Some("name"), "`columnMapping`"),
             (3, &["columnMapping"], Some("id"), "`columnMapping`"),
         ] {
-            let found = of(version, features, mode).unwrap();
+            let found = reason(version, features, mode).unwrap();
             assert!(found.contains(named) && found.contains("copy"), "{found}");
         }
     }
 
     #[test]
     fn a_feature_that_is_not_in_use_is_no_obstacle() {
-        assert_eq!(of(1, &[], None), None);
-        assert_eq!(of(2, &[], Some("none")), None);
-        assert_eq!(of(3, &["columnMapping", "deletionVectors", "timestampNtz"], None), None);
+        assert_eq!(reason(1, &[], None), None);
+        assert_eq!(reason(2, &[], Some("none")), None);
+        assert_eq!(reason(3, &["columnMapping", "deletionVectors", "timestampNtz"], None), None);
     }
 
     #[test]
@@ -170,5 +258,42 @@ mod tests {
         Schema::new(
             fields.iter().map(|(name, kind)| Field::new(*name, kind.clone(), true)).collect::<Vec<_>>(),
         )
+    }
+
+    #[test]
+    fn every_type_that_a_table_has_is_one_of_delta() {
+        let zone = Some(Arc::from("Europe/Berlin"));
+        for (data_type, expected) in [
+            (DataType::Utf8, json!("string")),
+            (DataType::Boolean, json!("boolean")),
+            (DataType::Int8, json!("byte")),
+            (DataType::Int16, json!("short")),
+            (DataType::Int32, json!("integer")),
+            (DataType::Int64, json!("long")),
+            (DataType::Float32, json!("float")),
+            (DataType::Float64, json!("double")),
+            (DataType::Date32, json!("date")),
+            (DataType::Decimal128(20, 0), json!("decimal(20,0)")),
+            (DataType::Timestamp(TimeUnit::Millisecond, zone.clone()), json!("timestamp")),
+            (DataType::Timestamp(TimeUnit::Microsecond, None), json!("timestamp_ntz")),
+            (
+                DataType::new_list(DataType::Int64, true),
+                json!({"type": "array", "elementType": "long", "containsNull": true}),
+            ),
+        ] {
+            let text = schema_string(&table(&[("a b", data_type)])).unwrap();
+            let schema: Value = serde_json::from_str(&text).unwrap();
+            let field = json!({"name": "a b", "type": expected, "nullable": true, "metadata": {}});
+            assert_eq!(schema, json!({"type": "struct", "fields": [field]}));
+        }
+    }
+
+    #[test]
+    fn types_that_delta_does_not_have_are_named() {
+        let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let error = schema_string(&table(&[("at", nanoseconds)])).unwrap_err();
+        assert!(error.contains("`at`") && error.contains("microseconds"), "{error}");
+        let error = schema_string(&table(&[("rate", DataType::Decimal128(3, -2))])).unwrap_err();
+        assert!(error.contains("`rate`"), "{error}");
     }
 }

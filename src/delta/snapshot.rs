@@ -1,51 +1,45 @@
-//! Reads a version of a Delta table.
+//! Reads versions of Delta tables: checkpoints, commits, and the state of the table after them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::json::LineDelimitedWriter;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use percent_encoding::percent_decode_str;
 
-use super::action::{Action, actions};
+use super::action::{Action, Add, MetaData, Protocol, actions};
 use super::names::{FOLDER, LogNames, UnreadableLog};
-use super::state::{FileState, TableState};
-use super::{checkpoint, protocol};
+use super::protocol;
 use crate::address;
+use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
+use crate::parquet_headers::check_file;
 
 /// Files of the log that are read at the same time.
 const CONCURRENT: usize = 16;
 
-/// A table at a version.
+/// A version of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub version: u64,
-    /// Columns whose values are in the log and not in the files.
+    /// Columns whose values are in the log.
     pub partition_columns: Vec<String>,
-    /// The files, by their paths in the table's folder.
-    pub files: BTreeMap<String, SnapshotFile>,
+    /// The files, by their paths in the folder of the table.
+    pub files: BTreeMap<String, Add>,
 }
 
-/// A file of a table at a version.
-#[derive(Debug, Default)]
-pub(crate) struct SnapshotFile {
-    /// Bytes.
-    pub size: u64,
-    /// The values of the partition columns.
-    pub partition_values: BTreeMap<String, Option<String>>,
-}
-
-/// Reads the log of the table in the folder `root` of a store up to version `at`, or else to its end; `shown` is the table's name
-/// in errors.
+/// Reads version `at`, or the newest version, of the table in the folder `root` of a store. `shown` is its name in errors.
 ///
-/// The log's folder is listed, so `_last_checkpoint`, which would save that, is not read.
+/// The folder of the log is listed, so `_last_checkpoint` is not needed.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, it is damaged, or it needs a feature that this
-/// program does not support.
+/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, it is damaged, or it needs a feature that this program does
+/// not support.
 pub(crate) async fn read(
     store: &Arc<dyn ObjectStore>,
     root: &Path,
@@ -60,7 +54,7 @@ pub(crate) async fn read(
         .await
         .context(|| format!("`{shown}/{FOLDER}` cannot be listed"))?;
     let mut names = LogNames::default();
-    // Folders in that of the log belong to other programs.
+    // Folders in the log belong to other programs.
     let inside = listed.iter().filter(|meta| meta.location.parts_count() == folder.parts_count() + 1);
     inside.filter_map(|meta| meta.location.filename()).for_each(|name| names.add(name));
     let needed = names.needed(at).map_err(|why| unusable(shown, why))?;
@@ -73,7 +67,7 @@ pub(crate) async fn read(
     let mut table = TableState::default();
     for name in needed.checkpoint {
         let (name, bytes) = get(name).await?;
-        table.apply(without_v2(checkpoint::read(bytes, &name).await?, shown)?);
+        table.apply(without_v2(read_checkpoint(bytes, &name).await?, shown)?);
     }
     let mut commits = stream::iter(needed.commits).map(get).buffered(CONCURRENT);
     while let Some((name, bytes)) = commits.try_next().await? {
@@ -85,12 +79,12 @@ pub(crate) async fn read(
     snapshot(table, needed.version, shown)
 }
 
-/// `actions`, unless one of them is of a kind that only v2 checkpoints have.
+/// Refuses actions that only v2 checkpoints have.
 fn without_v2(actions: Vec<Action>, shown: &str) -> Result<Vec<Action>> {
-    match actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
-        true => Err(unusable(shown, UnreadableLog::V2Checkpoint)),
-        false => Ok(actions),
+    if actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
+        return Err(unusable(shown, UnreadableLog::V2Checkpoint));
     }
+    Ok(actions)
 }
 
 fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
@@ -102,19 +96,17 @@ fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
     if let Some(why) = protocol::unreadable(&protocol, &meta_data) {
         return Err(unreadable(shown, &why));
     }
-    let mut there = BTreeMap::new();
-    for (path, file) in files {
-        check_path(&path, &file, shown)?;
-        if file.has_deletion_vector {
-            return Err(unreadable(shown, &protocol::deleted_rows(&path)));
+    for (path, file) in &files {
+        check_path(path, &file.path, shown)?;
+        if file.deletion_vector.is_some() {
+            return Err(unreadable(shown, &protocol::deleted_rows(path)));
         }
-        there.insert(path, SnapshotFile { size: file.size, partition_values: file.partition_values });
     }
-    Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files: there })
+    Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files })
 }
 
-/// Refuses a file outside the table's folder, and a path that no file can have.
-fn check_path(path: &str, FileState { uri, .. }: &FileState, shown: &str) -> Result<()> {
+/// Refuses a file outside of the folder of the table, and a path that no file can have.
+fn check_path(path: &str, uri: &str, shown: &str) -> Result<()> {
     if uri.starts_with('/') || uri.starts_with("file:") || address::scheme(uri).is_some() {
         return Err(unreadable(
             shown,
@@ -146,4 +138,70 @@ fn unusable(shown: &str, why: UnreadableLog) -> Error {
         ),
         UnreadableLog::V2Checkpoint => unreadable(shown, protocol::V2_CHECKPOINT),
     }
+}
+
+/// The state of a table after the actions of its log.
+#[derive(Debug, Default)]
+pub(crate) struct TableState {
+    pub protocol: Option<Protocol>,
+    pub meta_data: Option<MetaData>,
+    /// The files, by their paths in the folder of the table.
+    pub files: BTreeMap<String, Add>,
+}
+
+impl TableState {
+    /// Applies the actions of a commit or of a part of a checkpoint.
+    pub(crate) fn apply(&mut self, actions: Vec<Action>) {
+        // The actions of a commit have no order. A file that it removes and adds is in the table.
+        for remove in actions.iter().filter_map(|action| action.remove.as_ref()) {
+            self.files.remove(&decoded(&remove.path));
+        }
+        for action in actions {
+            self.files.extend(action.add.map(|file| (decoded(&file.path), file)));
+            self.protocol = action.protocol.or(self.protocol.take());
+            self.meta_data = action.meta_data.or(self.meta_data.take());
+        }
+    }
+}
+
+/// Decodes the path of a URI. A URI that is not an encoded path does not change.
+fn decoded(uri: &str) -> String {
+    percent_decode_str(uri).decode_utf8().map_or_else(|_| uri.to_owned(), |path| path.into_owned())
+}
+
+/// The fields of a checkpoint that are read. Programs that delete files need its removed files.
+const FIELDS: [&str; 9] = [
+    "protocol.minReaderVersion",
+    "protocol.readerFeatures",
+    "metaData.partitionColumns",
+    "metaData.configuration",
+    "add.path",
+    "add.partitionValues",
+    "add.size",
+    "add.deletionVector",
+    "checkpointMetadata",
+];
+
+/// Reads the actions of a checkpoint, or of a part of one. `shown` is its name in errors.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if it is not Parquet, or not a checkpoint.
+async fn read_checkpoint(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
+    let read = tokio::task::spawn_blocking(move || guarded(|| json_lines(bytes)).flatten()).await;
+    let failed = || Error::input(format!("{shown} is not a checkpoint of a Delta log"));
+    let lines = read.map_err(|e| failed().because(e))?.context(|| format!("{shown} cannot be read"))?;
+    actions(&lines).ok_or_else(failed)
+}
+
+/// Converts the rows of a checkpoint to the format of a commit: a line of JSON for each action.
+fn json_lines(bytes: Bytes) -> Result<Vec<u8>> {
+    check_file(&bytes)?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+    let fields = ProjectionMask::columns(builder.parquet_schema(), FIELDS);
+    let mut writer = LineDelimitedWriter::new(Vec::new());
+    for batch in builder.with_projection(fields).build()? {
+        writer.write(&batch?)?;
+    }
+    writer.finish()?;
+    Ok(writer.into_inner())
 }

@@ -2,7 +2,8 @@
 
 use super::sample::{SourceSample, is_remote};
 use super::view::{Amount, Forecast, Requests};
-use crate::job::{Format, Job};
+use crate::job::Job;
+use crate::source::format_of;
 
 /// Files in one page of a listing.
 const LISTED: u64 = 1_000;
@@ -29,7 +30,7 @@ pub(super) fn of(job: &Job, sample: &SourceSample, forecast: &Forecast) -> Optio
     if sample.is_remote {
         // The texts of candidates are read once more.
         let passes = if forecast.pairs.value > 0 { 2 } else { 1 };
-        let parquet = matches!(job.source.format, Format::Parquet | Format::Delta);
+        let parquet = format_of(job.source.format).is_parquet();
         let of_file = |(bytes, groups): &(u64, u64)| match parquet {
             true => 1 + passes * groups,
             false => passes * bytes.div_ceil(READ).max(1),

@@ -29,7 +29,7 @@ use crate::frames::utf8;
 use crate::inspect::{self, InspectedContents, RowCount};
 use crate::job::{self, Format, Job, LimitSize, Source, SourceId};
 use crate::schema::{IdType, SourceTypes, carried};
-use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile};
+use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
 
 /// The larger sample has this many times the documents of the smaller one.
@@ -167,7 +167,7 @@ pub(super) async fn take(
             if sample.source.condition.is_some() { " that meets source.where" } else { "" }
         )));
     }
-    if sample.source.format == Format::Text
+    if format_of(sample.source.format).is_one_document()
         && let Some(largest) = files.iter().max_by_key(|file| file.size())
     {
         sample.largest = (largest.size(), largest.path().to_owned());
@@ -176,7 +176,7 @@ pub(super) async fn take(
 }
 
 fn is_parquet(source: &Source) -> bool {
-    matches!(source.format, Format::Parquet | Format::Delta)
+    format_of(source.format).is_parquet()
 }
 
 /// The blocks of a source, and the row groups of each file.
@@ -204,10 +204,8 @@ async fn blocks(
         RowCount::Exact(rows) | RowCount::About(rows) if rows > 0 => bytes as f64 / rows as f64,
         _ => GUESSED_BYTES,
     };
-    let documents = |file: &SourceFile| match source.format {
-        Format::Text => 1.0,
-        _ => file.size() as f64 / of_document,
-    };
+    let is_one_document = format_of(source.format).is_one_document();
+    let documents = |file: &SourceFile| if is_one_document { 1.0 } else { file.size() as f64 / of_document };
     let of_files = files.iter().enumerate();
     Ok((
         of_files.map(|(at, file)| FileBlock { file: at, first: 0, documents: documents(file) }).collect(),
@@ -228,7 +226,8 @@ impl SourceSample {
         let source = &self.source;
         // Conditions are tested on whole files.
         let by_groups = is_parquet(source) && source.condition.is_none();
-        let factor = if source.format == Format::Text { 1.0 } else { READ_FACTOR };
+        let format = format_of(source.format);
+        let factor = if format.is_one_document() { 1.0 } else { READ_FACTOR };
         let wanted = settings.sample as f64 * factor;
         blocks.sort_by_key(|block| {
             let first = if by_groups { block.first } else { 0 };
@@ -257,7 +256,7 @@ impl SourceSample {
         } else {
             source::read(session, source, &Listed::of(&chosen), ReadRequest::all()).await?
         };
-        let too_long = matches!(source.format, Format::Csv | Format::Jsonl) && drawn > TOO_LONG * wanted;
+        let too_long = format.has_rows() && drawn > TOO_LONG * wanted;
         let mut frames = vec![read.frame];
         if too_long {
             frames.clear();
@@ -275,7 +274,7 @@ impl SourceSample {
         // Files differ in their documents, which matters less if more of them are read.
         let off = (0.5 / (chosen.len().max(1) as f64).sqrt()).clamp(0.05, 0.3);
         let scaled = self.read as f64 * all / drawn.max(1.0);
-        let is_known = by_groups || (source.format == Format::Text && source.condition.is_none());
+        let is_known = by_groups || (format.is_one_document() && source.condition.is_none());
         self.documents = if too_long {
             let note = "the files of the source are long, and only the beginnings of some were read";
             self.notes.push(note.to_owned());

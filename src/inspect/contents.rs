@@ -14,7 +14,7 @@ use super::{delimited, encoding, json_lines};
 use crate::error::Result;
 use crate::job::{Format, Source};
 use crate::schema;
-use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile};
+use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile, format_of};
 use crate::udf::values::number;
 
 /// Footers that are read at the same time.
@@ -77,16 +77,17 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
     };
     found.add_texts(ctx, source, &listed).await?;
     let first = files.iter().find(|file| file.size() > 0);
-    match (source.format, first) {
-        (Format::Text, _) => found.rows = RowCount::Exact(found.files),
-        (_, None) => found.rows = RowCount::Exact(0),
-        (Format::Parquet | Format::Delta, Some(first)) => {
+    let format = format_of(source.format);
+    match first {
+        _ if format.is_one_document() => found.rows = RowCount::Exact(found.files),
+        None => found.rows = RowCount::Exact(0),
+        Some(first) if format.is_parquet() => {
             found.columns = parquet::columns(ctx, source, first).await?;
             found.rows = RowCount::Exact(footers(ctx, &files).await?);
         }
-        (Format::Csv | Format::Jsonl, Some(first)) => found.add_records(ctx, source, first).await?,
+        Some(first) if format.has_rows() => found.add_records(ctx, source, first).await?,
         // Only a parser can count them.
-        _ => {}
+        Some(_) => {}
     }
     Ok(found)
 }

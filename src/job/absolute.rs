@@ -1,7 +1,7 @@
 //! The paths of a job, made absolute: what a run records can then be read from any working directory.
 
 use super::{Input, Job, Reference, Source};
-use crate::address::local_path::absolute_address;
+use crate::address::absolute_address;
 use crate::error::{Context, Result};
 
 impl Job {

@@ -7,7 +7,7 @@ use url::Url;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::facet::facet;
-use crate::address::{self, local_path};
+use crate::address;
 use crate::apply::alarms::AlarmVerdict;
 use crate::job::{Input, InputFile, Job, Reference};
 use crate::output::manifest::Run as Manifest;
@@ -222,7 +222,7 @@ fn name(address: &str) -> (String, String) {
             return (format!("{}://{authority}", scheme.to_ascii_lowercase()), key.to_owned());
         }
     };
-    let absolute = local_path::absolute(&path).unwrap_or(path);
+    let absolute = address::absolute(&path).unwrap_or(path);
     ("file".to_owned(), absolute.to_string_lossy().into_owned())
 }
 

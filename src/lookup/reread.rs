@@ -15,7 +15,7 @@ use crate::frames::{self, utf8};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
 use crate::origins::numbered;
 use crate::schema::Table;
-use crate::source::{self, AsRead, DocumentPlaces, Listed, ReadRequest};
+use crate::source::{self, DocumentPlaces, InputComparison, Listed, ReadRequest};
 
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
@@ -127,7 +127,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
             "an output keeps no texts, and its against.source has changed since it was made: {how}; run the job again with --overwrite"
         )))
     };
-    let as_read = AsRead::new(&listed, &finished.manifest().inputs);
+    let as_read = InputComparison::new(&listed, &finished.manifest().inputs);
     let made = finished.manifest().reference_outputs.first().map(|output| output.fingerprint.as_str());
     if made != Some(fingerprint(&job.of_second_source(source), &as_read.inputs).as_str()) {
         return changed(as_read.difference().unwrap_or("it has other files, or was written again"));

@@ -10,7 +10,6 @@ use object_store::path::Path;
 use url::Url;
 
 use crate::address;
-use crate::address::local_path;
 use crate::error::{Context, Error, Result};
 use crate::schema::Table;
 
@@ -50,11 +49,10 @@ impl Layout {
                 let parsed = address::url(url)?;
                 let folder =
                     parsed.to_file_path().map_err(|()| Error::job(format!("{url} is not a local path")))?;
-                (parsed, Some(local_path::absolute(folder)?))
+                (parsed, Some(address::absolute(folder)?))
             }
             None => {
-                let folder =
-                    local_path::absolute(url).context(|| format!("cannot use {url} as an output"))?;
+                let folder = address::absolute(url).context(|| format!("cannot use {url} as an output"))?;
                 let parsed = Url::from_directory_path(&folder)
                     .map_err(|()| Error::job(format!("{url} is not a path")))?;
                 (parsed, Some(folder))

@@ -9,8 +9,7 @@ use object_store::path::Path;
 use crate::error::{Error, Result};
 use crate::job;
 use crate::output::Layout;
-use crate::source::Listed;
-use crate::source::reach::{Reach, same_store};
+use crate::source::{Listed, Reach, same_store};
 
 /// Refuses a source and an output where one is inside the other: a run would read what it writes, or could remove documents.
 /// `setting` names the output's URL in messages.
@@ -21,7 +20,7 @@ pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) 
     let (store, root) = (output.store_url(), output.root());
     let shown = output.shown();
     for url in &source.urls {
-        let reach = Reach::of(url)?;
+        let reach = Reach::new(url)?;
         if reach.lies_in(store, root) {
             return Err(Error::job(format!(
                 "the source `{url}` lies in the output `{shown}`: choose another {setting}, which holds no documents"

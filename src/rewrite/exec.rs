@@ -26,7 +26,7 @@ use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
-use crate::source::{FileBytes, FileToParse, SourceFile, TextPlace, read_bytes};
+use crate::source::{FileBytes, SourceFile, TextPlace, read_bytes};
 
 /// Files of one source or more, and how they are rewritten.
 ///
@@ -68,7 +68,7 @@ pub(crate) struct PartToWrite {
 /// A file of the source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileToWrite {
-    pub file: FileToParse,
+    pub file: SourceFile,
     /// Its path below the folders of the result.
     pub path: String,
     /// The counts of its documents in the output.
@@ -103,13 +103,13 @@ impl Rewrite {
         let target = Layout::open(&session, &self.target)?.written_by(&self.fingerprint);
         let records = target.within(APPLIED);
         if finished_part(&target, part.number, &self.fingerprint).await?.is_some() {
-            part.files.iter().for_each(|file| drop(FileBytes::new(read, file.file.pin.size)));
+            part.files.iter().for_each(|file| drop(FileBytes::new(read, file.file.size())));
             return Ok(());
         }
         let (Some(first), Some(last)) = (part.files.first(), part.files.last()) else {
             return Err(Error::bug(format!("part {} has no files", part.number)));
         };
-        let sources = (first.file.source.as_ref(), last.file.source.as_ref());
+        let sources = (first.file.path(), last.file.path());
         let annotations: Arc<[Annotation]> = self.annotations.clone().into();
         let decisions =
             || Decisions::open(&session, &records, &self.decisions, sources, (&annotations, self.id));
@@ -129,8 +129,7 @@ impl Rewrite {
         };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
-            let file = SourceFile::listed(file)?;
-            let (counts, written) = one_file::write(&work, &file, path, *expected).await?;
+            let (counts, written) = one_file::write(&work, file, path, *expected).await?;
             files.push(SourceRecord { origin: part.origin, source: file.path().to_owned(), counts, written });
         }
         let (fingerprint, count) = (self.fingerprint.clone(), files.len());
@@ -143,7 +142,7 @@ impl Rewrite {
 impl Rewrite {
     /// The bytes of the files that are rewritten.
     pub(crate) fn bytes(&self) -> u64 {
-        self.parts.iter().flat_map(|part| &part.files).map(|file| file.file.pin.size).sum()
+        self.parts.iter().flat_map(|part| &part.files).map(|file| file.file.size()).sum()
     }
 }
 

@@ -76,7 +76,7 @@ async fn without_spans(
     spans: Vec<Range<usize>>,
 ) -> Result<WrittenFile> {
     let mut upload = work.target.upload(inside).await?;
-    let mut bytes = file.stored(&work.session).await?;
+    let mut bytes = file.stored(&work.session.runtime_env()).await?;
     let reading = || format!("reading {} failed", file.path());
     let mut start = BytesMut::new();
     while start.len() < MARK.len()

@@ -51,26 +51,17 @@ pub(super) async fn write(
     if let Some(rejected) = &mut copy.rejected {
         rejected.buffer.extend_from_slice(&mark);
     }
-    let mut pieces = Pieces::default();
     let mut next = Some(first);
     loop {
-        let end = next.is_none();
-        let mut take = |piece: FilePiece<'_>| {
-            pieces.push(piece);
-            Ok(())
-        };
-        match next {
-            Some(chunk) => {
-                bytes.add(chunk.len() as u64);
-                cutter.feed(chunk, &mut take)?;
-            }
-            None => cutter.end(&mut take)?,
+        let is_end = next.is_none();
+        if let Some(chunk) = next {
+            bytes.add(chunk.len() as u64);
+            cutter.feed(chunk);
         }
-        for piece in pieces.iter() {
+        while let Some(piece) = cutter.next_piece(is_end) {
             copy.write(piece).await?;
         }
-        pieces.clear();
-        if end {
+        if is_end {
             return copy.finish().await;
         }
         copy.flush(BUFFER).await?;
@@ -91,22 +82,22 @@ pub(crate) async fn pieces(
 ) -> Result<()> {
     let mut cutter = format.checked_cutter(source)?;
     let ([_, first], mut chunks) = file.decompressed(session).await?;
-    let mut wants_more = true;
     let mut next = Some(first);
-    while let Some(chunk) = next {
-        cutter.feed(chunk, &mut |piece| {
-            wants_more = wants_more && take(piece);
-            Ok(())
-        })?;
-        if !wants_more {
+    loop {
+        let is_end = next.is_none();
+        if let Some(chunk) = next {
+            cutter.feed(chunk);
+        }
+        while let Some(piece) = cutter.next_piece(is_end) {
+            if !take(piece) {
+                return Ok(());
+            }
+        }
+        if is_end {
             return Ok(());
         }
         next = chunks.try_next().await.context(|| format!("reading {} failed", file.path()))?;
     }
-    cutter.end(&mut |piece| {
-        take(piece);
-        Ok(())
-    })
 }
 
 /// Refuses a file whose byte order mark says UTF-16, which overrides an encoding of the Encoding Standard.
@@ -118,57 +109,6 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
              records: convert it to UTF-8 and run the job again"
         ))),
         _ => Ok(()),
-    }
-}
-
-/// Pieces of a file that wait for the decisions about them.
-#[derive(Default)]
-struct Pieces {
-    bytes: Vec<u8>,
-    /// The ends of the two parts of each piece in `bytes`, and its kind.
-    ends: Vec<([usize; 2], PieceKind)>,
-}
-
-enum PieceKind {
-    Header,
-    Other,
-    Row { position: u64, line: u64, whole: bool },
-}
-
-impl Pieces {
-    fn push(&mut self, piece: FilePiece<'_>) {
-        let (body, end, kind) = match piece {
-            FilePiece::Header(body, end) => (body, end, PieceKind::Header),
-            FilePiece::Other(bytes) => (bytes, &b""[..], PieceKind::Other),
-            FilePiece::Row(Row { position, line, body, end, whole }) => {
-                (body, end, PieceKind::Row { position, line, whole })
-            }
-        };
-        let ends = [body, end].map(|part| {
-            self.bytes.extend_from_slice(part);
-            self.bytes.len()
-        });
-        self.ends.push((ends, kind));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = FilePiece<'_>> {
-        let mut from = 0;
-        self.ends.iter().map(move |([middle, last], kind)| {
-            let (body, end) = (&self.bytes[from..*middle], &self.bytes[*middle..*last]);
-            from = *last;
-            match *kind {
-                PieceKind::Header => FilePiece::Header(body, end),
-                PieceKind::Other => FilePiece::Other(body),
-                PieceKind::Row { position, line, whole } => {
-                    FilePiece::Row(Row { position, line, body, end, whole })
-                }
-            }
-        })
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
     }
 }
 

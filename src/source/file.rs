@@ -1,279 +1,299 @@
-//! A file of a source, as it was listed.
+//! A file of a source.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::future::ready;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use object_store::ObjectMeta;
+use object_store::{GetOptions, ObjectMeta};
 use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
 
-use super::bytes::{Chunks, compression, decompress, decompressed, mark, marked_compression, stored};
-use super::local_names::LOCAL;
-use super::parser::FileToParse;
-use super::pin::Pin;
+use super::identity::{Pin, as_text};
+use super::listing::disk::{LOCAL, local_path};
+use super::reading::bytes::{
+    CHUNK_BYTES, Chunks, compression, decoded, decompress, marked_compression, split_mark,
+};
+use crate::being_read::BeingRead;
 use crate::error::{Context, Error, Result};
-use crate::job;
+use crate::job::{self, Encoding};
 
-/// A file of a source, as it was listed. Reading it fails once it is another file.
-#[derive(Debug, Clone)]
+/// A file of a source, as it was listed. Reading it fails if it was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SourceFile {
-    /// The path as tables have it: the absolute URL or path of the job, and below it the file.
-    pub(super) path: String,
-    /// The path relative to the folder of its URL, with `/`. No two files of a listing share it.
-    pub(super) name: String,
-    /// The store that has it.
+    /// The path in the tables of a run: the absolute URL or path of the job, and the path below it.
+    pub(super) path: Arc<str>,
+    /// The path below the job's URL, separated by `/`. Unique in a listing.
+    pub(super) name: Arc<str>,
+    /// The URL of the object store.
+    #[serde(serialize_with = "as_text", deserialize_with = "store_from_text")]
     pub(super) store: ObjectStoreUrl,
-    /// Location, size and age in that store.
-    pub(super) meta: ObjectMeta,
-    /// The values that its path has, or the log of its table.
+    /// The location in the object store, and the state when the file was listed.
+    pub(super) pin: Pin,
+    /// The values of the partition columns, which are in the path or in the log of a Delta table.
     pub(super) partitions: Partitions,
 }
 
+/// Partition columns with their values, which may be null.
+pub(super) type Partitions = BTreeMap<String, Option<String>>;
+
+fn store_from_text<'a, D: Deserializer<'a>>(from: D) -> std::result::Result<ObjectStoreUrl, D::Error> {
+    ObjectStoreUrl::parse(String::deserialize(from)?).map_err(de::Error::custom)
+}
+
 impl SourceFile {
-    /// A file with the partition columns that its path has.
-    pub(crate) fn new(path: String, name: String, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
-        let partitions = Partitions::of_path(&path);
-        Self { path, name, store, meta, partitions }
+    /// Returns a file with the partition columns of its path.
+    pub(crate) fn new(path: &str, name: &str, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
+        let (partitions, pin) = (path_partitions(path), Pin::new(&store, meta));
+        Self { path: path.into(), name: name.into(), store, pin, partitions }
     }
 
-    /// The values of these partition columns.
-    pub(super) fn partition_values(&self, columns: &[String]) -> Vec<Option<String>> {
-        columns.iter().map(|name| self.partitions.value(name).flatten().map(str::to_owned)).collect()
+    /// Returns the values of partition columns.
+    pub(super) fn partition_values<'a>(
+        &'a self,
+        columns: &'a [String],
+    ) -> impl Iterator<Item = Option<&'a str>> {
+        columns.iter().map(|name| self.partitions.get(name)?.as_deref())
     }
 
-    /// A file that was listed by another process.
-    ///
-    /// # Errors
-    /// Where its store or its path cannot be parsed.
-    pub(crate) fn listed(file: &FileToParse) -> Result<Self> {
-        let since = Duration::from_nanos(file.pin.modified.unsigned_abs());
-        let modified = if file.pin.modified < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since };
-        let meta = ObjectMeta {
-            location: file.pin.location()?,
-            last_modified: modified.into(),
-            size: file.pin.size,
-            e_tag: file.pin.e_tag.clone(),
-            version: None,
-        };
-        let (path, name) = (file.source.to_string(), file.name.to_string());
-        Ok(Self::new(path, name, ObjectStoreUrl::parse(&file.store)?, meta))
-    }
-
-    /// The file for a process that reads it elsewhere.
-    pub(crate) fn to_parse(&self) -> FileToParse {
-        FileToParse {
-            source: self.path.as_str().into(),
-            name: self.name.as_str().into(),
-            store: self.store.as_str().to_owned(),
-            pin: self.pin(),
-            wanted: None,
-            partitions: Vec::new(),
-        }
-    }
-
-    /// The state of the file when it was listed.
-    pub(super) fn pin(&self) -> Pin {
-        Pin::new(&self.store, &self.meta)
-    }
-
-    /// The parts of it that go into the fingerprint of a run.
+    /// Returns the part of the file's identity that enters the fingerprint of a run.
     pub(super) fn input(&self) -> job::InputFile {
-        let Pin { size, modified, e_tag, .. } = self.pin();
-        job::InputFile::new(self.path.clone(), size, Some(modified), e_tag)
+        let Pin { size, modified, e_tag, .. } = self.pin.clone();
+        job::InputFile::new(self.path.to_string(), size, Some(modified), e_tag)
     }
 
-    /// Whether it is on a disk of this machine.
+    /// Whether the file is on the local disk.
     pub(super) fn is_local(&self) -> bool {
         self.store.as_str() == LOCAL
     }
 
-    /// The path as tables have it in `source`.
+    /// The path in the tables of a run.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Where it is now, for messages: its path, unless it was moved since it got that.
-    pub(crate) fn place(&self) -> String {
-        let location = format!("{}{}", self.store.as_str(), self.meta.location);
+    /// Returns the location for messages: the path, unless the file was moved after the run.
+    pub(super) fn shown_location(&self) -> String {
+        let location = format!("{}{}", self.store.as_str(), self.pin.location);
         let plain = location.strip_prefix("file://").unwrap_or(&location);
-        match plain.ends_with(self.path.trim_start_matches("./")) {
-            true => self.path.clone(),
-            false => plain.to_owned(),
+        if plain.ends_with(self.path.trim_start_matches("./")) {
+            return self.path.to_string();
         }
+        plain.to_owned()
     }
 
-    /// The path relative to the folder of its URL; where two URLs have files of one name, the whole path.
+    /// The path below the job's URL, or the whole path if two URLs have files of the same name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size in bytes.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
-        self.meta.size
+        self.pin.size
     }
 
-    /// Its compression, by its name.
+    /// The compression according to the name.
     pub(crate) fn compression(&self) -> FileCompressionType {
         compression(&self.path)
     }
 
-    /// Its bytes as they are stored.
+    /// Returns the stored bytes.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read, or is no longer the file that was listed.
-    pub(crate) async fn stored(&self, ctx: &SessionContext) -> Result<Chunks> {
-        let store = ctx.runtime_env().object_store(&self.store)?;
-        stored(store.as_ref(), &self.to_parse()).await
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read or was replaced.
+    pub(crate) async fn stored(&self, runtime: &RuntimeEnv) -> Result<Chunks> {
+        let path = Arc::clone(&self.path);
+        let reading = BeingRead::begin(Arc::clone(&path));
+        let failed = || format!("reading {path} failed");
+        let bytes = if self.is_local() {
+            let chunks = self.local_chunks().await.context(failed)?;
+            let path = Arc::clone(&path);
+            chunks.map(move |chunk| Ok(chunk.context(|| format!("reading {path} failed"))?)).boxed()
+        } else {
+            let store = runtime.object_store(&self.store)?;
+            let got = self.pin.get(store.as_ref(), GetOptions::default()).await.context(failed)?;
+            // `split_mark` polls again after the end, which the streams of some stores do not allow.
+            got.into_stream().map_err(DataFusionError::from).fuse().boxed()
+        };
+        Ok(bytes.inspect(move |_| _ = &reading).boxed())
     }
 
-    /// Its bytes decompressed: the byte order mark, which most files lack, and the first bytes after it; then the others.
+    /// Reads a local file without DataFusion's object store, which reads 8 KiB at once and cannot open names that end in `#` and
+    /// digits.
+    async fn local_chunks(&self) -> Result<Chunks> {
+        let Some(path) = local_path(&self.pin.location) else {
+            return Err(Error::bug(format!("{} is not a local path", self.path)));
+        };
+        let file = tokio::fs::File::open(path).await?;
+        self.pin.check_open(&file.metadata().await?)?;
+        let (open, pin) = (file.try_clone().await?, self.pin.clone());
+        // Bytes that are appended later do not belong to the listed file.
+        let chunks = ReaderStream::with_capacity(file.take(pin.size), CHUNK_BYTES);
+        let check = async move { Ok(pin.check_open(&open.metadata().await?)?) };
+        let check = stream::once(check).filter_map(|checked| ready(checked.err().map(Err)));
+        Ok(chunks.map_err(DataFusionError::from).chain(check).boxed())
+    }
+
+    /// Returns the byte order mark, which is empty for most files, the first decompressed bytes after it, and the remaining bytes.
     ///
     /// # Errors
     /// As [`Self::stored`].
     pub(crate) async fn decompressed(&self, ctx: &SessionContext) -> Result<([Bytes; 2], Chunks)> {
-        let mut chunks = decompressed(&ctx.runtime_env(), &self.to_parse()).await?;
-        let first =
-            mark(&mut chunks).await.context(|| format!("the start of {} cannot be read", self.path))?;
+        let runtime = ctx.runtime_env();
+        let mut chunks = decompress(self.stored(&runtime).await?, &self.path, &runtime.memory_pool);
+        let first = split_mark(&mut chunks).await.context(|| self.unreadable_start())?;
         Ok((first, chunks))
     }
-}
 
-/// The error for files without a row: `verbs` (of one file, of several) and `what` they lack, as in "a.csv is empty".
-pub(crate) fn without_rows<'a>(
-    mut files: impl ExactSizeIterator<Item = &'a str>,
-    [one, several]: [&str; 2],
-    what: &str,
-) -> Error {
-    let count = files.len();
-    Error::input(match files.next() {
-        Some(only) if count == 1 => format!("{only} {one} {what}"),
-        first => {
-            format!("all {count} files of the input {several} {what}, such as {}", first.unwrap_or_default())
-        }
-    })
-}
-
-/// Decompressed bytes after which a head ends, however few bytes are stored for them.
-const MAX_DECOMPRESSED: usize = 32 * 1024 * 1024;
-
-/// The first bytes of a file.
-#[derive(Debug, Default)]
-pub(crate) struct Head {
-    /// The bytes, decompressed.
-    pub bytes: Vec<u8>,
-    /// The number of bytes that are stored for them.
-    pub stored: u64,
-    /// Whether they are all of the file.
-    pub whole: bool,
-    /// Whether the file is compressed.
-    pub compressed: bool,
-}
-
-impl SourceFile {
-    /// The first bytes of the file: about `most` bytes as they are stored, decompressed.
+    /// Passes the start of the file to `take` in UTF-8 without a byte order mark, until `take` returns true. An empty chunk is the
+    /// end of the file.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read.
+    /// As [`Self::stored`], and the errors of `take`.
+    pub(super) async fn read_start(
+        &self,
+        ctx: &SessionContext,
+        encoding: Encoding,
+        mut take: impl FnMut(Bytes) -> Result<bool>,
+    ) -> Result<()> {
+        let failed = || self.unreadable_start();
+        let runtime = ctx.runtime_env();
+        let stored = self.stored(&runtime).await?;
+        let mut chunks = decoded(decompress(stored, &self.path, &runtime.memory_pool), encoding);
+        let [_, mut chunk] = split_mark(&mut chunks).await.context(failed)?;
+        // The first chunk may be a byte order mark alone.
+        if chunk.is_empty() {
+            chunk = chunks.try_next().await.context(failed)?.unwrap_or_default();
+        }
+        loop {
+            let is_end = chunk.is_empty();
+            if take(chunk)? || is_end {
+                return Ok(());
+            }
+            chunk = chunks.try_next().await.context(failed)?.unwrap_or_default();
+        }
+    }
+
+    fn unreadable_start(&self) -> String {
+        format!("the start of {} cannot be read", self.path)
+    }
+
+    /// Reads about `most` stored bytes from the start of the file and decompresses them.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file cannot be read.
     pub(crate) async fn head(&self, ctx: &SessionContext, most: usize) -> Result<Head> {
-        let failed = || format!("the start of {} cannot be read", self.path());
-        let mut chunks = self.stored(ctx).await?;
+        let failed = || self.unreadable_start();
+        let runtime = ctx.runtime_env();
+        let mut chunks = self.stored(&runtime).await?;
         let mut stored = BytesMut::new();
         while stored.len() < most
             && let Some(chunk) = chunks.try_next().await.context(failed)?
         {
             stored.extend_from_slice(&chunk);
         }
-        let mut head = Head { stored: stored.len() as u64, ..Head::default() };
-        head.whole = head.stored >= self.size();
-        head.compressed = marked_compression(&stored).is_some();
-        let stored = stream::once(async move { Ok(stored.freeze()) }).boxed();
-        let mut bytes = decompress(stored, self.path(), &ctx.runtime_env().memory_pool);
-        loop {
+        let mut head = Head {
+            stored: stored.len() as u64,
+            whole: stored.len() as u64 >= self.size(),
+            compressed: marked_compression(&stored).is_some(),
+            bytes: Vec::new(),
+        };
+        let stored = stream::once(ready(Ok(stored.freeze()))).boxed();
+        let mut bytes = decompress(stored, &self.path, &runtime.memory_pool);
+        while head.bytes.len() < MAX_DECOMPRESSED {
             match bytes.try_next().await {
                 Ok(Some(chunk)) => head.bytes.extend_from_slice(&chunk),
                 Ok(None) => return Ok(head),
                 Err(error) if head.whole => return Err(error).context(failed),
-                // What is compressed ends in the middle of a block.
+                // The compressed bytes end in the middle of a block.
                 Err(_) => return Ok(head),
             }
-            if head.bytes.len() >= MAX_DECOMPRESSED {
-                head.whole = false;
-                return Ok(head);
-            }
         }
+        head.whole = false;
+        Ok(head)
     }
 }
 
-/// What Hive writes for a missing value.
-const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
+/// The most decompressed bytes of a head.
+const MAX_DECOMPRESSED: usize = 32 * 1024 * 1024;
 
-/// The partition columns of a file and their values, which are null where they are missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Partitions(BTreeMap<String, Option<String>>);
+/// The start of a file.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// The decompressed bytes.
+    pub bytes: Vec<u8>,
+    /// The number of stored bytes.
+    pub stored: u64,
+    /// Whether the head is the whole file.
+    pub whole: bool,
+    /// Whether the file is compressed.
+    pub compressed: bool,
+}
 
-impl Partitions {
-    /// Those that the folders of a path name as `NAME=VALUE`. Special characters are percent-encoded; of several folders with one
-    /// name, the last counts.
-    pub(super) fn of_path(path: &str) -> Self {
-        let Some((folders, _)) = path.rsplit_once('/') else { return Self::default() };
-        let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
-        let column = |folder: &str| {
-            let (name, value) = folder.split_once('=')?;
-            let name = decoded(name).filter(|name| !name.is_empty())?;
-            let value = decoded(value)?;
-            Some((name, (value != MISSING).then_some(value)))
-        };
-        Self(folders.split('/').filter_map(column).collect())
-    }
+/// Returns the error for files without rows, such as "a.csv is empty". `verbs` are the singular and the plural, and `lack` follows.
+pub(crate) fn without_rows<'a>(
+    mut files: impl ExactSizeIterator<Item = &'a str>,
+    [singular, plural]: [&str; 2],
+    lack: &str,
+) -> Error {
+    let count = files.len();
+    Error::input(match files.next() {
+        Some(only) if count == 1 => format!("{only} {singular} {lack}"),
+        first => {
+            format!("all {count} files of the input {plural} {lack}, such as {}", first.unwrap_or_default())
+        }
+    })
+}
 
-    /// Those of a Delta table, with the values of the log, where an empty one is missing.
-    pub(super) fn of_log(columns: &[String], values: &BTreeMap<String, Option<String>>) -> Self {
-        let value = |name: &String| values.get(name).cloned().flatten().filter(|value| !value.is_empty());
-        Self(columns.iter().map(|name| (name.clone(), value(name))).collect())
-    }
+/// The name of the folder that Hive writes for a null.
+const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-    /// The value of a column; `None` if the file has no such column.
-    pub(super) fn value(&self, name: &str) -> Option<Option<&str>> {
-        self.0.get(name).map(Option::as_deref)
-    }
+/// Returns the partition columns that the folders of a path name as `NAME=VALUE`, percent-encoded. The last folder of a name wins.
+fn path_partitions(path: &str) -> Partitions {
+    let Some((folders, _)) = path.rsplit_once('/') else { return Partitions::new() };
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
+    let column = |folder: &str| {
+        let (name, value) = folder.split_once('=')?;
+        let name = decoded(name).filter(|name| !name.is_empty())?;
+        let value = decoded(value)?;
+        Some((name, (value != HIVE_NULL).then_some(value)))
+    };
+    folders.split('/').filter_map(column).collect()
+}
 
-    /// The names of the columns.
-    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.0.keys()
-    }
+/// Returns the partition columns of a Delta table with the values in its log, where an empty value is null.
+pub(super) fn log_partitions(columns: &[String], values: &Partitions) -> Partitions {
+    let value = |name: &String| values.get(name).cloned().flatten().filter(|value| !value.is_empty());
+    columns.iter().map(|name| (name.clone(), value(name))).collect()
 }
 
 #[cfg(test)]
-mod partitions_tests {
+mod tests {
     use super::*;
 
     #[test]
     fn folders_of_a_path_are_columns() {
-        let found = Partitions::of_path(
-            "s3://b/t=1/day=2026-11-01/h%3D=a%2Fb/n=__HIVE_DEFAULT_PARTITION__/t=2/x=9.csv",
-        );
-        let value = |name| found.value(name);
-        assert_eq!(value("day"), Some(Some("2026-11-01")));
-        assert_eq!(value("h="), Some(Some("a/b")));
-        assert_eq!(value("n"), Some(None));
-        assert_eq!(value("t"), Some(Some("2")));
-        assert_eq!(value("x"), None);
-        assert_eq!(found.names().count(), 4);
-        assert_eq!(Partitions::of_path("a=1.csv"), Partitions::default());
+        let found =
+            path_partitions("s3://b/t=1/day=2026-11-01/h%3D=a%2Fb/n=__HIVE_DEFAULT_PARTITION__/t=2/x=9.csv");
+        let value = |text: &str| Some(text.to_owned());
+        let expected = [("day", value("2026-11-01")), ("h=", value("a/b")), ("n", None), ("t", value("2"))];
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)).into());
+        assert_eq!(path_partitions("a=1.csv"), Partitions::new());
     }
 
     #[test]
-    fn a_log_has_values() {
+    fn empty_values_of_a_log_are_null() {
         let log = [("day".to_owned(), Some("1".to_owned())), ("hour".to_owned(), Some(String::new()))];
         let columns = ["day", "hour", "minute"].map(str::to_owned);
-        let found = Partitions::of_log(&columns, &log.into());
-        assert_eq!(
-            columns.each_ref().map(|name| found.value(name)),
-            [Some(Some("1")), Some(None), Some(None)]
-        );
+        let found = log_partitions(&columns, &log.into());
+        assert_eq!(found.into_values().collect::<Vec<_>>(), [Some("1".to_owned()), None, None]);
     }
 }

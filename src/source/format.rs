@@ -1,6 +1,15 @@
-//! The interface of a source format: its names, its parser, and how its files are rewritten.
+//! The interface of a source format: how its files are found, parsed and rewritten.
 //!
-//! Each format is one constant of [`SourceFormat`] in a file of its own under `formats/`, whose `mod.rs` has the list.
+//! Each format is a constant of [`SourceFormat`] in a file of its own under `formats/`, whose `mod.rs` has the list.
+//!
+//! Rewriting cuts a file into pieces, which together are the file:
+//!
+//! ```text
+//! id,text\r\n      header
+//! 1,"a\nb"\r\n     row 0
+//! \r\n             other bytes: an empty line
+//! 2,c              row 1, which ends with the file
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,26 +17,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
-use super::columns::NamedExpressions;
-use super::documents::DocumentSink;
 use super::file::SourceFile;
-use super::parser::{FileToParse, Parser, WantedValues};
-use super::rows::TextPlace;
-use super::rows::{RowCutter, check_separators};
-use crate::error::Result;
-use crate::job;
+use super::formats::jsonl::line::JsonValue;
+use super::reading::documents::DocumentSink;
+use super::rows::columns::NamedExpressions;
+use crate::error::{Error, Result};
+use crate::job::{self, Encoding, Shingle};
 
 /// A format of source files.
 pub(crate) struct SourceFormat {
-    /// What messages call files of this format.
+    /// The name of such files in messages.
     pub title: &'static str,
     /// How the files are found.
     pub listing: Listing,
-    /// Lower-case endings of the files that are read in a folder, without those of compressed files; empty where every file is
-    /// read.
+    /// The lower-case endings of files that are read in a folder, without compression. If empty, every file is read.
     pub endings: &'static [&'static str],
-    /// What a file without bytes is.
+    /// The meaning of an empty file.
     pub empty_file: EmptyFile,
     /// How documents are read.
     pub reading: Reading,
@@ -35,28 +42,45 @@ pub(crate) struct SourceFormat {
     pub rewriting: Rewriting,
 }
 
+impl SourceFormat {
+    /// Whether the files are Parquet files, whose footers have the columns and the number of rows.
+    pub(crate) fn is_parquet(&self) -> bool {
+        matches!(self.reading, Reading::ParquetScan)
+    }
+
+    /// Whether each file is one document.
+    pub(crate) fn is_one_document(&self) -> bool {
+        matches!(self.rewriting, Rewriting::WholeFile)
+    }
+
+    /// Whether a file is a sequence of rows, so that its beginning shows the columns.
+    pub(crate) fn has_rows(&self) -> bool {
+        matches!(self.rewriting, Rewriting::Rows(_))
+    }
+}
+
 /// How the files of a source are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// Each URL names a file, a folder or a pattern.
+    /// Each URL is a file, a folder or a pattern.
     Files,
-    /// Each URL names a folder whose Delta log names the files.
+    /// Each URL is a folder with a Delta log, which names the files.
     DeltaTables,
 }
 
-/// What a file without bytes is.
+/// The meaning of an empty file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EmptyFile {
     /// An empty document.
     Document,
-    /// A file without documents, as frameworks leave them behind; skipped with a warning.
+    /// No documents. Frameworks write such files, which are skipped with a warning.
     NoDocuments,
 }
 
 /// How documents are read.
 #[derive(Clone, Copy)]
 pub(crate) enum Reading {
-    /// By the engine's scan of Parquet files.
+    /// By DataFusion's scan of Parquet files.
     ParquetScan,
     /// By a parser of this program.
     Parser(&'static dyn ParsedFormat),
@@ -65,22 +89,22 @@ pub(crate) enum Reading {
 /// How `apply` rewrites a file.
 #[derive(Clone, Copy)]
 pub(crate) enum Rewriting {
-    /// Parquet value by value.
+    /// Parquet is copied value by value.
     ParquetValues,
-    /// Row by row, each with its bytes unchanged.
+    /// Rows are copied with unchanged bytes.
     Rows(&'static dyn RowFormat),
     /// The file is one document, which is copied or left out.
     WholeFile,
-    /// The ids and texts of its documents become a Parquet file.
+    /// The ids and texts of the documents are written as Parquet.
     AsParquet,
 }
 
-/// A format whose files are parsed by this program.
+/// A format that this program parses.
 pub(crate) trait ParsedFormat: Sync {
-    /// Finds the values of the `columns` of the files in the first bytes of `files`.
+    /// Finds the values of `columns` in the first bytes of `files`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or differ in their columns;
+    /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or differ in their columns, and
     /// [`Kind::Job`](crate::error::Kind::Job) for a column of the job that does not exist or cannot be used.
     fn plan<'a>(
         &'a self,
@@ -90,84 +114,116 @@ pub(crate) trait ParsedFormat: Sync {
         files: &'a [Arc<SourceFile>],
     ) -> BoxFuture<'a, Result<ParsePlan>>;
 
-    /// A reader for one file.
+    /// Returns a reader for one file.
     ///
     /// # Errors
-    /// Where `parser` is not a plan of this format.
-    fn reader(&self, parser: &Parser, file: &FileToParse) -> Result<Box<dyn DocumentReader>>;
+    /// If `parser` is not a plan of this format.
+    fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
 
-    /// Whether a file may be compressed.
+    /// Whether files may be compressed.
     fn may_be_compressed(&self) -> bool {
         false
     }
 
-    /// Whether some of these files can be cut into shingles while they are read, so that they are never held whole.
-    fn cuts_into_shingles(&self, files: &[Arc<SourceFile>], shingle: &job::Shingle) -> bool {
-        let _ = (files, shingle);
+    /// Whether some of these files can be cut into shingles while they are read, so that a long text is never in memory.
+    fn cuts_into_shingles(&self, _files: &[Arc<SourceFile>], _shingle: &Shingle) -> bool {
         false
     }
 }
 
-/// What the beginnings of files say about how to parse them.
+/// The plan for parsing files, from their first bytes.
 pub(crate) struct ParsePlan {
-    /// Where the wanted values are in each document.
+    /// The wanted values of each document.
     pub wanted: WantedValues,
-    /// The columns of the files, each with the expression that gives its value.
+    /// The columns of the files, with the expressions of their values.
     pub values: NamedExpressions,
     /// The files that have documents.
     pub files: Vec<Arc<SourceFile>>,
 }
 
+/// How files are parsed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Parser {
+    /// The format and its settings.
+    pub source: job::Source,
+    /// The wanted values of each document.
+    pub wanted: WantedValues,
+    /// The partition columns of the output.
+    pub partition_columns: Vec<String>,
+    /// How long texts are cut into shingles while they are read, or `None` if every text is read whole.
+    pub cut: Option<Shingle>,
+}
+
+/// The wanted values of each document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WantedValues {
+    /// All values of the format, which has this number of them.
+    All(usize),
+    /// The columns of these names, which some files may lack.
+    Columns(Vec<String>),
+    /// These fields of JSON objects.
+    Fields(Vec<JsonValue>),
+}
+
+impl WantedValues {
+    /// The number of values of a document.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::All(values) => *values,
+            Self::Columns(names) => names.len(),
+            Self::Fields(fields) => fields.len(),
+        }
+    }
+}
+
 /// Reads the documents of one file.
 pub(crate) trait DocumentReader: Send {
     /// Reads `chunk` until it is empty or the sink is full. The bytes are decompressed and, except for
-    /// [`INVALID`](super::decode::INVALID), UTF-8.
+    /// [`INVALID`](super::reading::bytes::INVALID), UTF-8.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()>;
 
-    /// Reads the document that the end of the file completes.
+    /// Reads the documents that the end of the file completes.
     ///
     /// # Errors
-    /// As [`Self::read`], and where the file must have documents and has none.
+    /// The errors of the sink, or a file without documents that must have some.
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()>;
 }
 
-/// A format whose rows can be copied byte for byte, and can get more columns.
+/// A format whose rows can be copied byte for byte, and extended by columns.
 pub(crate) trait RowFormat: Sync {
-    /// The bytes that separate fields and records besides the ends of lines.
+    /// Returns the bytes that separate fields and records, besides line ends.
     fn separators(&self, source: &job::Source) -> Vec<u8>;
 
-    /// A cutter for one file.
+    /// Returns a cutter for one file.
     fn cutter(&self, source: &job::Source) -> Box<dyn RowCutter>;
 
     /// Whether files begin with a header.
-    fn has_header(&self, source: &job::Source) -> bool {
-        let _ = source;
+    fn has_header(&self, _source: &job::Source) -> bool {
         false
     }
 
-    /// Appends columns of these names to a header.
+    /// Appends a header with additional columns of these names to `to`.
     ///
     /// # Errors
     /// The name of a column that the header already has.
     fn append_names(
         &self,
-        source: &job::Source,
+        _source: &job::Source,
         header: &[u8],
-        names: &[&'static str],
+        _names: &[&'static str],
         to: &mut Vec<u8>,
     ) -> std::result::Result<(), &'static str> {
-        let _ = (source, names);
         to.extend_from_slice(header);
         Ok(())
     }
 
-    /// Appends columns of these names and values to a row.
+    /// Appends a row with additional columns of these names and values to `to`.
     ///
     /// # Errors
-    /// The first column that cannot be appended.
+    /// The first column that cannot be added.
     fn append_values(
         &self,
         source: &job::Source,
@@ -176,14 +232,13 @@ pub(crate) trait RowFormat: Sync {
         to: &mut Vec<u8>,
     ) -> std::result::Result<(), CannotAppend>;
 
-    /// The place of the text in the rows of a file with this header, where the files of the source have it in `place`.
-    fn text_place(&self, source: &job::Source, place: &TextPlace, header: &[u8]) -> Option<TextPlace> {
-        let _ = (source, header);
+    /// Returns the place of the text in the rows of a file with this header. `place` is its place in the source.
+    fn text_place(&self, _source: &job::Source, place: &TextPlace, _header: &[u8]) -> Option<TextPlace> {
         Some(place.clone())
     }
 
-    /// Appends a row without `spans` of the text at `place`: ranges of the text's bytes, in ascending order. `None` if the row has
-    /// no text there, or the text does not have these spans.
+    /// Appends a row without `spans` of the text at `place` to `to`. The spans are ranges of bytes of the text in ascending order.
+    /// Returns `None` if the row has no text there, or the text does not have these spans.
     fn cut_text(
         &self,
         source: &job::Source,
@@ -195,22 +250,85 @@ pub(crate) trait RowFormat: Sync {
 }
 
 impl dyn RowFormat + '_ {
-    /// A cutter for one file whose bytes are not decoded.
+    /// Returns a cutter for one file whose bytes are not decoded.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where the encoding has characters whose bytes look like separators.
+    /// [`Kind::Job`](crate::error::Kind::Job) if some bytes of characters look like separators in the encoding.
     pub(crate) fn checked_cutter(&self, source: &job::Source) -> Result<Box<dyn RowCutter>> {
-        check_separators(source.encoding, &self.separators(source))?;
-        Ok(self.cutter(source))
+        let encoding = source.encoding;
+        if separators_are_bytes(encoding, &self.separators(source)) {
+            return Ok(self.cutter(source));
+        }
+        Err(Error::job(format!(
+            "source.encoding is {encoding}, in which parts of characters look like the signs between records: convert the files to \
+             UTF-8 and run the job again"
+        )))
     }
 }
 
-/// Why a column cannot be added to a row.
+/// Whether each byte of `separators`, or of a line end, is that character wherever it occurs.
+fn separators_are_bytes(encoding: Encoding, separators: &[u8]) -> bool {
+    let Encoding::Standard(label) = encoding else { return true };
+    let encoding = label.encoding();
+    // The second byte of a character is a digit in GB18030, and 0x40 or more in other encodings.
+    let never_second = |sign: &u8| matches!(sign, 0..0x30 | 0x3a..0x40);
+    encoding.is_ascii_compatible() && (encoding.is_single_byte() || separators.iter().all(never_second))
+}
+
+/// Cuts a file into pieces. Holds at most one row and one chunk.
+pub(crate) trait RowCutter: Send {
+    /// Adds the next bytes of the file.
+    fn feed(&mut self, chunk: Bytes);
+
+    /// Returns the next piece, or `None` if it needs more bytes. `is_end` is true at the end of the file.
+    fn next_piece(&mut self, is_end: bool) -> Option<FilePiece<'_>>;
+}
+
+/// A part of a file.
+#[derive(Debug, PartialEq)]
+pub(crate) enum FilePiece<'a> {
+    /// The record with the names of the columns, and its line end.
+    Header(&'a [u8], &'a [u8]),
+    /// A row.
+    Row(Row<'a>),
+    /// Bytes that belong to no row.
+    Other(&'a [u8]),
+}
+
+/// A row of a file: a record or a line.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Row<'a> {
+    /// The number of the row in the file, from 0. It is the position of the document.
+    pub position: u64,
+    /// The line in which the row starts, from 1.
+    pub line: u64,
+    /// The bytes without the line end.
+    pub body: &'a [u8],
+    /// The line end. It is empty if the file ends first.
+    pub end: &'a [u8],
+    /// Whether the row has as many fields as the others. JSON lines are not checked.
+    pub whole: bool,
+}
+
+/// The place of the text in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TextPlace {
+    /// The column of this name, or a field of a struct.
+    Column(String),
+    /// The field of this number in a record, from 0.
+    Field(usize),
+    /// The value at this path in a JSON object.
+    Path(Vec<String>),
+    /// The whole file, or a file that is written in another format.
+    File,
+}
+
+/// The reason why a column cannot be added to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CannotAppend {
     /// The row already has a column of this name.
     Exists(&'static str),
-    /// The value of this column would need quotes, and the file has none.
+    /// The value of this column needs quotes, and the file has none.
     NeedsQuotes(&'static str),
 }
 
@@ -218,7 +336,30 @@ pub(crate) enum CannotAppend {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AddedValue {
     Null,
-    /// A number or a boolean, as it is written.
+    /// A number or a boolean as text.
     Literal(String),
     Text(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_some_encodings_have_separators_as_bytes() {
+        let encoding = |name: &str| name.parse::<Encoding>().unwrap();
+        for (name, separators, can) in [
+            ("utf-8", &b",\""[..], true),
+            ("latin-1", b"|\"", true),
+            ("windows-1252", b"|\"", true),
+            ("gbk", b",\"", true),
+            ("gbk", b"|\"", false),
+            ("gb18030", b";\"", true),
+            ("shift_jis", b"", true),
+            ("utf-16le", b"", false),
+            ("iso-2022-jp", b"", false),
+        ] {
+            assert_eq!(separators_are_bytes(encoding(name), separators), can, "{name}");
+        }
+    }
 }

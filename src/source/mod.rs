@@ -1,260 +1,119 @@
-//! URLs -> documents.
+//! Reads sources: the files of any format, and their documents.
 //!
-//! - `listing/`: finds the files; `local_names`: their names as text; `file`: a file as it was listed, the values in its path, and its
-//!   first bytes.
-//! - `format`: the interface of formats; `formats/`: one file per format; `columns`: the same columns from every format.
-//! - `bytes`, `decode`: the bytes of files, counted, decompressed and in UTF-8; `pin`: refuses a file that was replaced since it was
-//!   listed; `checksums`, `as_read`: recognise the files that an earlier run read.
-//! - `parquet/`: Parquet files, scanned by the engine.
-//! - `parse_files`, `parser`: the node that parses all other formats, with `split`, `lines` and `documents`, whose batches are
-//!   bounded by their bytes.
-//! - `opened`: the rows of a source; `filter/`: which of them are documents; `selection`: which of these are read; `parts`: what each
-//!   partition reads.
-//! - `rows`: cuts a file into rows byte for byte, for rewriting; `find_text`: where the text of a document is.
-//! - `fuzzing`: access for the fuzzer.
+//! - `listing` finds the files, and `identity` recognizes files that were replaced. `file` is a file of a source.
+//! - `format` is the interface of formats, and `formats` has a file or folder for each format.
+//! - `reading` parses files, and `rows` chooses the rows that are read.
 
-mod as_read;
-mod bytes;
-mod checksums;
-mod columns;
-mod decode;
-mod documents;
 mod file;
-mod filter;
-mod find_text;
 mod format;
 mod formats;
-#[doc(hidden)]
-pub mod fuzzing;
-mod lines;
+mod identity;
 mod listing;
-mod local_names;
-mod opened;
-mod parquet;
-mod parse_files;
-mod parser;
-mod parts;
-mod pin;
+mod reading;
 mod rows;
-mod selection;
-mod split;
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::execution::context::SessionContext;
-use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{cast, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
-use object_store::path::Path;
 
-use self::format::Listing;
-use self::opened::{OpenedRows, open_rows};
-use crate::error::Result;
+use self::format::{EmptyFile, Parser, Reading, WantedValues};
+use self::formats::parquet;
+use self::reading::parse_files::ParsedTable;
+use self::rows::columns::{self, NamedExpressions, NeededColumns};
+use self::rows::{filter, selection};
+use crate::error::{Error, Result};
 use crate::job;
-use crate::schema::SourceTypes;
+use crate::schema::{IdType, SourceColumn, SourceTypes};
 
-pub(crate) use self::as_read::AsRead;
-pub(crate) use self::bytes::{FileBytes, READ_BYTES, read_bytes};
-pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::file::{SourceFile, without_rows};
-pub(crate) use self::format::{AddedValue, CannotAppend, Rewriting, RowFormat};
+pub(crate) use self::format::{AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextPlace};
 pub(crate) use self::formats::csv::first_records;
-pub(crate) use self::formats::jsonl::readable as readable_json;
-pub(crate) use self::formats::of as format_of;
-pub(crate) use self::listing::{is_companion, reach, without_pattern};
+pub(crate) use self::formats::format_of;
+pub(crate) use self::formats::jsonl::line::readable as readable_json;
 #[cfg(test)]
-pub(crate) use self::parquet::CHUNK_COLUMN;
+pub(crate) use self::formats::parquet::SPLIT_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::parquet::{Chunk, pinned_scan};
-pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields};
-pub(crate) use self::parse_files::ParseFiles;
-pub(crate) use self::parser::{CUT, FileToParse};
-pub(crate) use self::parts::parts;
-pub(crate) use self::rows::TextPlace;
-pub(crate) use self::rows::{FilePiece, Row};
-pub use self::selection::Selection;
-pub(crate) use self::selection::{DocumentPlaces, RowSet};
+pub(crate) use self::formats::parquet::pinned_scan;
+pub(crate) use self::formats::parquet::{
+    NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields,
+};
+pub(crate) use self::identity::{Checksums, InputComparison, checksum_of};
+pub use self::listing::{Listed, list};
+pub(crate) use self::listing::{
+    Reach, every_file, is_companion, is_delta_table, list_again, list_quietly, same_store, without_pattern,
+};
+pub(crate) use self::reading::bytes::{FileBytes, READ_BYTES, read_bytes};
+pub(crate) use self::reading::documents::CUT;
+pub(crate) use self::reading::parse_files::ParseFiles;
+pub(crate) use self::rows::parts::parts;
+pub use self::rows::selection::Selection;
+pub(crate) use self::rows::selection::{DocumentPlaces, RowSet};
 
-/// The documents of a source, and their files.
+/// Access for the fuzzer.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::formats::reuters::{Story, stories};
+}
+
+/// The documents of a source and their files.
 #[derive(Debug)]
 pub struct Documents {
-    /// One row per document, lazily:
+    /// A lazy frame with one row for each document:
     ///
     /// | column | type | |
     /// |---|---|---|
-    /// | `source` | Utf8View | the file's path or URL, absolute |
-    /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
-    /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
+    /// | `source` | Utf8View | the absolute path or URL of the file |
+    /// | `position` | UInt64 | the number of the row or story in its file, from 0 |
+    /// | `id` | Utf8View or Int64, nullable | null if a part of the id is null |
     /// | `text` | Utf8View, nullable | null if the document has no text |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared, see below |
-    /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
+    /// | `defect` | Utf8, nullable | the reason why a document cannot be compared, see below |
+    /// | [`carried`](crate::schema::carried)`(0)`, .. | see `types`, nullable | the columns that the job carries |
     ///
-    /// A `defect` is one of these:
+    /// The defects are:
     ///
-    /// - `truncated`: a story or a CSV record is cut off by the end of its file.
-    /// - `invalid_utf8`, `invalid_encoding`: the text has another encoding than the job names.
+    /// - `truncated`: the end of the file truncates a story or a CSV record.
+    /// - `invalid_utf8`, `invalid_encoding`: the text is invalid in the encoding of the job.
     /// - `malformed`: a CSV record or a JSON line cannot be read.
     pub frame: DataFrame,
-    /// The types of the tables' columns that depend on the source.
+    /// The types of the columns of tables that depend on the source.
     pub types: SourceTypes,
-    /// Every file of the input, sorted by path.
+    /// The files, sorted by path.
     pub inputs: Vec<job::InputFile>,
 }
 
-/// The files of a source, listed but not read.
-#[derive(Debug)]
-pub struct Listed {
-    files: Vec<Arc<SourceFile>>,
-    /// Columns of Delta tables whose values are in no file.
-    partition_columns: Vec<String>,
-    /// The versions of the Delta tables, in their order.
-    table_versions: Vec<u64>,
-}
-
-impl Listed {
-    /// Every file, sorted by path.
-    pub fn inputs(&self) -> Vec<job::InputFile> {
-        self.files.iter().map(|file| file.input()).collect()
-    }
-
-    /// The files that are read.
-    pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
-        self.files.iter().map(|file| file.as_ref().clone())
-    }
-
-    /// A listing of these files.
-    pub(crate) fn of(files: &[SourceFile]) -> Self {
-        let files = files.iter().cloned().map(Arc::new).collect();
-        Self { files, partition_columns: Vec::new(), table_versions: Vec::new() }
-    }
-
-    /// Columns of Delta tables whose values are in no file.
-    pub(crate) fn partition_columns(&self) -> &[String] {
-        &self.partition_columns
-    }
-
-    /// The versions of the Delta tables, in their order.
-    pub(crate) fn table_versions(&self) -> Vec<u64> {
-        self.table_versions.clone()
-    }
-
-    /// The place of every file: its store, its path there, and the path as tables have it.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
-        self.files.iter().map(|file| (&file.store, &file.meta.location, file.path.as_str()))
-    }
-}
-
-impl From<listing::ListedFiles> for Listed {
-    fn from(mut found: listing::ListedFiles) -> Self {
-        listing::name_apart(&mut found.files);
-        Self {
-            files: found.files.into_iter().map(Arc::new).collect(),
-            partition_columns: found.partition_columns,
-            table_versions: found.table_versions,
-        }
-    }
-}
-
-/// Lists the files of `source`, sorted by path, each once.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty, a glob matches nothing or the storage
-/// cannot be reached.
-pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    Ok(Listed::from(find(ctx, source).await?))
-}
-
-async fn find(ctx: &SessionContext, source: &job::Source) -> Result<listing::ListedFiles> {
-    let format = format_of(source.format);
-    match format.listing {
-        Listing::Files => listing::files(ctx, &source.urls, format).await,
-        Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await,
-    }
-}
-
-/// The files of `source` that a run `read` and that are still there. If there are `places`, one for each URL, the files lie there
-/// now, and have the paths that they had before.
-///
-/// # Errors
-/// As [`list`], and [`Kind::Job`](crate::error::Kind::Job) for another number of places.
-pub(crate) async fn list_again(
-    ctx: &SessionContext,
-    source: &job::Source,
-    places: &[String],
-    read: &[job::InputFile],
-) -> Result<Listed> {
-    let mut found = match places {
-        [] => find(ctx, source).await?,
-        places => listing::moved::files(ctx, source, format_of(source.format), places).await?,
-    };
-    found.keep(&source.urls, &read.iter().map(|file| file.path.as_str()).collect());
-    Ok(Listed::from(found))
-}
-
-/// As [`list`], without a word in the log about files that are skipped: for a look at them before a job lists them.
-///
-/// # Errors
-/// As [`list`].
-pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    let format = format_of(source.format);
-    Ok(Listed::from(match format.listing {
-        Listing::Files => listing::quietly(ctx, &source.urls, format).await?,
-        Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
-    }))
-}
-
-/// Every file that `urls` name, whatever its ending, sorted by path, each once, and the first that are hidden or belong to the
-/// system. The log does not mention what is skipped.
-///
-/// # Errors
-/// As [`list`].
-pub(crate) async fn every_file(
-    ctx: &SessionContext,
-    urls: &[String],
-) -> Result<(Vec<SourceFile>, Vec<String>)> {
-    let found = listing::quietly(ctx, urls, format_of(job::Format::Text)).await?;
-    Ok((found.files, found.companions))
-}
-
-/// Whether `url` is the folder of a Delta table.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where the storage cannot be reached.
-pub(crate) async fn is_delta_table(ctx: &SessionContext, url: &str) -> Result<bool> {
-    listing::delta_tables::is_table(ctx, url).await
-}
-
-/// Which documents are read, and in which form.
+/// The documents that are read, and their form.
 #[derive(Debug, Default)]
 pub struct ReadRequest<'a> {
-    /// The documents that are read; `None` for all. Documents that cannot be read are reported only where all are read. Parquet
-    /// rows that are not wanted are not read; files of other formats are read to their end.
+    /// The documents that are read, or `None` for all. Documents that cannot be read are reported only if all are read. Unwanted rows of
+    /// Parquet are skipped. Files of other formats are read to their end.
     pub wanted: Option<Selection>,
-    /// How texts are cut, if only their shingles are needed: long text files are then cut while they are read, and are never held
-    /// whole. Where there are such files, the frame has a column `cut` too.
+    /// How texts are cut, if only their shingles are needed. Long text files are then cut while they are read, and are never in memory.
+    /// If there are such files, the frame has a column `cut` too.
     pub shingle: Option<&'a job::Shingle>,
 }
 
 impl<'a> ReadRequest<'a> {
-    /// All documents.
+    /// Requests all documents.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// These documents only.
+    /// Requests only these documents.
     pub fn only(wanted: Selection) -> Self {
         Self { wanted: Some(wanted), shingle: None }
     }
 
-    /// The shingles of the documents instead of long texts.
+    /// Requests shingles instead of long texts.
     pub fn cut(self, shingle: &'a job::Shingle) -> Self {
         Self { shingle: Some(shingle), ..self }
     }
 }
 
-/// The documents of `source`: lists the files, and reads their footers, headers or first rows.
+/// Lists the files of `source` and reads its documents.
 ///
 /// # Errors
 /// As [`list`] and [`read`].
@@ -262,15 +121,13 @@ pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Document
     read(ctx, source, &list(ctx, source).await?, ReadRequest::all()).await
 }
 
-/// The documents of listed files. Reads the files' footers, headers or first rows.
-///
-/// Stores are those of the session's runtime; the frame has at most `target_partitions` partitions per store.
+/// Reads the documents of listed files. The footers, headers or first rows of the files are read at once, and documents by the frame,
+/// which has at most `target_partitions` partitions for each object store.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) when files are damaged or differ in their columns, and when a file with wanted
-/// documents is gone; [`Kind::Job`](crate::error::Kind::Job) when the job names a column that does not exist or cannot be used.
-/// Executing the frame fails with an error that names the file where a file cannot be read to its end, or has fewer documents
-/// than are wanted of it.
+/// [`Kind::Input`](crate::error::Kind::Input) if files are damaged or differ in their columns, or a file with wanted documents is
+/// missing. [`Kind::Job`](crate::error::Kind::Job) if the job names a column that does not exist or cannot be used. The frame fails
+/// with the name of a file that cannot be read to its end or has fewer documents than are wanted.
 pub async fn read(
     ctx: &SessionContext,
     source: &job::Source,
@@ -279,34 +136,30 @@ pub async fn read(
 ) -> Result<Documents> {
     let ReadRequest { wanted, shingle } = request;
     let all = wanted.is_none();
-    let OpenedRows { rows, values, types, .. } =
+    let SourceRows { mut rows, values, types, .. } =
         open_rows(ctx, source, &listed.files, wanted, shingle).await?;
-    // Documents that are named by their places were chosen before.
-    let rows = match all {
-        true => filter::documents(ctx, source, rows, &values).await?,
-        false => rows,
-    };
+    // Wanted documents were chosen before.
+    if all {
+        rows = filter::documents(ctx, source, rows, &values).await?;
+    }
     let has_column = |name| rows.schema().has_column_with_unqualified_name(name);
-    let defect = match has_column("defect") {
-        true => columns::column("defect"),
-        false => cast(lit(ScalarValue::Null), DataType::Utf8),
-    };
-    let cut = has_column(CUT).then_some(shingle);
-    let text = columns::text(source, &values)?;
+    let mut defect = cast(lit(ScalarValue::Null), DataType::Utf8);
+    if has_column("defect") {
+        defect = columns::column("defect");
+    }
     let mut selected = vec![
         columns::column("source"),
         columns::column("position"),
         columns::id(source, &values, types.id)?.alias("id"),
-        text.alias("text"),
+        columns::text(source, &values)?.alias("text"),
         defect.alias("defect"),
     ];
-    selected.extend(cut.map(|_| columns::column(CUT)));
+    selected.extend(has_column(CUT).then(|| columns::column(CUT)));
     selected.extend(columns::carried(&values, &types.columns)?);
     Ok(Documents { frame: rows.select(selected)?, types, inputs: listed.inputs() })
 }
 
-/// The documents at `places` in `sources`, each with its number: for each source that has some of them, its number and the frame of
-/// [`Documents`].
+/// Reads the documents at `places` in `sources`, which have numbers. Returns the number and the frame of each source that has some.
 ///
 /// # Errors
 /// As [`read`].
@@ -326,33 +179,61 @@ pub(crate) async fn read_at<'a>(
     Ok(frames)
 }
 
-/// Whether the files of `source` have a column `name` that documents can carry, by the first one that is not empty.
+/// Whether the first file of `source` that is not empty has a column `name` that documents can carry.
 ///
 /// # Errors
 /// As [`list`].
 pub(crate) async fn has_column(ctx: &SessionContext, source: &job::Source, name: &str) -> Result<bool> {
     let listed = list_quietly(ctx, source).await?;
-    let first = listed.files.iter().find(|file| file.meta.size > 0);
-    let Some(first) = first.filter(|_| source.format != job::Format::Text) else { return Ok(false) };
+    let first = listed.files.iter().find(|file| file.size() > 0);
+    let Some(first) = first.filter(|_| !format_of(source.format).is_one_document()) else { return Ok(false) };
     let with = job::Source { columns: vec![name.to_owned()], condition: None, limit: None, ..source.clone() };
     Ok(open_rows(ctx, &with, std::slice::from_ref(first), None, None).await.is_ok())
 }
 
-/// Where the text of a document is in the listed files of `source`. Reads headers and first rows as [`read`] does.
+/// Returns the place of the text in the files of `source`. Reads headers and first rows as [`read`] does.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns, or is in the paths of files; and as [`read`].
+/// [`Kind::Job`](crate::error::Kind::Job) if the text is joined from several columns or is in the paths of files, or as [`read`].
 pub(crate) async fn text_place(
     ctx: &SessionContext,
     source: &job::Source,
     listed: &Listed,
 ) -> Result<TextPlace> {
-    find_text::text_place(ctx, source, &listed.files).await
+    let format = format_of(source.format);
+    if let Rewriting::WholeFile | Rewriting::AsParquet = format.rewriting {
+        return Ok(TextPlace::File);
+    }
+    let [name] = source.text.as_slice() else {
+        return Err(Error::job(format!(
+            "source.text joins {} columns, and a place in the joined text is in no single column: name one column in the job, and \
+             run it again",
+            source.text.len()
+        )));
+    };
+    if columns::is_in_paths(name, &listed.files) {
+        return Err(Error::job(format!(
+            "the text `{name}` is in the paths of the files, not in the files: name another column in the job, and run it again"
+        )));
+    }
+    let Reading::Parser(parser) = format.reading else { return Ok(TextPlace::Column(name.clone())) };
+    match parser.plan(ctx, source, &[name.as_str()], &listed.files).await?.wanted {
+        WantedValues::Columns(names) => names.into_iter().next().map(TextPlace::Column),
+        WantedValues::Fields(fields) if fields.iter().any(|field| field.inside.is_some()) => {
+            return Err(Error::job(format!(
+                "the text `{name}` is in lists, and a place in the joined text is in no single one: name another text in the job, and \
+                 run it again"
+            )));
+        }
+        WantedValues::Fields(fields) => fields.into_iter().next().map(|field| TextPlace::Path(field.path)),
+        WantedValues::All(_) => None,
+    }
+    .ok_or_else(|| Error::bug(format!("the place of the text in {} is not known", format.title)))
 }
 
-/// A row with what `source.where` and `source.limit` leave out of listed files: (files: UInt64, by_where: UInt64, by_limit:
-/// UInt64, unread: Utf8), the files whose paths do not meet the condition, which are not read, and rows of the others. `unread` names
-/// the texts that the condition cannot convert. Lazy.
+/// Returns a lazy frame with one row about what `source.where` and `source.limit` leave out: (files: UInt64, by_where: UInt64, by_limit:
+/// UInt64, unread: Utf8). `files` counts files whose paths do not meet the condition, which are not read, and the next columns count rows
+/// of other files. `unread` names the texts that the condition cannot convert.
 ///
 /// # Errors
 /// As [`read`].
@@ -363,21 +244,104 @@ pub(crate) async fn left_out(
 ) -> Result<DataFrame> {
     let whole = job::Source { limit: None, ..source.clone() };
     let opened = open_rows(ctx, &whole, &listed.files, None, None).await?;
-    let OpenedRows { rows, values, files_left_out, .. } = opened;
+    let SourceRows { rows, values, files_left_out, .. } = opened;
     let rows = filter::left_out(ctx, source, rows, &values).await?;
     let columns = ["by_where", "by_limit", "unread"].map(columns::column);
     Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 
-/// The files whose paths do not meet `source.where`, which are not read.
+/// Returns the files whose paths do not meet `source.where`. They are not read.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where the condition does not fit the columns.
+/// [`Kind::Job`](crate::error::Kind::Job) if the condition does not fit the columns.
 pub(crate) async fn files_left_out(
     ctx: &SessionContext,
     source: &job::Source,
     listed: &Listed,
 ) -> Result<Vec<SourceFile>> {
-    let left_out = opened::files_left_out(ctx, source, &listed.files).await?;
+    let left_out = filter::files_left_out(ctx, source, &listed.files).await?;
     Ok(left_out.iter().map(|file| file.as_ref().clone()).collect())
+}
+
+/// The rows of a source, some of which are documents.
+struct SourceRows {
+    /// The columns of [`columns::numbered_schema`], and `defect` if documents can have one.
+    rows: DataFrame,
+    /// The values of the job's columns.
+    values: NamedExpressions,
+    types: SourceTypes,
+    /// The number of files that the condition leaves out by their paths.
+    files_left_out: u64,
+}
+
+/// Opens the rows of listed files, or the `wanted` rows. Long texts may be cut by `shingle`.
+///
+/// # Errors
+/// As [`read`].
+async fn open_rows(
+    ctx: &SessionContext,
+    source: &job::Source,
+    files: &[Arc<SourceFile>],
+    wanted: Option<Selection>,
+    shingle: Option<&job::Shingle>,
+) -> Result<SourceRows> {
+    let format = format_of(source.format);
+    if let Some(gone) = wanted.as_ref().and_then(|wanted| {
+        wanted.sources().find(|source| files.binary_search_by(|file| file.path().cmp(source)).is_err())
+    }) {
+        return Err(selection::missing(gone));
+    }
+    let columns = NeededColumns::new(source, files);
+    let chosen = filter::matching_files(ctx, source, &columns.in_paths, files).await?;
+    let is_read = |file: &&Arc<SourceFile>| {
+        chosen.binary_search_by(|other| other.path.cmp(&file.path)).is_ok()
+            // A wanted document may be in any file.
+            || wanted.as_ref().is_some_and(|wanted| wanted.rows(&file.path).is_some())
+    };
+    let to_read: Vec<_> = files.iter().filter(is_read).cloned().collect();
+    let files_left_out = (files.len() - to_read.len()) as u64;
+    let to_read = without_empty_files(format.empty_file, to_read, wanted.is_none());
+    let (rows, mut values, types) = match format.reading {
+        Reading::ParquetScan => {
+            let opened = parquet::table(ctx, source, &columns, &to_read, wanted).await?;
+            let mut rows = ctx.read_table(Arc::new(opened.table))?;
+            if let Some(defect) = opened.defect {
+                rows = rows.with_column("defect", defect)?;
+            }
+            (rows, opened.values, opened.types)
+        }
+        Reading::Parser(parsed) => {
+            let plan = parsed.plan(ctx, source, &columns.in_files, &to_read).await?;
+            let parser = Parser {
+                source: source.clone(),
+                wanted: plan.wanted,
+                partition_columns: columns.in_paths.clone(),
+                cut: shingle.filter(|shingle| parsed.cuts_into_shingles(files, shingle)).cloned(),
+            };
+            let text = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
+            let carried = source.columns.iter().map(text).collect();
+            let types = SourceTypes { id: IdType::Utf8, columns: carried };
+            let table = ParsedTable::new(parser, &plan.files, wanted.as_ref());
+            (ctx.read_table(Arc::new(table))?, plan.values, types)
+        }
+    };
+    values.extend(columns.path_values());
+    Ok(SourceRows { rows, values, types, files_left_out })
+}
+
+/// Removes empty files without documents, with warnings if `warns` is true.
+fn without_empty_files(
+    empty_file: EmptyFile,
+    files: Vec<Arc<SourceFile>>,
+    warns: bool,
+) -> Vec<Arc<SourceFile>> {
+    if empty_file == EmptyFile::Document {
+        return files;
+    }
+    let (full, empty): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.size() > 0);
+    for file in empty.iter().filter(|_| warns) {
+        tracing::warn!(file = file.path(), "this file is empty");
+    }
+    // If all files are empty, the format reports it.
+    if full.is_empty() { empty } else { full }
 }

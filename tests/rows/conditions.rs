@@ -103,7 +103,7 @@ fn conditions_that_cannot_be_used_are_refused() {
     for (condition, expected) in [
         ("language = 'en'", &["no column `language`", "`lang`", "`stars`"][..]),
         ("Lang = 'en'", &["no column `Lang`", "`lang`"]),
-        ("lang = \"en\"", &["no column `en`", "single ones texts: 'en'"]),
+        ("lang = \"en\"", &["no column `en`", "single quotes texts: 'en'"]),
         ("stars", &["source.where", "of type Int64"]),
         ("lang + 1 > 2", &["source.where"]),
         ("lower(stars, lang) = 'x'", &["source.where"]),

@@ -105,7 +105,7 @@ impl AppliedResult {
                 let shown = self.target.within(&file.path).shown().to_owned();
                 // The ending says how a file is compressed.
                 let path = shown.strip_suffix(".rejected").map_or(shown.clone(), str::to_owned);
-                SourceFile::new(path, file.path.clone(), self.target.store_url().clone(), meta)
+                SourceFile::new(&path, &file.path, self.target.store_url().clone(), meta)
             })
             .collect();
         listed.sort_by(|a, b| a.path().cmp(b.path()));

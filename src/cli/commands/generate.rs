@@ -201,7 +201,7 @@ impl Generate {
             )));
         }
         self.check_truth()?;
-        let place = crate::address::local_path::absolute;
+        let place = crate::address::absolute;
         if place(&self.out)?.starts_with(place(&PathBuf::from(from))?) {
             return Err(Error::job(format!(
                 "{} lies in {from}, where it would be read as documents; choose another place",
@@ -242,7 +242,7 @@ impl Generate {
     /// documents, where it would be read as documents.
     fn check_truth(&self) -> Result<()> {
         let Some(truth) = &self.truth else { return Ok(()) };
-        let place = crate::address::local_path::absolute;
+        let place = crate::address::absolute;
         if place(truth)?.starts_with(place(&self.out)?) {
             return Err(Error::job(format!(
                 "--truth {} lies in {}, where it would be read as documents; choose another place",

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::address::{self, local_path};
+use crate::address;
 use crate::cli::support::print;
 use crate::engine::spills::{self, SpillFolder};
 use crate::environment::Environment;
@@ -62,7 +62,7 @@ fn searched_folder(path: &str) -> Option<PathBuf> {
         true => path,
         false => path.components().take_while(|part| !wild(*part)).collect(),
     };
-    local_path::absolute(plain).ok()
+    address::absolute(plain).ok()
 }
 
 /// A folder that a command writes to.

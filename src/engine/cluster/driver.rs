@@ -392,16 +392,16 @@ async fn with_stored_rows(
         let inputs = || node.children().into_iter().cloned().collect();
         if let Some(parse) = OperatorExec::<ParseFiles>::described(node.as_ref()) {
             let mut files = parse.files.to_vec();
-            let sets = files.iter_mut().filter_map(|file| file.wanted.as_mut());
+            let sets = files.iter_mut().filter_map(|split| split.wanted.as_mut());
             sets.for_each(|rows| rows.store(&store, &path, &mut bytes));
             let parse = ParseFiles { files: files.into(), parser: parse.parser.clone() };
             return Ok(Transformed::yes(OperatorExec::plan(parse, inputs())?));
         }
         if let Some(number) = OperatorExec::<NumberRows>::described(node.as_ref()) {
-            let mut chunks = number.chunks.to_vec();
-            let sets = chunks.iter_mut().filter_map(|chunk| chunk.wanted.as_mut());
-            sets.for_each(|wanted| wanted.rows.store(&store, &path, &mut bytes));
-            let number = NumberRows { chunks: chunks.into(), batch_rows: number.batch_rows };
+            let mut splits = number.splits.to_vec();
+            let sets = splits.iter_mut().filter_map(|split| split.wanted.as_mut());
+            sets.for_each(|rows| rows.store(&store, &path, &mut bytes));
+            let number = NumberRows { splits: splits.into(), ..number.clone() };
             return Ok(Transformed::yes(OperatorExec::plan(number, inputs())?));
         }
         Ok(Transformed::no(node))

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use ballista_core::execution_plans::ShuffleReaderExec;
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use datafusion::common::{Result, exec_err};
-use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
@@ -24,7 +23,7 @@ use crate::operator::Operator;
 use crate::output::write::Write;
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, only_input};
 use crate::rewrite::Rewrite;
-use crate::source::{Chunk, NumberRows, ParseFiles, pinned_scan};
+use crate::source::{NumberRows, ParseFiles, pinned_scan};
 
 /// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have other first bytes.
 const MAGIC: &[u8] = b"resemblance\x02";
@@ -41,7 +40,7 @@ enum WireNode {
     Operator(Operator),
     Write(Write),
     ParseFiles(Box<ParseFiles>),
-    NumberRows { chunks: Arc<[Chunk]>, batch_rows: usize, compression: String },
+    NumberRows(NumberRows),
     Rewrite(Box<Rewrite>),
 }
 
@@ -95,11 +94,7 @@ fn node(plan: &dyn ExecutionPlan) -> Option<WireNode> {
     if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan) {
         return Some(WireNode::Rewrite(Box::new(rewrite.clone())));
     }
-    let NumberRows { chunks, batch_rows } = OperatorExec::<NumberRows>::described(plan)?.clone();
-    // DataFusion's message of a file scan has no compression, so the node above it carries it.
-    let scan = plan.children().first().and_then(|scan| file_scan(scan));
-    let compression = scan.map_or(FileCompressionType::UNCOMPRESSED, |scan| scan.file_compression_type);
-    Some(WireNode::NumberRows { chunks, batch_rows, compression: compression.get_variant().to_string() })
+    OperatorExec::<NumberRows>::described(plan).cloned().map(WireNode::NumberRows)
 }
 
 fn plan(
@@ -112,20 +107,18 @@ fn plan(
         WireNode::Write(write) => OperatorExec::plan(write, inputs),
         WireNode::ParseFiles(parse) => OperatorExec::plan(*parse, inputs),
         WireNode::Rewrite(rewrite) => OperatorExec::plan(*rewrite, inputs),
-        WireNode::NumberRows { chunks, batch_rows, compression } => {
+        WireNode::NumberRows(number) => {
             let input = only_input(NumberRows::NAME, &inputs)?;
             let input = match file_scan(input) {
                 Some(scan) => {
-                    let scan = FileScanConfigBuilder::from(scan.clone())
-                        .with_file_compression_type(compression.parse()?)
-                        .with_preserve_order(true);
+                    let scan = FileScanConfigBuilder::from(scan.clone()).with_preserve_order(true);
                     DataSourceExec::from_data_source(scan.build())
                 }
                 None => Arc::clone(input),
             };
-            // It has no Parquet reader either, which checks that the files are those that were listed.
-            let input = pinned_scan(input, &context.runtime_env(), &chunks, None)?;
-            OperatorExec::plan(NumberRows { chunks, batch_rows }, vec![input])
+            // DataFusion's message of a scan has neither the order nor the reader of Parquet files.
+            let input = pinned_scan(input, &context.runtime_env(), &number.splits, None)?;
+            OperatorExec::plan(number, vec![input])
         }
     }
 }
@@ -192,7 +185,7 @@ mod tests {
     use crate::operator::token_counts::TokenCounts;
     use crate::output::names::Attempt;
     use crate::output::write::{TableRows, TableTarget};
-    use crate::source::CHUNK_COLUMN;
+    use crate::source::SPLIT_COLUMN;
 
     fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
         let fields: Vec<_> =
@@ -288,23 +281,21 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_arrives_with_its_compression_and_its_order() {
+    fn a_scan_arrives_with_its_order() {
         let schema = Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, true)]));
-        let chunk = Arc::new(Field::new(CHUNK_COLUMN, DataType::UInt32, false));
-        let table = TableSchema::builder(schema).with_table_partition_cols(vec![chunk]).build();
-        let scan = |compression| {
+        let split = Arc::new(Field::new(SPLIT_COLUMN, DataType::UInt32, false));
+        let table = TableSchema::builder(schema).with_table_partition_cols(vec![split]).build();
+        let scan = || {
             let source = Arc::new(JsonSource::new(table.clone()));
             let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source);
-            let scan: Arc<dyn ExecutionPlan> =
-                DataSourceExec::from_data_source(scan.with_file_compression_type(compression).build());
+            let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(scan.build());
             scan
         };
-        let number = NumberRows { chunks: [].into(), batch_rows: 77 };
-        let plan = OperatorExec::plan(number, vec![scan(FileCompressionType::GZIP)]).unwrap();
-        let back = there_and_back(&plan, &[scan(FileCompressionType::UNCOMPRESSED)]);
+        let number = NumberRows { splits: [].into(), batch_rows: 77, partition_columns: Vec::new() };
+        let plan = OperatorExec::plan(number, vec![scan()]).unwrap();
+        let back = there_and_back(&plan, &[scan()]);
         assert_eq!(OperatorExec::<NumberRows>::described(back.as_ref()).unwrap().batch_rows, 77);
         let found = file_scan(back.children()[0]).unwrap();
-        assert_eq!(found.file_compression_type, FileCompressionType::GZIP);
         assert!(found.preserve_order, "{}", displayable(back.as_ref()).indent(true));
     }
 

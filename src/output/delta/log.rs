@@ -109,7 +109,7 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
     let TableState { protocol: Some(protocol), meta_data: Some(meta_data), files } = state else {
         return Ok(FoundLog::Unreadable(format!("{folder} says neither `protocol` nor `metaData`")));
     };
-    let files = files.into_iter().map(|(path, file)| (path, file.uri)).collect();
+    let files = files.into_iter().map(|(path, file)| (path, file.path)).collect();
     Ok(FoundLog::Log(Box::new(Log { next: newest + 1, follows, protocol, meta_data, files })))
 }
 

@@ -19,7 +19,7 @@ use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::reference::same_frequent::same_frequent;
 use crate::schema::Table;
-use crate::source::{self, AsRead, Listed, ReadRequest};
+use crate::source::{self, InputComparison, Listed, ReadRequest};
 
 /// The input of a run: see [`job::Input`].
 pub(crate) enum RunInput {
@@ -91,7 +91,7 @@ impl RunInput {
         finished: &Manifest,
     ) -> Result<Option<String>> {
         let RunInput::Read(listed) = self else { return Ok(None) };
-        let as_read = AsRead::new(listed, &finished.inputs);
+        let as_read = InputComparison::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
         let record = reference.map(|reference| reference.record_as_read(job, finished));
         inputs.extend(Origin::reference_inputs(&record.unwrap_or_default()));

@@ -11,7 +11,7 @@ use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::pipeline::overlap;
 use crate::schema::SourceTypes;
-use crate::source::{self, AsRead, Listed, ReadRequest};
+use crate::source::{self, InputComparison, Listed, ReadRequest};
 
 /// A second source.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl SecondSource {
 
     /// See [`ReferenceDocuments::record_as_read`](super::ReferenceDocuments::record_as_read).
     pub(super) fn record_as_read(&self, job: &Job, finished: &Manifest) -> ReferenceOutput {
-        let inputs = AsRead::new(&self.listed, &finished.inputs).inputs;
+        let inputs = InputComparison::new(&self.listed, &finished.inputs).inputs;
         ReferenceOutput {
             fingerprint: fingerprint(&job.of_second_source(&self.source), &inputs),
             ..self.record()
@@ -71,7 +71,7 @@ impl SecondSource {
 
     /// See [`ReferenceDocuments::is_as_read`](super::ReferenceDocuments::is_as_read).
     pub(super) async fn is_as_read(&self, session: &SessionContext, finished: &Manifest) -> Result<bool> {
-        let as_read = AsRead::new(&self.listed, &finished.inputs);
+        let as_read = InputComparison::new(&self.listed, &finished.inputs);
         Ok(as_read.different_content(session, &self.source).await?.is_none())
     }
 

@@ -1,8 +1,5 @@
-//! Delimited text: the columns from the first record of each file, then a document from each further record.
+//! CSV: the columns from the first record of each file, and a document from each further record.
 
-mod cut;
-mod cutter;
-mod field;
 mod records;
 
 use std::borrow::Cow;
@@ -15,26 +12,19 @@ use datafusion::execution::context::SessionContext;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use self::cutter::CsvCutter;
-use self::field::append_field;
-use self::records::{CsvPiece, CsvRecord, Defect, RecordCutter};
-use crate::error::{Context, Error, Result};
+use self::records::{CsvRecord, RecordCutter, append_field, append_quoted};
+use crate::error::{Error, Result};
 use crate::job::{self, Encoding};
-use crate::source::bytes::Chunks;
-use crate::source::bytes::{decompressed, start};
-use crate::source::columns::{column, missing, value_name};
-use crate::source::decode::decoded;
-use crate::source::documents::DocumentSink;
+use crate::kernel::text::without_spans::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading,
-    Rewriting, RowFormat, SourceFormat,
+    AddedValue, CannotAppend, DocumentReader, EmptyFile, FilePiece, Listing, ParsePlan, ParsedFormat, Parser,
+    Reading, Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::parser::{FileToParse, Parser, WantedValues};
-use crate::source::rows::RowCutter;
-use crate::source::rows::TextPlace;
+use crate::source::reading::documents::DocumentSink;
+use crate::source::rows::columns::{column, missing, value_name};
 
-pub(super) const FORMAT: SourceFormat = SourceFormat {
+pub(super) const CSV: SourceFormat = SourceFormat {
     title: "CSV",
     listing: Listing::Files,
     endings: &[".csv", ".tsv", ".txt"],
@@ -45,8 +35,10 @@ pub(super) const FORMAT: SourceFormat = SourceFormat {
 
 /// Files whose first record is read at the same time.
 const CONCURRENT_HEADS: usize = 32;
-/// Bytes of a header beyond which the file is not CSV.
+/// The longest header, in bytes.
 const HEADER_BYTES: usize = 1024 * 1024;
+/// Columns that a warning names.
+const SHOWN: usize = 5;
 
 struct CsvFormat;
 
@@ -68,46 +60,38 @@ impl ParsedFormat for CsvFormat {
             let Some(first) = with_columns.first() else {
                 return Err(without_rows(files.iter().map(|file| file.path()), ["is", "are"], "empty"));
             };
-            let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.times(name) == 0);
+            let is_other = |head: &&&CsvHead| head.columns.iter().all(|name| first.count(name) == 0);
             if let Some(other) = with_columns.iter().find(is_other) {
                 return Err(Error::input(format!(
                     "{} has no column of {}: if it is not another table, it has another encoding or delimiter, or no header",
                     other.file.path, first.file.path
                 )));
             }
-            let mut values = Vec::new();
-            for (at, name) in columns.iter().copied().enumerate() {
-                if let Some(head) = with_columns.iter().find(|head| head.times(name) > 1) {
+            for name in columns {
+                if let Some(head) = with_columns.iter().find(|head| head.count(name) > 1) {
                     return Err(Error::job(format!("{} has more than one column `{name}`", head.file.path)));
                 }
-                if with_columns.iter().all(|head| head.times(name) == 0) {
+                if with_columns.iter().all(|head| head.count(name) == 0) {
                     return Err(missing(source, name, &first.file.path, first.columns.iter().cloned()));
                 }
-                values.push((name.to_owned(), column(value_name(at))));
             }
             warn_of_other_columns(columns, &with_columns);
-            let wanted = WantedValues::Columns(columns.iter().map(|name| (*name).to_owned()).collect());
+            let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+            let values = wanted.iter().enumerate().map(|(at, name)| (name.clone(), column(value_name(at))));
+            let values = values.collect();
             let files = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
-            Ok(ParsePlan { wanted, values, files })
+            Ok(ParsePlan { wanted: WantedValues::Columns(wanted), values, files })
         })
     }
 
-    fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {
+    fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
         let WantedValues::Columns(wanted) = &parser.wanted else {
             return Err(Error::bug("a plan to parse CSV names no columns"));
         };
-        let job::Source { csv, encoding, .. } = parser.source;
+        let job::Source { csv, encoding, max_text, .. } = parser.source;
         let places = wanted.iter().map(|name| place_without_header(name)).collect();
-        let wanted = wanted.clone();
-        let most = parser.source.max_text;
-        Ok(Box::new(CsvReader {
-            records: RecordCutter::new(csv),
-            header: csv.header,
-            wanted,
-            encoding,
-            places,
-            most,
-        }))
+        let (records, wanted) = (RecordCutter::new(csv), wanted.clone());
+        Ok(Box::new(CsvReader { records, wanted, encoding, max_text, places }))
     }
 
     fn may_be_compressed(&self) -> bool {
@@ -118,34 +102,37 @@ impl ParsedFormat for CsvFormat {
 /// Reads records as documents.
 struct CsvReader {
     records: RecordCutter,
-    /// Whether the next record names the columns.
-    header: bool,
     wanted: Vec<String>,
     encoding: Encoding,
     /// The most bytes of a record.
-    most: u64,
-    /// The field of each wanted column; `None` if the file has no such column.
+    max_text: u64,
+    /// The field of each wanted column, or `None` if the file has no such column.
     places: Vec<Option<usize>>,
 }
 
 impl DocumentReader for CsvReader {
     fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
-        self.records.feed(&std::mem::take(chunk));
-        self.records_so_far(false, documents)
+        self.records.feed(std::mem::take(chunk));
+        self.read_records(false, documents)
     }
 
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
-        self.records_so_far(true, documents)
+        self.read_records(true, documents)
     }
 }
 
 impl CsvReader {
-    /// Reads records until the sink is full, or at the end of the file all that are left.
-    fn records_so_far(&mut self, is_end: bool, documents: &mut DocumentSink<'_>) -> Result<()> {
+    /// Reads records until the sink is full, or all remaining records at the end of the file.
+    fn read_records(&mut self, is_end: bool, documents: &mut DocumentSink<'_>) -> Result<()> {
         while is_end || !documents.is_full() {
-            match self.records.advance(is_end) {
-                Some(CsvPiece::Record) => self.record(documents)?,
-                Some(CsvPiece::LineEnds) => {}
+            match self.records.next_piece(is_end) {
+                Some(FilePiece::Row(_)) => self.row(documents)?,
+                Some(FilePiece::Header(..)) => {
+                    let names = names(self.records.record(), documents.path(), self.encoding)?;
+                    let place = |name: &String| names.iter().position(|other| other == name);
+                    self.places = self.wanted.iter().map(place).collect();
+                }
+                Some(FilePiece::Other(_)) => {}
                 None => return self.check_length(documents),
             }
         }
@@ -155,33 +142,23 @@ impl CsvReader {
     /// Checks the length of a record that has not ended.
     fn check_length(&self, documents: &DocumentSink<'_>) -> Result<()> {
         let bytes = self.records.waiting() as u64;
-        if bytes <= self.most {
+        if bytes <= self.max_text {
             return Ok(());
         }
-        let (source, line) = (documents.source(), self.records.line());
+        let (path, line) = (documents.path(), self.records.line());
         Err(Error::input(format!(
-            "{source} line {line} begins a record of {bytes} bytes or more, which source.max_text does not allow: set it to more, or \
+            "{path} line {line} begins a record of {bytes} bytes or more, which source.max_text does not allow: set it to more, or \
              source.quote to what the file uses"
         )))
     }
 
-    /// Reads the record that was found.
-    fn record(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+    fn row(&self, documents: &mut DocumentSink<'_>) -> Result<()> {
         let record = self.records.record();
-        if std::mem::take(&mut self.header) {
-            let names = names(record, documents.source(), self.encoding)?;
-            self.places =
-                self.wanted.iter().map(|name| names.iter().position(|other| other == name)).collect();
-            return Ok(());
-        }
         if let Some(defect) = record.defect {
             return documents.reject(defect.reason(), record.line, &defect.complaint());
         }
-        let values: Vec<Option<Cow<'_, [u8]>>> = self
-            .places
-            .iter()
-            .map(|place| record.value((*place)?).filter(|value| !value.is_empty()))
-            .collect();
+        let value = |place: &Option<usize>| record.value((*place)?).filter(|value| !value.is_empty());
+        let values: Vec<Option<Cow<'_, [u8]>>> = self.places.iter().map(value).collect();
         let texts = values.iter().map(|value| value.as_deref().map(std::str::from_utf8).transpose());
         match texts.collect::<Result<Vec<_>, _>>() {
             Ok(texts) => documents.push(&texts, None),
@@ -190,60 +167,36 @@ impl CsvReader {
     }
 }
 
-impl Defect {
-    /// The reason, of those in `schemas/rejects.toml`.
-    fn reason(self) -> &'static str {
-        match self {
-            Self::NeverClosed => "truncated",
-            Self::Fields(..) | Self::Quotes => "malformed",
-        }
-    }
-
-    /// The end of the message about a record, which begins with its place.
-    fn complaint(self) -> String {
-        let quote = match self {
-            Self::Fields(fields, columns) => {
-                return format!("has {fields} fields, but the others have {columns}");
-            }
-            Self::Quotes => "has a quote after which the next lines are not one record",
-            Self::NeverClosed => "has a quote that is never closed",
-        };
-        format!(
-            "{quote}: write quotes inside a field twice, or set source.quote (\"\" for none) and source.escape to what the file uses"
-        )
-    }
-}
-
-/// The names of the columns in the header of the file at `path`.
+/// Returns the names of the columns in the header of the file at `path`.
 fn names(header: CsvRecord<'_>, path: &str, encoding: Encoding) -> Result<Vec<String>> {
     if let Some(defect) = header.defect {
         return Err(Error::input(format!("{path} line {} {}", header.line, defect.complaint())));
     }
-    let name = |at| String::from_utf8(header.value(at).unwrap_or_default().into_owned());
-    let names: Result<_, _> = (0..header.fields()).map(name).collect();
+    let names: Result<_, _> = header.values().map(|name| String::from_utf8(name.into_owned())).collect();
     names.map_err(|_| Error::input(format!("the header of {path} {}", encoding.complaint())))
 }
 
-/// The name of a column of a file without a header.
+/// Returns the name of a column of a file without a header.
 fn name_without_header(at: usize) -> String {
     format!("column_{}", at + 1)
 }
 
-/// The field of the column of this name in a file without a header.
+/// Returns the field of a column of a file without a header.
 fn place_without_header(name: &str) -> Option<usize> {
     name.strip_prefix("column_")?.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// The fields of the first records of a text, at most this many. Without its last record where the text is not `whole`.
+/// Returns the fields of at most `most` records at the start of a text. The last record is left out unless the text is `whole`.
 pub(crate) fn first_records(text: &str, whole: bool, csv: job::Csv, most: usize) -> Vec<Vec<String>> {
     let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
-    records.feed(text.as_bytes());
+    records.feed(Bytes::copy_from_slice(text.as_bytes()));
     while found.len() < most
-        && let Some(piece) = records.advance(whole)
+        && let Some(piece) = records.next_piece(whole)
     {
-        let record = records.record();
-        let field = |at| String::from_utf8_lossy(&record.value(at).unwrap_or_default()).into_owned();
-        found.extend((piece == CsvPiece::Record).then(|| (0..record.fields()).map(field).collect()));
+        if !matches!(piece, FilePiece::Other(_)) {
+            let values = records.record().values();
+            found.push(values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect());
+        }
     }
     found
 }
@@ -255,7 +208,7 @@ impl RowFormat for CsvFormat {
     }
 
     fn cutter(&self, source: &job::Source) -> Box<dyn RowCutter> {
-        Box::new(CsvCutter::new(source.csv))
+        Box::new(RecordCutter::new(source.csv))
     }
 
     fn has_header(&self, source: &job::Source) -> bool {
@@ -269,12 +222,10 @@ impl RowFormat for CsvFormat {
         names: &[&'static str],
         to: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
-        let records = RecordCutter::of_row(source.csv, header);
-        let columns = records.record();
+        let records = RecordCutter::from_record(source.csv, header);
         to.extend_from_slice(header);
         for name in names {
-            let is_named = |at| columns.value(at).as_deref() == Some(name.as_bytes());
-            if (0..columns.fields()).any(is_named) {
+            if records.record().values().any(|value| *value == *name.as_bytes()) {
                 return Err(name);
             }
             to.push(source.csv.delimiter);
@@ -290,10 +241,10 @@ impl RowFormat for CsvFormat {
         columns: &[(&'static str, AddedValue)],
         to: &mut Vec<u8>,
     ) -> Result<(), CannotAppend> {
-        let csv = match source.csv.quotes_end_in_line {
-            true => RecordCutter::of_row(source.csv, row).record().csv(),
-            false => source.csv,
-        };
+        let mut csv = source.csv;
+        if csv.quotes_end_in_line {
+            csv = RecordCutter::from_record(csv, row).record().csv;
+        }
         to.extend_from_slice(row);
         for (name, value) in columns {
             to.push(csv.delimiter);
@@ -306,13 +257,11 @@ impl RowFormat for CsvFormat {
 
     fn text_place(&self, source: &job::Source, place: &TextPlace, header: &[u8]) -> Option<TextPlace> {
         let TextPlace::Column(text) = place else { return None };
-        let field = match source.csv.header {
-            true => {
-                let records = RecordCutter::of_row(source.csv, header);
-                let columns = records.record();
-                (0..columns.fields()).find(|at| columns.value(*at).as_deref() == Some(text.as_bytes()))
-            }
-            false => place_without_header(text),
+        let field = if source.csv.header {
+            let records = RecordCutter::from_record(source.csv, header);
+            records.record().values().position(|value| *value == *text.as_bytes())
+        } else {
+            place_without_header(text)
         };
         field.map(TextPlace::Field)
     }
@@ -326,96 +275,128 @@ impl RowFormat for CsvFormat {
         to: &mut Vec<u8>,
     ) -> Option<()> {
         let TextPlace::Field(field) = place else { return None };
-        cut::cut_field(source.csv, row, *field, spans, to)
+        cut_field(source.csv, row, *field, spans, to)
     }
 }
 
-/// The first bytes of a file, read.
+/// Appends a record without `spans` of the value of a field to `to`. A field in quotes stays in quotes, and other bytes do not change.
+/// Returns `None` if the record has no such field, or the field does not have these spans.
+fn cut_field(
+    csv: job::Csv,
+    record: &[u8],
+    field: usize,
+    spans: &[Range<usize>],
+    to: &mut Vec<u8>,
+) -> Option<()> {
+    let records = RecordCutter::from_record(csv, record);
+    let read = records.record();
+    let (place, csv) = (read.place(field)?, read.csv);
+    let value = read.value(field)?;
+    let value = without_spans(std::str::from_utf8(&value).ok()?, spans)?;
+    to.extend_from_slice(&record[..place.start]);
+    let is_quoted = csv.quote.is_some() && record.get(place.start).copied() == csv.quote;
+    // A record must not become an empty line.
+    if is_quoted || value.is_empty() {
+        append_quoted(csv, value.as_bytes(), to);
+    } else {
+        append_field(csv, value.as_bytes(), to)?;
+    }
+    to.extend_from_slice(&record[place.end..]);
+    Some(())
+}
+
+/// The columns of a file.
 struct CsvHead {
     file: Arc<SourceFile>,
-    /// The names of the columns; none in an empty file.
+    /// The names of the columns. An empty file has none.
     columns: Vec<String>,
     has_rows: bool,
 }
 
 impl CsvHead {
     /// The number of columns of this name.
-    fn times(&self, name: &str) -> usize {
+    fn count(&self, name: &str) -> usize {
         self.columns.iter().filter(|column| *column == name).count()
     }
 }
 
 async fn head(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<CsvHead> {
-    let chunks = decompressed(&ctx.runtime_env(), &file.to_parse()).await?;
-    let mut chunks = decoded(chunks, source.encoding);
-    let failed = || format!("the start of {} cannot be read", file.path);
-    let (columns, has_rows) = first(&mut chunks, source, &file.path).await.context(failed)?;
+    let mut reader = HeadReader::new(source, &file.path);
+    file.read_start(ctx, source.encoding, |chunk| reader.take(chunk)).await?;
+    let HeadReader { columns, has_rows, .. } = reader;
     if !has_rows {
-        tracing::warn!(file = file.path, "this file has no rows");
+        tracing::warn!(file = file.path(), "this file has no rows");
     }
-    Ok(CsvHead { file, columns, has_rows })
+    Ok(CsvHead { columns: columns.unwrap_or_default(), has_rows, file })
 }
 
-/// The names of the columns, and whether there is a row.
-async fn first(chunks: &mut Chunks, source: &job::Source, path: &str) -> Result<(Vec<String>, bool)> {
-    let csv = source.csv;
-    let (mut records, mut columns, mut has_rows) = (RecordCutter::new(csv), None, false);
-    let mut chunk = start(chunks).await?;
-    // The first chunk may have been the byte order mark alone.
-    if chunk.is_empty() {
-        chunk = chunks.try_next().await?.unwrap_or_default();
+/// Reads the names of the columns, and whether there is a row.
+struct HeadReader<'a> {
+    records: RecordCutter,
+    source: &'a job::Source,
+    path: Arc<str>,
+    columns: Option<Vec<String>>,
+    has_rows: bool,
+}
+
+impl<'a> HeadReader<'a> {
+    fn new(source: &'a job::Source, path: &Arc<str>) -> Self {
+        let (records, path) = (RecordCutter::new(source.csv), Arc::clone(path));
+        Self { records, source, path, columns: None, has_rows: false }
     }
-    loop {
+
+    /// Reads the next bytes of the file, which are empty at its end. Returns true when it needs no more.
+    fn take(&mut self, chunk: Bytes) -> Result<bool> {
         let is_end = chunk.is_empty();
-        records.feed(&chunk);
-        while let Some(found) = records.advance(is_end) {
-            let record = records.record();
-            match (found, &columns) {
-                (CsvPiece::LineEnds, _) => {}
-                (CsvPiece::Record, None) if csv.header => {
-                    columns = Some(names(record, path, source.encoding)?)
+        self.records.feed(chunk);
+        while let Some(piece) = self.records.next_piece(is_end) {
+            match piece {
+                FilePiece::Other(_) => {}
+                FilePiece::Header(..) => {
+                    self.columns = Some(names(self.records.record(), &self.path, self.source.encoding)?);
                 }
-                (CsvPiece::Record, None) if record.defect.is_none() => {
-                    columns = Some((0..record.fields()).map(name_without_header).collect());
-                    has_rows = true;
+                FilePiece::Row(Row { whole, .. }) => {
+                    self.has_rows = true;
+                    if whole && self.columns.is_none() {
+                        let fields = self.records.record().values().count();
+                        self.columns = Some((0..fields).map(name_without_header).collect());
+                    }
                 }
-                (CsvPiece::Record, _) => has_rows = true,
             }
-            if let (Some(columns), true) = (&columns, has_rows) {
-                return Ok((columns.clone(), has_rows));
+            if self.columns.is_some() && self.has_rows {
+                return Ok(true);
             }
         }
-        // Of the first row only its existence matters.
-        if is_end || columns.is_some() && records.waiting() > 0 {
-            has_rows |= records.waiting() > 0;
-            return Ok((columns.unwrap_or_default(), has_rows));
+        let waiting = self.records.waiting();
+        if is_end || self.columns.is_some() && waiting > 0 {
+            // The first row need not be complete.
+            self.has_rows |= waiting > 0;
+            return Ok(true);
         }
-        if csv.header && records.waiting() > HEADER_BYTES {
+        if self.source.csv.header && waiting > HEADER_BYTES {
             return Err(Error::input(format!(
-                "the header is longer than {HEADER_BYTES} bytes: are source.quote and source.delimiter right, and is \
-                 there a header?"
+                "{}: the header is longer than {HEADER_BYTES} bytes: are source.quote and source.delimiter right, and is there a \
+                 header?",
+                self.path
             )));
         }
-        chunk = chunks.try_next().await?.unwrap_or_default();
+        Ok(false)
     }
 }
 
-/// Columns that a warning names.
-const SHOWN: usize = 5;
-
-/// Says in which files wanted columns are missing, and which have columns that the first one does not have.
+/// Warns of files without wanted columns, and of files with columns that the first file lacks.
 fn warn_of_other_columns(wanted: &[&str], heads: &[&CsvHead]) {
     let first: HashSet<&String> = heads.first().into_iter().flat_map(|head| &head.columns).collect();
-    let said = |head: &&CsvHead| {
-        let missing = wanted.iter().filter(|name| head.times(name) == 0);
+    let difference = |head: &&CsvHead| {
+        let missing = wanted.iter().filter(|name| head.count(name) == 0);
         let missing = missing.map(|name| format!("has no column `{name}`, which is null in its rows"));
         let is_new = |name: &&String| !first.contains(name) && !wanted.contains(&name.as_str());
         let new = head.columns.iter().filter(is_new);
         let new = new.map(|name| format!("has a column `{name}`, which is ignored"));
-        let said: Vec<String> = missing.chain(new).take(SHOWN).collect();
-        (!said.is_empty()).then(|| format!("{} {}", head.file.path, said.join(", ")))
+        let parts: Vec<String> = missing.chain(new).take(SHOWN).collect();
+        (!parts.is_empty()).then(|| format!("{} {}", head.file.path, parts.join(", ")))
     };
-    let others: Vec<String> = heads.iter().filter_map(said).collect();
+    let others: Vec<String> = heads.iter().filter_map(difference).collect();
     if let Some(first) = others.first() {
         tracing::warn!(files = others.len(), "not all files have the same columns: {first}");
     }
@@ -423,6 +404,8 @@ fn warn_of_other_columns(wanted: &[&str], heads: &[&CsvHead]) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn source(header: bool) -> job::Source {
@@ -431,38 +414,111 @@ mod tests {
         job::resolve(job::file::read(&text, "a", &[]).unwrap()).unwrap().source
     }
 
-    async fn read(chunks: &[&[u8]], header: bool) -> (Vec<String>, bool) {
-        let chunks: Vec<_> = chunks.iter().map(|c| Ok(Bytes::copy_from_slice(c))).collect();
-        first(&mut stream::iter(chunks).boxed(), &source(header), "a.csv").await.unwrap()
+    /// Reads the head of a file whose bytes come in these chunks.
+    fn read(chunks: &[&[u8]], header: bool) -> Result<(Vec<String>, bool)> {
+        let source = source(header);
+        let mut reader = HeadReader::new(&source, &"a.csv".into());
+        for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()).chain([&&b""[..]]) {
+            if reader.take(Bytes::copy_from_slice(chunk))? {
+                break;
+            }
+        }
+        Ok((reader.columns.unwrap_or_default(), reader.has_rows))
     }
 
-    #[tokio::test]
-    async fn a_header_ends_where_its_record_ends() {
+    #[test]
+    fn a_header_ends_where_its_record_ends() {
         let text: &[u8] = b"\xEF\xBB\xBFid,\"a \"\"b\"\",\nc\",d\r\n1,2,3\n";
         let expected = vec!["id".to_owned(), "a \"b\",\nc".to_owned(), "d".to_owned()];
-        assert_eq!(read(&[text], true).await, (expected.clone(), true));
-        // However the bytes come.
+        assert_eq!(read(&[text], true).unwrap(), (expected.clone(), true));
         let single: Vec<&[u8]> = text.chunks(1).collect();
-        assert_eq!(read(&single, true).await, (expected, true));
+        assert_eq!(read(&single, true).unwrap(), (expected, true));
     }
 
-    #[tokio::test]
-    async fn rows_are_seen_only_where_there_are_some() {
-        assert!(!read(&[b"id,text"], true).await.1);
-        assert!(!read(&[b"id,text\r\n\n"], true).await.1);
-        assert!(read(&[b"id,text\n1"], true).await.1);
-        assert!(read(&[b"id,text\n\n", b"\n", b"1,2\n"], true).await.1);
-        assert_eq!(read(&[b"1,2"], false).await, (vec!["column_1".to_owned(), "column_2".to_owned()], true));
-        assert_eq!(read(&[b""], false).await, (vec![], false));
+    #[test]
+    fn a_file_may_have_no_rows() {
+        let has_rows = |chunks: &[&[u8]]| read(chunks, true).unwrap().1;
+        assert!(!has_rows(&[b"id,text"]));
+        assert!(!has_rows(&[b"id,text\r\n\n"]));
+        assert!(has_rows(&[b"id,text\n1"]));
+        assert!(has_rows(&[b"id,text\n\n", b"\n", b"1,2\n"]));
+        let columns = vec!["column_1".to_owned(), "column_2".to_owned()];
+        assert_eq!(read(&[b"1,2"], false).unwrap(), (columns, true));
+        assert_eq!(read(&[b""], false).unwrap(), (vec![], false));
     }
 
-    #[tokio::test]
-    async fn a_first_record_may_be_long_and_a_header_may_not() {
+    #[test]
+    fn a_first_record_may_be_long_and_a_header_may_not() {
         let long = "x".repeat(2 * HEADER_BYTES);
-        assert!(read(&[b"id,text\n", long.as_bytes(), b",2\n"], true).await.1);
-        assert_eq!(read(&[long.as_bytes(), b",", long.as_bytes(), b"\n3,4\n"], false).await.0.len(), 2);
-        let chunks = vec![Ok(Bytes::from(long)), Ok(Bytes::from_static(b",b\n"))];
-        let error = first(&mut stream::iter(chunks).boxed(), &source(true), "a.csv").await.unwrap_err();
+        assert!(read(&[b"id,text\n", long.as_bytes(), b",2\n"], true).unwrap().1);
+        let found = read(&[long.as_bytes(), b",", long.as_bytes(), b"\n3,4\n"], false).unwrap();
+        assert_eq!(found.0.len(), 2);
+        let error = read(&[long.as_bytes(), b",b\n"], true).unwrap_err();
         assert!(error.to_string().contains("the header is longer"), "{error}");
+    }
+
+    const COMMA: job::Csv = job::Csv::new(b',');
+
+    fn cut(record: &str, field: usize, spans: &[Range<usize>]) -> Option<String> {
+        let mut to = Vec::new();
+        cut_field(COMMA, record.as_bytes(), field, spans, &mut to)?;
+        Some(String::from_utf8(to).unwrap())
+    }
+
+    #[test]
+    fn only_the_field_changes() {
+        for (record, field, span, wanted) in [
+            ("1,abcd,3", 1, 1..3, Some("1,ad,3")),
+            ("1,\"a\"\"b,\nc\",3", 1, 0..2, Some("1,\"b,\nc\",3")),
+            ("1,\"a\"\"b\"", 1, 0..1, Some("1,\"\"\"b\"")),
+            // A quote in the middle is a character, and one at the start would not be.
+            ("ab\"c\",2", 0, 0..2, Some("\"\"\"c\"\"\",2")),
+            ("abc", 0, 0..3, Some("\"\"")),
+            ("\"abc\",", 0, 0..3, Some("\"\",")),
+            (",é", 1, 0..1, None),
+            (",é", 1, 0..2, Some(",\"\"")),
+            ("1,2", 2, 0..1, None),
+            ("1,2", 1, 0..2, None),
+        ] {
+            assert_eq!(cut(record, field, &[span]).as_deref(), wanted, "{record}");
+        }
+    }
+
+    proptest! {
+        /// Only the field of the text changes, by the span.
+        #[test]
+        fn other_fields_keep_their_bytes(
+            fields in prop::collection::vec("[aé,\"\r\n ]{0,8}", 1..4),
+            quoted in prop::collection::vec(any::<bool>(), 4),
+            (field, start, length) in (0_usize..4, 0_usize..9, 0_usize..9),
+        ) {
+            let field = field % fields.len();
+            let written: Vec<Vec<u8>> = fields.iter().zip(&quoted).map(|(value, is_quoted)| {
+                let mut to = Vec::new();
+                if *is_quoted || value.is_empty() {
+                    append_quoted(COMMA, value.as_bytes(), &mut to);
+                } else {
+                    append_field(COMMA, value.as_bytes(), &mut to).unwrap();
+                }
+                to
+            }).collect();
+            let record = written.join(&b","[..]);
+            let text = &fields[field];
+            let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+            let span = boundary(start)..boundary(start + length);
+            let value = format!("{}{}", &text[..span.start], &text[span.end..]);
+            let mut to = Vec::new();
+            prop_assert_eq!(cut_field(COMMA, &record, field, &[span], &mut to), Some(()));
+            let records = RecordCutter::from_record(COMMA, &to);
+            let read = records.record();
+            prop_assert_eq!(read.values().count(), fields.len());
+            for other in 0..fields.len() {
+                let wanted = if other == field { &value } else { &fields[other] };
+                prop_assert_eq!(&*read.value(other).unwrap(), wanted.as_bytes());
+                if other != field {
+                    prop_assert_eq!(&to[read.place(other).unwrap()], &written[other][..]);
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,12 @@
-//! Splits CSV bytes into records. The reader of documents and the writer of rewritten files both use it.
+//! Cuts CSV into records, for readers of documents and writers of rewritten files.
 //!
 //! Quoting follows RFC 4180: a field that starts with a quote ends at the next quote that is not doubled. Records end at `\n`, `\r`
 //! or `\r\n` outside of quotes. Empty lines are skipped.
 //!
-//! Where RFC 4180 has no rule:
+//! RFC 4180 has no rule for these cases:
 //! - A quote in an unquoted field is an ordinary character.
 //! - Text after a closing quote belongs to the field, and quotes in it are ordinary characters.
-//! - An escape character, if the job sets one, makes the next character an ordinary one.
+//! - An escape character, if the job sets one, makes the next character an ordinary character.
 //!
 //! A stray quote can swallow many lines. A record of several lines is therefore accepted only if:
 //! - it has as many fields as the first record,
@@ -18,11 +18,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use bytes::Bytes;
 use memchr::{memchr, memchr2, memchr3};
 
-use super::field;
 use crate::job;
-use crate::source::bytes::BYTE_ORDER_MARK;
+use crate::source::format::{FilePiece, Row, RowCutter};
+use crate::source::reading::bytes::BYTE_ORDER_MARK;
 
 /// The most lines of a field in quotes.
 const MAX_LINES: usize = 1000;
@@ -31,32 +32,36 @@ const MAX_LINES: usize = 1000;
 #[derive(Debug)]
 pub(super) struct RecordCutter {
     csv: job::Csv,
-    /// The bytes that were fed, from `start` on those of the next piece.
+    /// The fed bytes. The current piece begins at `start`.
     bytes: Vec<u8>,
     start: usize,
-    /// The end of the piece that was found last, from `start` on.
+    /// The length of the current piece.
     taken: usize,
     scan: RecordScan,
-    /// The number of fields of the first record that could be read.
+    /// The number of fields of the first valid record.
     columns: Option<usize>,
     lines: LineCounter,
-    /// The record that was found last.
+    /// The length of the current record without its line end.
     body: usize,
     defect: Option<Defect>,
+    /// Whether the next record is the header.
+    header: bool,
+    /// The number of rows so far.
+    rows: u64,
 }
 
-/// How far the next record was read. Places are bytes of the record.
+/// The state of scanning a record. Positions are relative to its start.
 #[derive(Debug, Default)]
 struct RecordScan {
     at: usize,
     state: CsvState,
-    /// Whether quotes are characters.
+    /// Whether quotes are ordinary characters.
     is_literal: bool,
     /// The ends of the fields so far.
     ends: Vec<usize>,
-    /// The line ends inside of the current field.
+    /// The number of line ends in the current field.
     lines: usize,
-    /// The end of the first line, where the record continues behind it.
+    /// The end of the first line, if the record continues after it.
     first_line: Option<usize>,
 }
 
@@ -65,40 +70,56 @@ enum CsvState {
     /// Before the first byte of a field.
     #[default]
     Start,
-    /// In a field without quotes, or behind its quotes.
+    /// In an unquoted field, or after the closing quote.
     Plain,
     Quoted,
-    /// Behind a quote inside of quotes.
+    /// After a quote in a quoted field.
     AfterQuote,
 }
 
-/// A piece of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CsvPiece {
-    /// The ends of empty lines, or a byte order mark.
-    LineEnds,
-    Record,
-}
-
-/// Why a record cannot be read.
+/// The reason why a record cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// It has these many fields, and the first record has so many.
+    /// It has this number of fields, and the first record has another.
     Fields(usize, usize),
-    /// It opens quotes, and the lines up to their end are no record.
+    /// It opens a quote, and the lines up to the closing quote are not a record.
     Quotes,
-    /// It opens quotes that the file does not close.
+    /// It opens a quote that the file does not close.
     NeverClosed,
 }
 
-/// What ends the reading of a record.
+impl Defect {
+    /// The reason in the table `rejects`.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::NeverClosed => "truncated",
+            Self::Fields(..) | Self::Quotes => "malformed",
+        }
+    }
+
+    /// Describes the defect after the path and the line in a message.
+    pub(super) fn complaint(self) -> String {
+        let quote = match self {
+            Self::Fields(fields, columns) => {
+                return format!("has {fields} fields, but the others have {columns}");
+            }
+            Self::Quotes => "has a quote after which the next lines are not one record",
+            Self::NeverClosed => "has a quote that is never closed",
+        };
+        format!(
+            "{quote}: write quotes inside a field twice, or set source.quote (\"\" for none) and source.escape to what the file uses"
+        )
+    }
+}
+
+/// The reason why a scan stops.
 #[derive(Debug, Clone, Copy)]
 enum RecordEnd {
-    /// The bytes that were fed.
+    /// The end of the fed bytes.
     Bytes,
-    /// The end of its line, of these many bytes.
+    /// A line end of this number of bytes.
     Line(usize),
-    /// A quote that is not closed in its line, where it has to be.
+    /// A quote that is not closed in its line, although it must be.
     OpenQuote,
     Defect(Defect),
 }
@@ -106,44 +127,41 @@ enum RecordEnd {
 /// A record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CsvRecord<'a> {
-    csv: job::Csv,
+    /// The syntax. It has no quote if quotes are ordinary characters.
+    pub csv: job::Csv,
+    /// The ends of the fields.
     ends: &'a [usize],
     /// The line in which it starts, from 1.
     pub line: u64,
-    /// Its bytes without the end of its line.
+    /// The bytes without the line end.
     pub body: &'a [u8],
-    /// The end of its line.
+    /// The line end.
     pub end: &'a [u8],
-    /// Why it cannot be read.
+    /// The reason why it cannot be read.
     pub defect: Option<Defect>,
 }
 
 impl<'a> CsvRecord<'a> {
-    /// Its syntax, without a quote where quotes are characters.
-    pub(super) fn csv(&self) -> job::Csv {
-        self.csv
-    }
-
-    /// The number of its fields.
-    pub(super) fn fields(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// The place of a field in its bytes.
+    /// Returns the bytes of a field in the record.
     pub(super) fn place(&self, field: usize) -> Option<Range<usize>> {
         let end = *self.ends.get(field)?;
         let start = field.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| end + 1);
         Some(start..end)
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub(super) fn value(&self, field: usize) -> Option<Cow<'a, [u8]>> {
-        self.body.get(self.place(field)?).map(|raw| field::value(self.csv, raw))
+        self.body.get(self.place(field)?).map(|raw| unquoted(self.csv, raw))
+    }
+
+    /// Returns the values of all fields.
+    pub(super) fn values(self) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        (0..self.ends.len()).map(move |field| self.value(field).unwrap_or_default())
     }
 }
 
 impl RecordCutter {
-    /// A reader of one file.
+    /// Returns a cutter for one file.
     pub(super) fn new(csv: job::Csv) -> Self {
         Self {
             csv,
@@ -155,25 +173,19 @@ impl RecordCutter {
             lines: LineCounter::default(),
             body: 0,
             defect: None,
+            header: csv.header,
+            rows: 0,
         }
     }
 
-    /// The record that `bytes` are.
-    pub(super) fn of_row(csv: job::Csv, bytes: &[u8]) -> Self {
-        let mut records = Self::new(csv);
-        records.feed(bytes);
+    /// Returns a cutter whose current record is `bytes`.
+    pub(super) fn from_record(csv: job::Csv, bytes: &[u8]) -> Self {
+        let mut records = Self { bytes: bytes.to_vec(), ..Self::new(csv) };
         records.advance(true);
         records
     }
 
-    /// Adds the next bytes of the file.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
-        self.take();
-        self.bytes.drain(..std::mem::take(&mut self.start));
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The number of bytes that wait for their record to end.
+    /// The number of bytes of an incomplete record.
     pub(super) fn waiting(&self) -> usize {
         self.bytes.len() - self.start - self.taken
     }
@@ -183,26 +195,26 @@ impl RecordCutter {
         self.lines.line()
     }
 
-    /// The empty lines that were found.
-    pub(super) fn line_ends(&self) -> &[u8] {
+    /// The bytes of the current piece.
+    fn piece(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.taken]
     }
 
-    /// The record that was found.
+    /// The current record.
     pub(super) fn record(&self) -> CsvRecord<'_> {
-        let (body, end) = self.line_ends().split_at(self.body);
+        let (body, end) = self.piece().split_at(self.body);
         let quote = self.csv.quote.filter(|_| !self.scan.is_literal);
         let csv = job::Csv { quote, ..self.csv };
         let (ends, line, defect) = (self.scan.ends.as_slice(), self.lines.line(), self.defect);
         CsvRecord { csv, ends, line, body, end, defect }
     }
 
-    /// Moves on to the next piece. `None` if more bytes are needed; `is_end` if there are no more.
-    pub(super) fn advance(&mut self, is_end: bool) -> Option<CsvPiece> {
+    /// Finds the next piece, which is a record or not. Returns `None` if it needs more bytes.
+    fn advance(&mut self, is_end: bool) -> Option<bool> {
         self.take();
         let bytes = &self.bytes[self.start..];
         if self.scan.at == 0 {
-            // Where files were concatenated, a record may follow a byte order mark.
+            // Concatenated files have byte order marks between records.
             let is_mark = bytes.starts_with(BYTE_ORDER_MARK);
             if !is_mark && !is_end && BYTE_ORDER_MARK.starts_with(bytes) {
                 return None;
@@ -211,7 +223,7 @@ impl RecordCutter {
             self.taken = if is_mark { BYTE_ORDER_MARK.len() } else { line_ends };
             if self.taken > 0 {
                 self.body = 0;
-                return Some(CsvPiece::LineEnds);
+                return Some(false);
             }
         }
         if bytes.is_empty() {
@@ -243,10 +255,10 @@ impl RecordCutter {
         if self.defect.is_none() {
             self.columns = Some(columns);
         }
-        Some(CsvPiece::Record)
+        Some(true)
     }
 
-    /// Drops the piece that was found last.
+    /// Drops the current piece.
     fn take(&mut self) {
         if self.taken > 0 {
             self.lines.count(&self.bytes[self.start..self.start + self.taken]);
@@ -257,8 +269,30 @@ impl RecordCutter {
     }
 }
 
+impl RowCutter for RecordCutter {
+    fn feed(&mut self, chunk: Bytes) {
+        self.take();
+        self.bytes.drain(..std::mem::take(&mut self.start));
+        self.bytes.extend_from_slice(&chunk);
+    }
+
+    fn next_piece(&mut self, is_end: bool) -> Option<FilePiece<'_>> {
+        if !self.advance(is_end)? {
+            return Some(FilePiece::Other(self.piece()));
+        }
+        let is_header = std::mem::take(&mut self.header);
+        let position = self.rows;
+        self.rows += u64::from(!is_header);
+        let CsvRecord { line, body, end, defect, .. } = self.record();
+        if is_header {
+            return Some(FilePiece::Header(body, end));
+        }
+        Some(FilePiece::Row(Row { position, line, body, end, whole: defect.is_none() }))
+    }
+}
+
 impl RecordScan {
-    /// Reads on in the `bytes` from the start of the record on.
+    /// Continues in `bytes`, which begin with the record.
     fn read(&mut self, csv: job::Csv, bytes: &[u8], is_end: bool) -> RecordEnd {
         let quote = csv.quote.filter(|_| !self.is_literal);
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
@@ -345,7 +379,7 @@ impl RecordScan {
         RecordEnd::Bytes
     }
 
-    /// Passes the bytes up to `to`, which are characters of a field, and counts the ends of lines among them.
+    /// Passes the characters of a field up to `to` and counts their line ends.
     fn pass(&mut self, csv: job::Csv, bytes: &[u8], to: usize) -> Option<RecordEnd> {
         let passed = std::mem::replace(&mut self.at, to)..to;
         let first = memchr2(b'\n', b'\r', &bytes[passed.clone()])?;
@@ -358,18 +392,18 @@ impl RecordScan {
     }
 }
 
-/// The number of line ends in a range of `bytes`.
+/// Counts the line ends in a range of `bytes`.
 fn count_line_ends(bytes: &[u8], range: Range<usize>) -> usize {
     let before = |at: usize| at.checked_sub(1).map(|before| bytes[before]);
     let is_end = |at: &usize| bytes[*at] == b'\r' || bytes[*at] == b'\n' && before(*at) != Some(b'\r');
     range.filter(is_end).count()
 }
 
-/// The number of the line that is being read. A line ends at `\n`, `\r` or `\r\n`.
+/// Counts lines, which end at `\n`, `\r` or `\r\n`.
 #[derive(Debug, Default)]
 struct LineCounter {
     ended: u64,
-    /// Whether the last byte was a `\r`, which a `\n` would complete.
+    /// Whether the last byte was `\r`, so that a `\n` belongs to the same line end.
     after_return: bool,
 }
 
@@ -386,26 +420,93 @@ impl LineCounter {
     }
 }
 
+/// Removes the quotes and escapes of a field.
+fn unquoted(csv: job::Csv, raw: &[u8]) -> Cow<'_, [u8]> {
+    let (mut in_quotes, inside) = match raw.split_first() {
+        Some((first, rest)) if Some(*first) == csv.quote => (true, rest),
+        _ => (false, raw),
+    };
+    let is_plain = |bytes: &[u8]| csv.escape.is_none_or(|escape| memchr(escape, bytes).is_none());
+    if !in_quotes && is_plain(raw) {
+        return Cow::Borrowed(raw);
+    }
+    if let (Some(quote), Some((_, text))) = (csv.quote.filter(|_| in_quotes), inside.split_last())
+        && memchr(quote, inside) == Some(text.len())
+        && is_plain(text)
+    {
+        return Cow::Borrowed(text);
+    }
+    let (mut value, mut bytes) = (Vec::with_capacity(inside.len()), inside.iter().copied().peekable());
+    while let Some(byte) = bytes.next() {
+        let is_quote = |byte: &u8| Some(*byte) == csv.quote;
+        match byte {
+            byte if Some(byte) == csv.escape => value.extend(bytes.next()),
+            byte if in_quotes && is_quote(&byte) => match bytes.next_if(is_quote) {
+                Some(doubled) => value.push(doubled),
+                None => in_quotes = false,
+            },
+            byte => value.push(byte),
+        }
+    }
+    Cow::Owned(value)
+}
+
+/// Appends a field to `to`, in quotes if necessary. Returns `None` if it needs quotes, and the syntax has neither quotes nor an escape.
+pub(super) fn append_field(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) -> Option<()> {
+    let is_end = |byte: &u8| [csv.delimiter, b'\n', b'\r'].contains(byte);
+    let needs_quotes = |byte: &u8| is_end(byte) || [csv.quote, csv.escape].contains(&Some(*byte));
+    if !value.iter().any(needs_quotes) {
+        to.extend_from_slice(value);
+        return Some(());
+    }
+    if csv.quote.is_some() {
+        append_quoted(csv, value, to);
+        return Some(());
+    }
+    for byte in value {
+        if needs_quotes(byte) {
+            to.push(csv.escape?);
+        }
+        to.push(*byte);
+    }
+    Some(())
+}
+
+/// Appends a field in quotes to `to`, if the syntax has quotes.
+pub(super) fn append_quoted(csv: job::Csv, value: &[u8], to: &mut Vec<u8>) {
+    to.extend(csv.quote);
+    for byte in value.iter().copied() {
+        if [csv.quote, csv.escape].contains(&Some(byte)) {
+            to.push(byte);
+        }
+        to.push(byte);
+    }
+    to.extend(csv.quote);
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     const CSV: job::Csv = job::Csv::new(b',');
 
-    /// Line and fields of each record; a record with a defect has this after its bytes.
+    /// Returns the line and the fields of each record, or the bytes and the defect of a record that cannot be read.
     fn records(csv: job::Csv, chunks: &[&[u8]]) -> Vec<(u64, Vec<String>)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (mut records, mut found) = (RecordCutter::new(csv), Vec::new());
         for (chunk, is_end) in chunks.iter().map(|chunk| (*chunk, false)).chain([(&b""[..], true)]) {
-            records.feed(chunk);
-            while let Some(piece) = records.advance(is_end) {
+            records.feed(Bytes::copy_from_slice(chunk));
+            while let Some(piece) = records.next_piece(is_end) {
+                if matches!(piece, FilePiece::Other(_)) {
+                    continue;
+                }
                 let record = records.record();
-                let fields = (0..record.fields()).map(|at| text(&record.value(at).unwrap_or_default()));
-                found.extend((piece == CsvPiece::Record).then(|| match record.defect {
+                found.push(match record.defect {
                     Some(defect) => (record.line, vec![text(record.body), format!("{defect:?}")]),
-                    None => (record.line, fields.collect()),
-                }));
+                    None => (record.line, record.values().map(|value| text(&value)).collect()),
+                });
             }
         }
         found
@@ -416,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_those_of_rfc_4180() {
+    fn records_follow_rfc_4180() {
         for (text, expected) in [
             (
                 "id,\"a \"\"b\"\",\nc\",d\r\n1,2,3\n",
@@ -491,9 +592,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes come, the records are the same, and their bytes are the file.
         #[test]
-        fn the_cut_changes_nothing(
+        fn chunks_do_not_change_the_records(
             parts in prop::collection::vec(
                 prop::sample::select(vec!["a", "bc", ",", "\"", "\"\"", "\n", "\r", "\r\n", "é", "\\"]), 0..60),
             size in 1usize..9,
@@ -505,7 +605,6 @@ mod tests {
             prop_assert_eq!(records(csv, &cut), records(csv, &[text.as_bytes()]));
         }
 
-        /// What is written by the rules is read back.
         #[test]
         fn written_fields_are_read_back(
             rows in prop::collection::vec(prop::collection::vec("[a,\"\r\n é]{0,6}", 3..=3), 0..6),
@@ -518,6 +617,96 @@ mod tests {
             }
             let found: Vec<_> = records(CSV, &[text.as_bytes()]).into_iter().map(|(_, fields)| fields).collect();
             prop_assert_eq!(found, rows);
+        }
+    }
+
+    fn csv(header: bool) -> job::Csv {
+        job::Csv { header, ..job::Csv::new(b',') }
+    }
+
+    /// Returns descriptions of the pieces of a text, and their bytes.
+    fn cut(header: bool, text: &[u8], size: usize) -> (Vec<String>, Vec<u8>) {
+        let (mut cutter, mut found, mut whole) = (RecordCutter::new(csv(header)), Vec::new(), Vec::new());
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
+        for chunk in text.chunks(size.max(1)).chain([&b""[..]]) {
+            cutter.feed(Bytes::copy_from_slice(chunk));
+            while let Some(piece) = cutter.next_piece(chunk.is_empty()) {
+                let (description, parts) = match piece {
+                    FilePiece::Header(body, end) => (Some(format!("header {}", shown(body))), [body, end]),
+                    FilePiece::Other(bytes) => (None, [bytes, b""]),
+                    FilePiece::Row(Row { position, line, body, end, whole }) => {
+                        let broken = if whole { "" } else { " broken" };
+                        (Some(format!("{position} in {line}: {}{broken}", shown(body))), [body, end])
+                    }
+                };
+                found.extend(description);
+                parts.iter().for_each(|part| whole.extend_from_slice(part));
+            }
+        }
+        (found, whole)
+    }
+
+    #[test]
+    fn a_record_has_its_quotes_and_the_end_of_its_line() {
+        let text = b"\n\nid,text\r\n1,\"a\nb\"\r\n\r\n2,\"c \"\"d\"\"\"\r3\n4,\"open\n5,more\n";
+        let expected = [
+            "header id,text",
+            "0 in 4: 1,\\\"a\\nb\\\"",
+            "1 in 7: 2,\\\"c \\\"\\\"d\\\"\\\"\\\"",
+            "2 in 8: 3 broken",
+            "3 in 9: 4,\\\"open broken",
+            "4 in 10: 5,more",
+        ];
+        for size in [1, 2, 3, 100] {
+            assert_eq!(cut(true, text, size), (expected.map(str::to_owned).to_vec(), text.to_vec()));
+        }
+    }
+
+    proptest! {
+        /// The pieces together are the file, and chunks do not change them.
+        #[test]
+        fn pieces_are_the_file(
+            parts in prop::collection::vec(
+                prop::sample::select(vec!["a", "bc", ",", "\"", "\"\"", "\n", "\r", "\r\n", "é", "\u{feff}", " "]), 0..40),
+            size in 1usize..9,
+            header: bool,
+        ) {
+            let text = parts.concat().into_bytes();
+            let (found, whole) = cut(header, &text, size);
+            prop_assert_eq!(&whole, &text);
+            prop_assert_eq!(&found, &cut(header, &text, text.len()).0);
+        }
+    }
+
+    #[test]
+    fn added_fields_are_quoted_where_they_need_it() {
+        let csv = job::Csv::new(b';');
+        let unquoted = job::Csv { quote: None, ..csv };
+        let escaped = job::Csv { escape: Some(b'\\'), ..unquoted };
+        for (csv, value, expected) in [
+            (csv, "k", Some("k")),
+            (csv, "x;\"y\"", Some("\"x;\"\"y\"\"\"")),
+            (csv, "a\rb", Some("\"a\rb\"")),
+            (csv, "", Some("")),
+            (unquoted, "\"k", Some("\"k")),
+            (unquoted, "x;y", None),
+            (escaped, "x;\\y", Some("x\\;\\\\y")),
+        ] {
+            let mut to = Vec::new();
+            let written =
+                append_field(csv, value.as_bytes(), &mut to).map(|()| String::from_utf8(to).unwrap());
+            assert_eq!(written.as_deref(), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_field_that_is_written_is_read(text in "[a;\"\\\\\n é]{0,9}", quote in prop::option::of(Just(b'"')), is_escaped: bool) {
+            let csv = job::Csv { quote, escape: is_escaped.then_some(b'\\'), ..job::Csv::new(b';') };
+            let mut to = Vec::new();
+            if append_field(csv, text.as_bytes(), &mut to).is_some() {
+                prop_assert_eq!(&*unquoted(csv, &to), text.as_bytes());
+            }
         }
     }
 }

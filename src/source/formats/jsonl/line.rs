@@ -1,31 +1,30 @@
-//! JSON lines: a line -> the wanted values, as the text in it.
+//! JSON lines: the wanted values of a line, as text.
 //!
-//! Numbers are not parsed: an id is the text in the file, to the last digit. Other fields are skipped, however deep they are
-//! nested, but must be JSON.
+//! Numbers are not parsed, so ids keep all digits. Other fields may be nested to any depth, but must be JSON. Other programs also write
+//! non-finite numbers and lone surrogates. They are replaced by as many bytes, so that positions in a line do not change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, Deserializer as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::lenient::with_finite_numbers;
 use crate::error::library_errors;
 
-/// The kind of a value.
+/// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ValueKind {
     /// A string.
     String,
-    /// A number without a fraction and without an exponent.
+    /// A number without a fraction or an exponent.
     Integer,
     /// Any number.
     Number,
     /// `true` or `false`.
     Boolean,
-    /// Any of these.
+    /// Any of these kinds.
     Any,
 }
 
@@ -45,20 +44,20 @@ impl ValueKind {
     }
 }
 
-/// A value that is wanted of each line.
+/// A wanted value of each line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JsonValue {
-    /// The job's name for it.
+    /// The name in the job.
     pub name: String,
-    /// The column, the field in it, and so on.
+    /// The name of the column, of a field in it, and so on.
     pub path: Vec<String>,
-    /// The path of the texts in the elements of the list at `path`; `None` if the value is no list.
+    /// The path of the texts in the elements of the list at `path`, or `None` if the value is not a list.
     pub inside: Option<Vec<String>>,
-    /// The kind that it must have, unless it is null.
+    /// The kind of a value that is not null.
     pub kind: ValueKind,
 }
 
-/// The wanted values as a tree, so that a line is read once.
+/// The wanted values as a tree, so that a line is parsed once.
 #[derive(Debug, Default)]
 pub(super) struct WantedFields {
     children: Vec<JsonNode>,
@@ -68,23 +67,23 @@ pub(super) struct WantedFields {
 #[derive(Debug)]
 struct JsonNode {
     field: String,
-    /// The index of the value in this field.
+    /// The index of the wanted value in this field.
     place: Option<usize>,
     children: Vec<JsonNode>,
 }
 
-/// Why a line cannot be used.
+/// The reason why a line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnusableLine {
-    /// The line is not JSON, not an object, or a value has another kind: the text after the number of the line in a message.
+    /// The line is not a JSON object, or a value has another kind. The text follows the line number in messages.
     Malformed(String),
     /// The line is not UTF-8.
     NotUtf8,
 }
 
 impl WantedFields {
-    /// The tree of `values`.
-    pub(crate) fn new(values: &[JsonValue]) -> Self {
+    /// Returns the tree of `values`.
+    pub(super) fn new(values: &[JsonValue]) -> Self {
         let mut wanted = Self::default();
         for (place, value) in values.iter().enumerate() {
             let mut level = &mut wanted.children;
@@ -104,8 +103,8 @@ impl WantedFields {
         wanted
     }
 
-    /// The wanted values of a line; none for a line without anything in it.
-    pub(crate) fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, UnusableLine> {
+    /// Returns the wanted values of a line, or `None` for a blank line.
+    pub(super) fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, UnusableLine> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -122,7 +121,7 @@ impl WantedFields {
         self.written(line)?.into_iter().zip(&self.values).map(value).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The wanted values as they are written in a line.
+    /// Returns the wanted values as they are written in a line.
     fn written<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a str>>, UnusableLine> {
         let error = match self.found(line) {
             Ok(found) => return Ok(found.into_iter().map(|raw| raw.map(RawValue::get)).collect()),
@@ -139,18 +138,18 @@ impl WantedFields {
 
     fn found<'a>(&self, line: &'a str) -> Result<Vec<Option<&'a RawValue>>, UnusableLine> {
         let mut found = vec![None; self.values.len()];
-        fields(line, &self.children, &mut found)?;
+        find_fields(line, &self.children, &mut found)?;
         Ok(found)
     }
 }
 
-/// The value at `path` as it is written in a line; `None` if the line has none.
+/// Returns the value at `path` as it is written in a line.
 pub(super) fn raw_value<'a>(line: &'a str, path: &[String]) -> Option<&'a str> {
     let value = JsonValue { name: String::new(), path: path.to_vec(), inside: None, kind: ValueKind::Any };
     WantedFields::new(&[value]).written(line).ok()?.pop()?
 }
 
-/// Adds the texts at `path` in a list, in an object of it, or in lists of these.
+/// Adds the texts at `path` in the elements of a list, which may be objects or lists.
 fn gather<'a>(
     raw: &'a str,
     name: &str,
@@ -176,7 +175,7 @@ fn gather<'a>(
     }
 }
 
-/// The text of a value; `None` if it is null.
+/// Returns the text of a value, or `None` if it is null.
 fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, UnusableLine> {
     let (kind, found) = match raw.as_bytes().first() {
         Some(b'n') => return Ok(None),
@@ -216,26 +215,34 @@ fn wrong(name: &str, found: &str, wanted: ValueKind) -> UnusableLine {
 }
 
 /// Finds the wanted fields of the object in `text`.
-fn fields<'a>(
+fn find_fields<'a>(
     text: &'a str,
     nodes: &[JsonNode],
     found: &mut [Option<&'a RawValue>],
 ) -> Result<(), UnusableLine> {
-    let mut nested: Vec<(usize, &'a RawValue)> = Vec::new();
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let object = Object { nodes, found, nested: &mut nested };
-    let read = object.deserialize(&mut reader).and_then(|()| reader.end());
+    let mut values: Vec<Option<&'a RawValue>> = vec![None; nodes.len()];
+    let read = for_each_field(text, |name, raw| {
+        // A linear search is the fastest for few names.
+        let Some(at) = nodes.iter().position(|node| node.field == name) else { return Ok(()) };
+        match values[at].replace(raw) {
+            Some(_) => Err(format!("has `{name}` twice")),
+            None => Ok(()),
+        }
+    });
     read.map_err(|error| UnusableLine::Malformed(reason(text, &error)))?;
-    for (at, raw) in nested {
-        let Some(node) = nodes.get(at) else { continue };
+    for (node, raw) in nodes.iter().zip(values) {
+        let Some(raw) = raw else { continue };
+        if let Some(place) = node.place {
+            found[place] = Some(raw);
+        }
+        let Some(child) = node.children.first() else { continue };
         match raw.get().as_bytes().first() {
-            Some(b'{') => fields(raw.get(), &node.children, found)?,
+            Some(b'{') => find_fields(raw.get(), &node.children, found)?,
             Some(b'n') => {}
             _ => {
+                let (field, child) = (&node.field, &child.field);
                 return Err(UnusableLine::Malformed(format!(
-                    "has no object `{}`, so it has no `{}`",
-                    node.field,
-                    node.children.first().map_or("a field", |child| &child.field)
+                    "has no object `{field}`, so it has no `{child}`"
                 )));
             }
         }
@@ -243,10 +250,43 @@ fn fields<'a>(
     Ok(())
 }
 
-/// Why the text is not a usable object.
+/// Passes the name and the value of each field of the object in `text` to `take`, whose errors become errors of the object.
+///
+/// # Errors
+/// If `text` is not a JSON object.
+pub(super) fn for_each_field<'a>(
+    text: &'a str,
+    take: impl FnMut(Cow<'a, str>, &'a RawValue) -> Result<(), String>,
+) -> serde_json::Result<()> {
+    /// A name that is copied only if it has escapes.
+    #[derive(Deserialize)]
+    struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
+    struct Fields<F>(F);
+
+    impl<'a, F: FnMut(Cow<'a, str>, &'a RawValue) -> Result<(), String>> Visitor<'a> for Fields<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<M: MapAccess<'a>>(mut self, mut map: M) -> Result<(), M::Error> {
+            while let Some((FieldName(name), raw)) = map.next_entry()? {
+                (self.0)(name, raw).map_err(de::Error::custom)?;
+            }
+            Ok(())
+        }
+    }
+
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.deserialize_map(Fields(take))?;
+    reader.end()
+}
+
+/// Describes why a text is not a usable object.
 fn reason(text: &str, error: &serde_json::Error) -> String {
     if error.is_data() && text.trim_ascii_start().starts_with('{') {
-        // An error of this program: a repeated field.
+        // A repeated field.
         return library_errors::json_without_place(&error.to_string()).to_owned();
     }
     if error.is_data() {
@@ -255,77 +295,67 @@ fn reason(text: &str, error: &serde_json::Error) -> String {
     format!("is not JSON ({})", library_errors::json_at_byte(&error.to_string()))
 }
 
-/// Reads an object's fields.
-struct Object<'n, 'f, 'a> {
-    nodes: &'n [JsonNode],
-    found: &'f mut [Option<&'a RawValue>],
-    /// The fields that have wanted fields, with the indices of their nodes.
-    nested: &'f mut Vec<(usize, &'a RawValue)>,
-}
+/// Numbers that Python writes and JSON does not have, with valid numbers of the same length.
+const NOT_FINITE: [(&[u8], &[u8]); 2] = [(b"NaN", b"0e0"), (b"Infinity", b"0e000000")];
 
-impl<'a> DeserializeSeed<'a> for Object<'_, '_, 'a> {
-    type Value = ();
+/// The length of an escape `\u` with four digits.
+const ESCAPE: usize = 6;
 
-    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<(), D::Error> {
-        reader.deserialize_map(self)
-    }
-}
-
-impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        // Names are few: a linear search is the fastest.
-        let mut seen = vec![false; self.nodes.len()];
-        while let Some(at) = map.next_key_seed(Field(self.nodes))? {
-            let Some((node, seen)) = at.and_then(|at| self.nodes.get(at).zip(seen.get_mut(at))) else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            if std::mem::replace(seen, true) {
-                return Err(de::Error::custom(format_args!("has `{}` twice", node.field)));
+/// Replaces `NaN` and `Infinity` outside of strings by numbers. Returns `None` if there are none.
+pub(super) fn with_finite_numbers(line: &[u8]) -> Option<Vec<u8>> {
+    let (mut finite, mut at, mut in_string) = (line.to_vec(), 0, false);
+    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    while let Some(byte) = line.get(at) {
+        let number = NOT_FINITE.into_iter().find(|(name, _)| {
+            let is_alone = !is_word(line.get(at + name.len())) && !is_word(line[..at].last());
+            !in_string && is_alone && line[at..].starts_with(name)
+        });
+        at += match (number, byte) {
+            (Some((_, number)), _) => {
+                finite[at..at + number.len()].copy_from_slice(number);
+                number.len()
             }
-            let raw: &'a RawValue = map.next_value()?;
-            if let Some(found) = node.place.and_then(|place| self.found.get_mut(place)) {
-                *found = Some(raw);
+            (None, b'\\') if in_string => 2,
+            (None, byte) => {
+                in_string ^= *byte == b'"';
+                1
             }
-            if let (false, Some(at)) = (node.children.is_empty(), at) {
-                self.nested.push((at, raw));
-            }
-        }
-        Ok(())
+        };
     }
+    (finite != line).then_some(finite)
 }
 
-/// Reads the name of a field: the index of its node, if it is wanted.
-struct Field<'n>(&'n [JsonNode]);
-
-impl<'a> DeserializeSeed<'a> for Field<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<Self::Value, D::Error> {
-        reader.deserialize_str(self)
+/// Replaces each escape of a lone surrogate by U+FFFD.
+pub(super) fn with_whole_pairs(line: &[u8]) -> Cow<'_, [u8]> {
+    let unit = |at: usize| {
+        let digits = line.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut whole, mut at) = (Cow::Borrowed(line), 0);
+    while let Some(before) = line.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+        at += before;
+        at += match (unit(at), unit(at + ESCAPE)) {
+            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 2 * ESCAPE,
+            (Some(0xD800..0xE000), _) => {
+                whole.to_mut()[at + 2..at + ESCAPE].copy_from_slice(b"fffd");
+                ESCAPE
+            }
+            _ => 2,
+        };
     }
+    whole
 }
 
-impl Visitor<'_> for Field<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a field's name")
-    }
-
-    fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|node| node.field == name))
-    }
+/// Makes both replacements, for uses that do not depend on the replaced values.
+pub(crate) fn readable(line: &[u8]) -> Cow<'_, [u8]> {
+    let whole = with_whole_pairs(line);
+    with_finite_numbers(&whole).map_or(whole, Cow::Owned)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn value(name: &str, kind: ValueKind) -> JsonValue {
@@ -342,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_the_text_in_the_file() {
+    fn values_are_the_text_in_the_line() {
         let values = [value("id", ValueKind::Number), value("a.b", ValueKind::String)];
         for (id, expected) in [
             ("7", "7"),
@@ -388,11 +418,49 @@ mod tests {
     }
 
     #[test]
-    fn unwanted_fields_may_be_nested_to_any_depth() {
+    fn other_fields_may_be_nested_to_any_depth() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let line = format!("{{\"x\":{deep},\"id\":1}}");
         assert_eq!(read(&[value("id", ValueKind::Integer)], &line).unwrap(), [Some("1".to_owned())]);
         let open = format!("{{\"x\":{},\"id\":1}}", "[".repeat(100_000));
         assert!(read(&[value("id", ValueKind::Integer)], &open).is_err());
+    }
+
+    fn finite(line: &str) -> Option<String> {
+        with_finite_numbers(line.as_bytes()).map(|line| String::from_utf8(line).unwrap())
+    }
+
+    #[test]
+    fn non_finite_numbers_outside_of_strings_are_replaced() {
+        for (line, expected) in [
+            (r#"{"a":NaN,"b":[-Infinity, Infinity]}"#, Some(r#"{"a":0e0,"b":[-0e000000, 0e000000]}"#)),
+            (r#"{"NaN":"NaN \" NaN"}"#, None),
+            (r#"{"a":NaN0,"b":1NaN,"c":NaNs}"#, None),
+            (r#"{"a":"\\","b":NaN}"#, Some(r#"{"a":"\\","b":0e0}"#)),
+        ] {
+            assert_eq!(finite(line).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn lone_surrogates_are_replaced() {
+        for (line, expected) in [
+            (r"\ud83d\ude00", r"\ud83d\ude00"),
+            (r"a\uD83Db", r"a\ufffdb"),
+            (r"\ude00\ud83d", r"\ufffd\ufffd"),
+            (r"\\ud83d", r"\\ud83d"),
+            (r"\ud83d\n", r"\ufffd\n"),
+            (r"\ud83d\ud83d\ude00", r"\ufffd\ud83d\ude00"),
+            (r"\ud8", r"\ud8"),
+        ] {
+            assert_eq!(&*with_whole_pairs(line.as_bytes()), expected.as_bytes(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn positions_do_not_change(line in r#"([\\"{}a1:,-]|NaN|Infinity|\\u[dD][89cC]00){0,20}"#) {
+            prop_assert_eq!(readable(line.as_bytes()).len(), line.len());
+        }
     }
 }

@@ -1,12 +1,10 @@
-//! JSON lines: the places and kinds of the wanted values from the first lines of each file, then a document from each line.
+//! JSON lines: the paths and kinds of values from the first lines of each file, and a document from each line.
 
-mod append;
-mod cut;
-mod lenient;
 pub(in crate::source) mod line;
 mod shape;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,29 +12,22 @@ use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use serde::de::IgnoredAny;
 
-use self::lenient::with_whole_pairs;
-use self::line::{JsonValue, UnusableLine, ValueKind, WantedFields};
+use self::line::{JsonValue, UnusableLine, ValueKind, WantedFields, raw_value, readable, with_whole_pairs};
 use self::shape::{JsonShape, Role, kind_of};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::job::{self, Encoding, OnError, SourceId};
-use crate::source::bytes::{decompressed, start};
-use crate::source::columns::{NamedExpressions, column, missing, value_name};
-use crate::source::decode::decoded;
-use crate::source::documents::DocumentSink;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading,
-    Rewriting, RowFormat, SourceFormat,
+    AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Parser, Reading,
+    Rewriting, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
-use crate::source::lines::{LineCutter, Lines, without_mark};
-use crate::source::parser::{FileToParse, Parser, WantedValues};
-use crate::source::rows::RowCutter;
-use crate::source::rows::TextPlace;
+use crate::source::reading::documents::DocumentSink;
+use crate::source::reading::lines::{LineCutter, Lines, without_mark};
+use crate::source::rows::columns::{NamedExpressions, column, missing, value_name};
 
-pub(crate) use self::lenient::readable;
-
-pub(super) const FORMAT: SourceFormat = SourceFormat {
+pub(super) const JSONL: SourceFormat = SourceFormat {
     title: "JSON lines",
     listing: Listing::Files,
     endings: &[".jsonl", ".jsonlines", ".ndjson", ".json"],
@@ -45,11 +36,11 @@ pub(super) const FORMAT: SourceFormat = SourceFormat {
     rewriting: Rewriting::Rows(&JsonLines),
 };
 
-/// Files whose first rows are read at the same time; each holds up to [`SAMPLE_BYTES`].
+/// Files whose first rows are read at the same time. Each takes up to [`SAMPLE_BYTES`].
 const CONCURRENT_SAMPLES: usize = 4;
-/// Rows of each file from which the kinds of values are taken.
+/// Rows of each file from which the kinds of values are determined.
 const SAMPLE_ROWS: usize = 1000;
-/// Bytes after which a sample ends with the current row.
+/// The size from which a sample ends with the current row, in bytes.
 const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
 
 struct JsonLines;
@@ -99,18 +90,17 @@ impl ParsedFormat for JsonLines {
                 let path = path.into_iter().map(str::to_owned).collect();
                 wanted.push(JsonValue { name: name.to_owned(), path, inside: None, kind });
             }
-            let files =
-                samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
-            Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files })
+            let files = samples.into_iter().filter(|sample| sample.rows > 0).map(|sample| sample.file);
+            Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files: files.collect() })
         })
     }
 
-    fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {
+    fn reader(&self, parser: &Parser, _: &SourceFile) -> Result<Box<dyn DocumentReader>> {
         let WantedValues::Fields(wanted) = &parser.wanted else {
             return Err(Error::bug("a plan to parse JSON lines names no fields"));
         };
         let (wanted, encoding) = (WantedFields::new(wanted), parser.source.encoding);
-        let lines = Lines::of_at_most(parser.source.max_text);
+        let lines = Lines::limited(parser.source.max_text);
         Ok(Box::new(JsonReader { lines, wanted, encoding }))
     }
 
@@ -126,11 +116,11 @@ struct JsonReader {
     encoding: Encoding,
 }
 
-/// A line as it is read in an encoding.
-fn in_encoding(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
+/// Prepares a line for the JSON parser.
+fn prepared(line: &[u8], encoding: Encoding) -> Cow<'_, [u8]> {
     match encoding {
-        Encoding::Utf8Lossy => with_whole_pairs(line),
-        _ => Cow::Borrowed(line),
+        Encoding::Utf8Lossy => with_whole_pairs(without_mark(line)),
+        _ => Cow::Borrowed(without_mark(line)),
     }
 }
 
@@ -145,10 +135,8 @@ impl DocumentReader for JsonReader {
     }
 
     fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
-        match self.lines.end() {
-            Some(line) => self.line(&line, documents),
-            None => Ok(()),
-        }
+        let last = self.lines.end();
+        last.map_or(Ok(()), |line| self.line(&line, documents))
     }
 }
 
@@ -157,7 +145,7 @@ impl JsonReader {
         if let Some(bytes) = self.lines.too_long() {
             return documents.push_too_long(self.lines.line(), bytes);
         }
-        match self.wanted.read(&in_encoding(without_mark(line), self.encoding)) {
+        match self.wanted.read(&prepared(line, self.encoding)) {
             Ok(None) => Ok(()),
             Ok(Some(values)) => {
                 let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
@@ -178,7 +166,7 @@ impl RowFormat for JsonLines {
         Box::new(LineCutter::default())
     }
 
-    /// A line that is not an object stays as it is.
+    /// A line that is not an object does not change.
     fn append_values(
         &self,
         _: &job::Source,
@@ -186,7 +174,7 @@ impl RowFormat for JsonLines {
         columns: &[(&'static str, AddedValue)],
         to: &mut Vec<u8>,
     ) -> Result<(), CannotAppend> {
-        append::append_fields(row, columns, to).map_err(CannotAppend::Exists)
+        append_fields(row, columns, to).map_err(CannotAppend::Exists)
     }
 
     fn cut_text(
@@ -198,76 +186,243 @@ impl RowFormat for JsonLines {
         to: &mut Vec<u8>,
     ) -> Option<()> {
         let TextPlace::Path(path) = place else { return None };
-        cut::cut_string(row, path, spans, to)
+        cut_string(row, path, spans, to)
     }
+}
+
+/// Appends the object in `row` with additional fields to `to`. Its bytes do not change. A row that is not an object is appended
+/// unchanged.
+///
+/// # Errors
+/// The name of a field that the object already has.
+fn append_fields(
+    row: &[u8],
+    columns: &[(&'static str, AddedValue)],
+    to: &mut Vec<u8>,
+) -> Result<(), &'static str> {
+    let object = serde_json::from_slice::<HashMap<String, IgnoredAny>>(row);
+    let object = object.or_else(|_| serde_json::from_slice(&readable(row))).ok();
+    let end = row.iter().rposition(|byte| *byte == b'}');
+    let (Some(fields), Some(end)) = (object, end) else {
+        to.extend_from_slice(row);
+        return Ok(());
+    };
+    if let Some((taken, _)) = columns.iter().find(|(column, _)| fields.contains_key(*column)) {
+        return Err(taken);
+    }
+    let (object, close) = row.split_at(end);
+    to.extend_from_slice(object);
+    for (at, (name, value)) in columns.iter().enumerate() {
+        if at > 0 || !fields.is_empty() {
+            to.push(b',');
+        }
+        let value = match value {
+            AddedValue::Null => "null".to_owned(),
+            AddedValue::Literal(literal) => literal.clone(),
+            AddedValue::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
+        };
+        to.extend_from_slice(format!("\"{name}\":{value}").as_bytes());
+    }
+    to.extend_from_slice(close);
+    Ok(())
+}
+
+/// Appends a row without `spans` of the string at `path` to `to`. Other bytes do not change, not even escapes. Returns `None` if there is
+/// no string, or it does not have these spans.
+fn cut_string(row: &[u8], path: &[String], spans: &[Range<usize>], to: &mut Vec<u8>) -> Option<()> {
+    let row = std::str::from_utf8(row).ok()?;
+    let raw = raw_value(row, path)?;
+    let start = (raw.as_ptr() as usize).checked_sub(row.as_ptr() as usize)?;
+    let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
+    to.extend_from_slice(row.get(..start + 1)?.as_bytes());
+    let (mut at, mut from, mut spans) = (0, 0, spans.iter().peekable());
+    while from < inside.len() {
+        let (written, bytes) = character(inside.get(from..)?)?;
+        let span = spans.peek().copied().filter(|span| span.start < at + bytes);
+        let is_cut = span.is_some_and(|span| span.start <= at && at + bytes <= span.end);
+        if span.is_some() && !is_cut {
+            return None;
+        }
+        if !is_cut {
+            to.extend_from_slice(inside.get(from..from + written)?.as_bytes());
+        }
+        (at, from) = (at + bytes, from + written);
+        spans.next_if(|span| span.end == at);
+    }
+    to.extend_from_slice(row.get(start + 1 + inside.len()..)?.as_bytes());
+    spans.next().is_none().then_some(())
+}
+
+/// Returns the length of the first character in a JSON string, and in UTF-8.
+fn character(text: &str) -> Option<(usize, usize)> {
+    let mut chars = text.chars();
+    let first = chars.next()?;
+    if first != '\\' {
+        return Some((first.len_utf8(), first.len_utf8()));
+    }
+    if chars.next()? != 'u' {
+        return Some((2, 1));
+    }
+    let unit = |at: usize| u16::from_str_radix(text.get(at..at + 4)?, 16).ok();
+    let first = unit(2)?;
+    let second = text.get(6..).filter(|rest| rest.starts_with("\\u")).and_then(|_| unit(8));
+    let decoded = char::decode_utf16([first].into_iter().chain(second)).next()?.ok()?;
+    Some((6 * decoded.len_utf16(), decoded.len_utf8()))
 }
 
 /// The kinds of values in the first rows of a file.
 struct JsonSample {
     file: Arc<SourceFile>,
     shape: JsonShape,
-    has_rows: bool,
+    /// The number of rows, except blank lines.
+    rows: usize,
 }
 
 async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<JsonSample> {
-    let failed = || format!("the start of {} cannot be read", file.path);
-    let chunks = decompressed(&ctx.runtime_env(), &file.to_parse()).await?;
-    let mut chunks = decoded(chunks, source.encoding);
-    let mut chunk = start(&mut chunks).await.context(failed)?;
-    let mut rows = SampledRows { shape: JsonShape::default(), count: 0, path: &file.path, source };
-    let mut lines = Lines::of_at_most(source.max_text);
-    let mut read = chunk.len();
-    while rows.count < SAMPLE_ROWS && (read < SAMPLE_BYTES || rows.count == 0) {
-        if let Some(line) = lines.next(&mut chunk) {
-            // A line that is too long is empty, and says nothing about the others.
-            rows.take(&line, lines.line())?;
-            continue;
-        }
-        chunk = chunks.try_next().await.context(failed)?.unwrap_or_else(Bytes::new);
+    let mut sample = JsonSample { file: Arc::clone(&file), shape: JsonShape::default(), rows: 0 };
+    let (mut lines, mut read) = (Lines::limited(source.max_text), 0);
+    let take = |mut chunk: Bytes| -> Result<bool> {
         read += chunk.len();
-        if chunk.is_empty() {
-            if let Some(line) = lines.end() {
-                rows.take(&line, lines.line())?;
+        let is_end = chunk.is_empty();
+        while sample.rows < SAMPLE_ROWS && (read < SAMPLE_BYTES || sample.rows == 0) {
+            // A line that is too long is empty here.
+            match lines.next(&mut chunk) {
+                Some(line) => sample.add_line(&line, lines.line(), source)?,
+                None if is_end => {
+                    let last = lines.end();
+                    last.map_or(Ok(()), |line| sample.add_line(&line, lines.line(), source))?;
+                    return Ok(true);
+                }
+                None => return Ok(false),
             }
-            break;
         }
+        Ok(true)
+    };
+    file.read_start(ctx, source.encoding, take).await?;
+    if sample.rows == 0 {
+        tracing::warn!(file = file.path(), "this file has no rows");
     }
-    let SampledRows { shape, count, .. } = rows;
-    if count == 0 {
-        tracing::warn!(file = file.path, "this file has no rows");
-    }
-    Ok(JsonSample { file, shape, has_rows: count > 0 })
+    Ok(sample)
 }
 
-struct SampledRows<'a> {
-    shape: JsonShape,
-    count: usize,
-    path: &'a str,
-    source: &'a job::Source,
-}
-
-impl SampledRows<'_> {
-    fn take(&mut self, line: &[u8], number: u64) -> Result<()> {
-        let line = without_mark(line);
+impl JsonSample {
+    fn add_line(&mut self, line: &[u8], number: u64, source: &job::Source) -> Result<()> {
+        let line = prepared(line, source.encoding);
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        self.count += 1;
-        let line = in_encoding(line, self.source.encoding);
-        let text = std::str::from_utf8(&line).map_err(|_| self.source.encoding.complaint());
-        let why = match text.map(|text| self.shape.add_row(text)) {
+        self.rows += 1;
+        let why = match std::str::from_utf8(&line).map(|text| self.shape.add_row(text)) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.is_data() => "is not a JSON object: each line must be one".to_owned(),
             Ok(Err(error)) if number == 1 => {
                 format!("is not JSON ({error}); expected one JSON object per line, not one document per file")
             }
             Ok(Err(error)) => format!("is not JSON ({error})"),
-            Err(why) => why,
+            Err(_) => source.encoding.complaint(),
         };
-        match self.source.on_error {
-            OnError::Error => Err(Error::input(format!("{} line {number} {why}", self.path))),
-            // The reader puts it into the rejects.
+        match source.on_error {
+            OnError::Error => Err(Error::input(format!("{} line {number} {why}", self.file.path))),
+            // The reader rejects it.
             OnError::Reject => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn appended(row: &str, values: [AddedValue; 2]) -> Result<String, &'static str> {
+        let [a, b] = values;
+        let mut to = Vec::new();
+        append_fields(row.as_bytes(), &[("kept_id", a), ("flag", b)], &mut to)?;
+        Ok(String::from_utf8(to).unwrap())
+    }
+
+    #[test]
+    fn objects_stay_objects() {
+        let values = || [AddedValue::Text("\"".into()), AddedValue::Literal("false".into())];
+        for (row, expected) in [
+            ("{}", r#"{"kept_id":"\"","flag":false}"#),
+            (" {\"a\": {}} \r", " {\"a\": {},\"kept_id\":\"\\\"\",\"flag\":false} \r"),
+            ("[1]", "[1]"),
+            ("{\"a\"", "{\"a\""),
+        ] {
+            assert_eq!(appended(row, values()).unwrap(), expected);
+        }
+        let nothing = appended("{\"a\":1}", [AddedValue::Null, AddedValue::Null]).unwrap();
+        assert_eq!(nothing, r#"{"a":1,"kept_id":null,"flag":null}"#);
+        assert_eq!(appended("{\"kept_id\":1}", values()), Err("kept_id"));
+    }
+
+    fn cut(row: &str, path: &[&str], spans: &[Range<usize>]) -> Option<String> {
+        let path: Vec<String> = path.iter().map(|name| name.to_string()).collect();
+        let mut to = Vec::new();
+        cut_string(row.as_bytes(), &path, spans, &mut to)?;
+        Some(String::from_utf8(to).unwrap())
+    }
+
+    #[test]
+    fn other_bytes_stay() {
+        for (row, path, spans, wanted) in [
+            (
+                r#" {"a": 1e2, "t" : "abcd" , "b":[ ]} "#,
+                &["t"][..],
+                &[(1, 3)][..],
+                Some(r#" {"a": 1e2, "t" : "ad" , "b":[ ]} "#),
+            ),
+            (r#"{"t":"\u00e9\/\"x\n"}"#, &["t"], &[(2, 3), (4, 5)], Some(r#"{"t":"\u00e9\"\n"}"#)),
+            (r#"{"t":"\ud83d\ude00\ud83d\ude00"}"#, &["t"], &[(0, 4)], Some(r#"{"t":"\ud83d\ude00"}"#)),
+            (r#"{"t":"\ud83d\ude00"}"#, &["t"], &[(0, 2)], None),
+            (r#"{"t":"é"}"#, &["t"], &[(0, 1)], None),
+            (r#"{"t":"é"}"#, &["t"], &[(0, 3)], None),
+            (r#"{"a.b":"xy","a":{"b":"xy"}}"#, &["a", "b"], &[(0, 1)], Some(r#"{"a.b":"xy","a":{"b":"y"}}"#)),
+            (r#"{"a.b":"xy","a":{"b":"xy"}}"#, &["a.b"], &[(0, 1)], Some(r#"{"a.b":"y","a":{"b":"xy"}}"#)),
+            (r#"{"t":1}"#, &["t"], &[(0, 1)], None),
+            ("[]", &["t"], &[(0, 1)], None),
+        ] {
+            let spans: Vec<_> = spans.iter().map(|(start, end)| *start..*end).collect();
+            assert_eq!(cut(row, path, &spans).as_deref(), wanted, "{row}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_string_lacks_only_the_span(
+            parts in prop::collection::vec((any::<char>(), any::<bool>()), 0..20),
+            start in 0_usize..20,
+            length in 1_usize..9,
+        ) {
+            let (mut written, mut wanted, mut span, mut at) = (String::new(), String::new(), 0..0, 0);
+            for (number, (char, is_escaped)) in parts.iter().enumerate() {
+                if *is_escaped {
+                    char.encode_utf16(&mut [0; 2]).iter().for_each(|unit| written += &format!("\\u{unit:04X}"));
+                } else {
+                    let quoted = serde_json::to_string(&char).unwrap();
+                    written.push_str(&quoted[1..quoted.len() - 1]);
+                }
+                if number < start {
+                    span = at + char.len_utf8()..at + char.len_utf8();
+                }
+                if (start..start + length).contains(&number) {
+                    span.end = at + char.len_utf8();
+                } else {
+                    wanted.push(*char);
+                }
+                at += char.len_utf8();
+            }
+            if span.is_empty() {
+                return Ok(());
+            }
+            let row = format!("{{\"a\":\"{written}\",\"t\":\"{written}\"}}");
+            let found = cut(&row, &["t"], &[span]).unwrap();
+            let value: serde_json::Value = serde_json::from_str(&found).unwrap();
+            prop_assert_eq!(&value["t"], &wanted);
+            let start = format!("{{\"a\":\"{written}\",\"t\":\"");
+            prop_assert!(found.starts_with(&start));
         }
     }
 }

@@ -1,20 +1,16 @@
-//! The kinds of values in the first lines of JSON files, and what a wanted value must be.
+//! The kinds of values in the first lines of JSON files.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::Deserializer as _;
-use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lenient::with_finite_numbers;
-use super::line::ValueKind;
+use super::line::{ValueKind, for_each_field, with_finite_numbers};
 use crate::error::{Error, Result};
 
-/// Nested objects whose fields can be named.
+/// The depth of nested objects whose fields can be named.
 const MAX_DEPTH: usize = 32;
 
-/// The kinds of values that occur in one place.
+/// The kinds of values at one path.
 #[derive(Debug, Default, Clone)]
 pub(super) struct JsonShape {
     string: bool,
@@ -28,19 +24,19 @@ pub(super) struct JsonShape {
     fields: BTreeMap<String, JsonShape>,
 }
 
-/// What a column is for.
+/// The use of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Text,
     Id,
-    /// It goes into the table `documents` as text.
+    /// The table `documents` carries it as text.
     Carried,
-    /// `source.where` names it.
+    /// `source.where` compares it.
     Compared,
 }
 
 impl JsonShape {
-    /// Whether there are no fields.
+    /// Whether no field was added.
     pub(super) fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
@@ -48,7 +44,7 @@ impl JsonShape {
     /// Adds the kinds of values of a row.
     ///
     /// # Errors
-    /// Where it is not a JSON object.
+    /// If it is not a JSON object.
     pub(super) fn add_row(&mut self, text: &str) -> serde_json::Result<()> {
         self.add_object(text, MAX_DEPTH).or_else(|error| {
             let finite = with_finite_numbers(text.as_bytes()).and_then(|text| String::from_utf8(text).ok());
@@ -57,9 +53,10 @@ impl JsonShape {
     }
 
     fn add_object(&mut self, text: &str, depth: usize) -> serde_json::Result<()> {
-        let mut reader = serde_json::Deserializer::from_str(text);
-        reader.deserialize_map(Fields { shape: self, depth })?;
-        reader.end()
+        for_each_field(text, |name, raw| {
+            self.fields.entry(name.into_owned()).or_default().add_value(raw.get(), depth);
+            Ok(())
+        })
     }
 
     fn add_value(&mut self, raw: &str, depth: usize) {
@@ -76,7 +73,7 @@ impl JsonShape {
             }
             Some(b'{') => {
                 if let Some(depth) = depth.checked_sub(1) {
-                    // The value is JSON, which the row's reader checked. A field whose name is not text cannot be wanted.
+                    // The value is valid JSON. A job cannot name a field whose name is not text.
                     let _ = self.add_object(raw, depth);
                 }
             }
@@ -100,7 +97,7 @@ impl JsonShape {
         }
     }
 
-    /// The names by which a job can name the values.
+    /// Returns the names of the values in a job.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for (name, shape) in &self.fields {
@@ -112,7 +109,7 @@ impl JsonShape {
         names
     }
 
-    /// The path to the value called `name`: a column of that name, or a field of a column.
+    /// Returns the path of the value called `name`: a column of that name, or a field of a column.
     pub(super) fn path<'a>(&self, name: &'a str) -> Option<Vec<&'a str>> {
         if self.fields.contains_key(name) {
             return Some(vec![name]);
@@ -121,14 +118,14 @@ impl JsonShape {
         self.at(&path).map(|_| path)
     }
 
-    /// The path to the list that has the texts called `name`, and the path to these in its elements. As in Parquet, `a[].b` is the
-    /// field `b` of the objects in the list `a`.
+    /// Returns the path of the list with the texts called `name`, and their path in its elements. As in Parquet, `a[].b` is the field `b`
+    /// of the objects in the list `a`.
     pub(super) fn texts_in_list(&self, name: &str) -> Option<(Vec<String>, Vec<String>)> {
         let trimmed = |part: &str| part.trim_end_matches("[]").to_owned();
-        let mut path: Vec<String> = match self.fields.contains_key(&trimmed(name)) {
-            true => vec![trimmed(name)],
-            false => name.split('.').map(trimmed).collect(),
-        };
+        let mut path = vec![trimmed(name)];
+        if !self.fields.contains_key(&path[0]) {
+            path = name.split('.').map(trimmed).collect();
+        }
         let (mut shape, mut list) = (self, None);
         for (at, part) in path.iter().enumerate() {
             shape = shape.fields.get(part)?;
@@ -158,18 +155,18 @@ impl JsonShape {
     }
 }
 
-/// The kind that the value called `name` at `path` must have in every row.
+/// Returns the kind that the value called `name` at `path` must have in every row.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where its values cannot be used in this role, and
-/// [`Kind::Input`](crate::error::Kind::Input) where ids are of several kinds.
+/// [`Kind::Job`](crate::error::Kind::Job) if its values cannot be used in this role, and
+/// [`Kind::Input`](crate::error::Kind::Input) if ids have several kinds.
 pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
     let Some(shape) = shape.at(path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));
     };
     let JsonShape { string, integer, float, boolean, array, items: _, fields } = shape;
     let kinds = || shape.kinds();
-    // Where other rows have usable values, the reader rejects these, as it does those that come later.
+    // If other rows have usable values, the reader rejects the rows with arrays or objects.
     if (*array || !fields.is_empty()) && !(*string || *integer || *float || *boolean) {
         let column = match role {
             Role::Text => format!("text column `{name}`"),
@@ -198,27 +195,6 @@ pub(super) fn kind_of(shape: &JsonShape, path: &[&str], name: &str, role: Role) 
     }
 }
 
-/// Adds the fields of an object to a shape.
-struct Fields<'a> {
-    shape: &'a mut JsonShape,
-    depth: usize,
-}
-
-impl<'a> Visitor<'a> for Fields<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        while let Some((name, raw)) = map.next_entry::<String, &'a RawValue>()? {
-            self.shape.fields.entry(name).or_default().add_value(raw.get(), self.depth);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_those_of_all_rows() {
+    fn the_kind_depends_on_all_rows() {
         let rows = shape(&[
             r#"{"n": 1, "m": 1, "x": null, "f": 1}"#,
             r#"{"n": 18446744073709551617, "m": "one", "f": 1e2}"#,

@@ -1,0 +1,446 @@
+//! Lists the files of folders and patterns.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+
+use super::disk::{self, EntryType, FolderEntry};
+use super::pattern::{InputPattern, Matched, matched};
+use crate::address::{self, APPLIED};
+use crate::delta::FOLDER;
+use crate::error::{Context, Error, Result};
+use crate::job::{self, Format};
+use crate::source::file::SourceFile;
+use crate::source::format::{Reading, SourceFormat};
+
+/// The listed files of a source.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// The files without duplicates, sorted by path.
+    pub(in crate::source) files: Vec<Arc<SourceFile>>,
+    /// Partition columns of Delta tables.
+    pub(super) partition_columns: Vec<String>,
+    /// The versions of the Delta tables, in their order.
+    pub(super) table_versions: Vec<u64>,
+    /// The first skipped files and folders that are hidden or companions of data.
+    pub(super) companions: Vec<String>,
+}
+
+impl Listed {
+    /// Returns the identity of every file, sorted by path.
+    pub fn inputs(&self) -> Vec<job::InputFile> {
+        self.files.iter().map(|file| file.input()).collect()
+    }
+
+    /// Returns the files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
+        self.files.iter().map(|file| file.as_ref().clone())
+    }
+
+    /// Returns a listing of these files.
+    pub(crate) fn of(files: &[SourceFile]) -> Self {
+        Self { files: files.iter().cloned().map(Arc::new).collect(), ..Self::default() }
+    }
+
+    /// Partition columns of Delta tables.
+    pub(crate) fn partition_columns(&self) -> &[String] {
+        &self.partition_columns
+    }
+
+    /// The versions of the Delta tables, in their order.
+    pub(crate) fn table_versions(&self) -> Vec<u64> {
+        self.table_versions.clone()
+    }
+
+    /// Returns the object store of every file, its location there, and its path in tables.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
+        self.files.iter().map(|file| (&file.store, &file.pin.location, file.path()))
+    }
+
+    /// Merges the listings of several URLs. If two files have the same name, every name becomes the whole path, because names are parts
+    /// of ids.
+    pub(super) fn merge(listings: Vec<Listed>) -> Self {
+        let (mut merged, mut files) = (Self::default(), BTreeMap::new());
+        for listed in listings {
+            merged.partition_columns.extend(listed.partition_columns);
+            merged.table_versions.extend(listed.table_versions);
+            merged.companions.extend(listed.companions);
+            for file in listed.files {
+                files.entry((file.store.to_string(), file.pin.location.clone())).or_insert(file);
+            }
+        }
+        merged.files = files.into_values().collect();
+        merged.files.sort_by(|a, b| a.path.cmp(&b.path));
+        let names: HashSet<&str> = merged.files.iter().map(|file| file.name()).collect();
+        if names.len() < merged.files.len() {
+            for file in &mut merged.files {
+                let file = Arc::make_mut(file);
+                file.name = Arc::clone(&file.path);
+            }
+        }
+        merged
+    }
+
+    /// Removes the files of `shown` whose paths are not in `read`, with a warning.
+    pub(super) fn retain(&mut self, shown: &str, read: &HashSet<&str>) {
+        let mut new = SkippedNames::default();
+        self.files.retain(|file| {
+            let was_read = read.contains(file.path());
+            if !was_read {
+                new.add(file.path.to_string());
+            }
+            was_read
+        });
+        new.warn(shown, "files that are new since the run are not read");
+    }
+}
+
+/// Lists the files of `urls` in any depth.
+///
+/// Names that start with `.` or `_`, companions of data, and special files are skipped. In folders, files without an ending of the format
+/// are skipped too. A URL or a pattern that matches the whole name of a file selects it whatever its ending. If `warns` is true, the
+/// log counts and names the skipped files.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty or a pattern matches nothing.
+pub(super) async fn list(
+    ctx: &SessionContext,
+    urls: &[String],
+    format: &SourceFormat,
+    warns: bool,
+) -> Result<Listed> {
+    let mut found = Vec::with_capacity(urls.len());
+    for url in urls {
+        let mut skipped = Skipped::default();
+        let listed = list_url(ctx, url, format, &mut skipped).await;
+        if warns {
+            skipped.warn(url, format);
+        }
+        found.push(listed?);
+    }
+    Ok(Listed::merge(found))
+}
+
+async fn list_url(
+    ctx: &SessionContext,
+    url: &str,
+    format: &SourceFormat,
+    skipped: &mut Skipped,
+) -> Result<Listed> {
+    let pattern = InputPattern::parse(url)?;
+    let store_url = pattern.url.object_store();
+    let store = pattern.store(ctx, url)?;
+    let prefix = pattern.url.prefix();
+
+    // A bucket is not an object.
+    if pattern.glob.is_none() && !pattern.url.is_collection() && !prefix.as_ref().is_empty() {
+        let meta = if pattern.is_local() {
+            disk::file(prefix).await.context(|| format!("`{url}` cannot be read"))?
+        } else {
+            object(store.as_ref(), prefix, url).await?
+        };
+        if let Some(meta) = meta {
+            let file = SourceFile::new(url, prefix.filename().unwrap_or(url), store_url, meta);
+            check_name(&file, format)?;
+            return Ok(Listed { files: vec![Arc::new(file)], ..Listed::default() });
+        }
+    }
+
+    let mut entries = if pattern.is_local() {
+        disk::entries(prefix).await?
+    } else {
+        objects(store.as_ref(), prefix, url).await?
+    };
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut tables = Vec::new();
+    if format.is_parquet() {
+        tables = table_folders(entries.iter().map(|entry| entry.name.as_str()));
+    }
+    // If every file is a text, a description is a text too.
+    let is_left_out = if format.endings.is_empty() { is_system_file } else { is_companion };
+    let mut listed = Listed::default();
+    for FolderEntry { name, kind } in entries {
+        let matched = match pattern.glob.as_ref().map(|glob| matched(glob, &name)) {
+            Some(Matched::Whole) => true,
+            Some(Matched::Not) => continue,
+            Some(Matched::Folder) | None => false,
+        };
+        let wanted = matched || has_ending(&name, format);
+        let path = child_path(&pattern.base, &name);
+        match kind {
+            // Everything that `apply` writes besides kept documents.
+            EntryType::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
+            EntryType::Hidden { folder: true } => skipped.hidden.add(format!("{path}/")),
+            EntryType::LoopingLink => skipped.looping.add(path),
+            EntryType::DanglingLink if wanted => skipped.dangling.add(path),
+            EntryType::Special if wanted => skipped.special.add(path),
+            EntryType::Hidden { folder: false } if wanted => skipped.hidden.add(path),
+            EntryType::Hidden { .. } => {}
+            _ if !wanted => skipped.other_endings += 1,
+            EntryType::File(_) if is_left_out(&name) => skipped.companions.add(path),
+            EntryType::File(meta) => {
+                let file = SourceFile::new(&path, &name, store_url.clone(), meta);
+                check_name(&file, format)?;
+                check_table(&file, &tables)?;
+                listed.files.push(Arc::new(file));
+            }
+            EntryType::DanglingLink | EntryType::Special => {}
+        }
+    }
+    listed.companions = skipped.companions();
+    if listed.files.is_empty() {
+        return Err(nothing_at(url, &pattern, format, skipped));
+    }
+    Ok(listed)
+}
+
+/// Returns the path of `name` in a folder. The empty folder is the working directory.
+pub(super) fn child_path(folder: &str, name: &str) -> String {
+    let separator = if folder.is_empty() || folder.ends_with('/') { "" } else { "/" };
+    format!("{folder}{separator}{name}")
+}
+
+/// Lists the objects below `prefix`.
+async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<FolderEntry>> {
+    let listed: Vec<ObjectMeta> =
+        store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
+    let entry = |meta: ObjectMeta| {
+        let name = below(prefix, &meta.location)?.to_owned();
+        let is_hidden = name.split('/').any(|part| part.starts_with(['.', '_']));
+        let kind = if is_hidden { EntryType::Hidden { folder: false } } else { EntryType::File(meta) };
+        Some(FolderEntry { name, kind })
+    };
+    Ok(listed.into_iter().filter_map(entry).collect())
+}
+
+/// Returns the object at `location`, or `None` if there is a folder or nothing.
+async fn object(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Option<ObjectMeta>> {
+    match store.head(location).await {
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        found => found.map(Some).context(|| format!("`{url}` cannot be read")),
+    }
+}
+
+/// Refuses names that end in `#` and digits, which `LocalFileSystem` takes for its own unfinished writes.
+pub(super) fn check_name(file: &SourceFile, format: &SourceFormat) -> Result<()> {
+    let ending = file.name.rsplit('/').next().and_then(|name| name.split_once('#')).map(|(_, ending)| ending);
+    let digits = ending.is_some_and(|end| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()));
+    if format.is_parquet() && file.is_local() && digits {
+        return Err(Error::input(format!(
+            "{} cannot be read as Parquet, because its name ends in `#` and digits: rename it",
+            file.path
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the folders of Delta tables among the `names` of entries. A folder ends in `/`. It is empty if it is the listed folder.
+fn table_folders<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let table = |name: &str| {
+        let mut above = 0;
+        for part in name.split('/') {
+            if part == FOLDER {
+                return Some(name[..above].to_owned());
+            }
+            above += part.len() + 1;
+        }
+        None
+    };
+    let mut folders: Vec<String> = names.filter_map(table).collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// Refuses a Parquet file in the folder of a Delta table, because the table may have removed it.
+fn check_table(file: &SourceFile, tables: &[String]) -> Result<()> {
+    let Some(table) = tables.iter().find(|table| file.name.starts_with(table.as_str())) else {
+        return Ok(());
+    };
+    let above = file.path.len() - file.name.len() + table.len();
+    let table = match file.path[..above].trim_end_matches('/') {
+        "" => ".",
+        table => table,
+    };
+    Err(Error::job(format!(
+        "`{table}` is the folder of a Delta table, which may have removed some of its Parquet files: set [source] format to \"delta\" and url to \
+         that folder"
+    )))
+}
+
+/// Returns the error for a URL without files.
+fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped: &Skipped) -> Error {
+    let extensions = format.endings.join(", ");
+    let ignored = skipped.other_endings;
+    if pattern.glob.is_some() {
+        return Error::input(format!("no file matches `{url}`: correct the pattern in [source] url"));
+    }
+    if ignored > 0 {
+        return Error::input(format!(
+            "no file under `{url}` ends in {extensions}, but {ignored} have other endings: set [source] format to \
+             their format, or name them one by one or by a pattern such as `{}/*`",
+            url.trim_end_matches('/')
+        ));
+    }
+    if skipped.not_readable() > 0 {
+        return Error::input(format!(
+            "there is no file under `{url}` that can be read, and {} were skipped, as the log says: name or rename them",
+            skipped.not_readable()
+        ));
+    }
+    Error::input(match address::missing(url) {
+        Some(missing) => {
+            format!("{missing}: correct the path, which starts at the working directory if it is relative")
+        }
+        None => format!("there is no file under `{url}`: put the input there, or correct the path"),
+    })
+}
+
+/// Returns the part of `location` below `prefix`, or `None` if it is not a descendant.
+fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
+    let rest = location.as_ref().strip_prefix(prefix.as_ref())?;
+    let rest = if prefix.as_ref().is_empty() { rest } else { rest.strip_prefix('/')? };
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// Whether files of this name are read in a folder.
+fn has_ending(name: &str, format: &SourceFormat) -> bool {
+    let name = match format.reading {
+        Reading::Parser(parser) if parser.may_be_compressed() => {
+            job::without_compression(name).unwrap_or(name)
+        }
+        _ => name,
+    };
+    let lower = name.to_ascii_lowercase();
+    format.endings.is_empty() || format.endings.iter().any(|end| lower.ends_with(end))
+}
+
+/// Files of operating systems.
+const SYSTEM: [&str; 2] = ["thumbs.db", "desktop.ini"];
+/// Descriptions of datasets.
+const DESCRIPTIONS: [&str; 5] =
+    ["dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "croissant.json"];
+/// The first words in the names of texts about a dataset.
+const TEXTS: [&str; 8] =
+    ["readme", "license", "licence", "copying", "notice", "changelog", "citation", "contributing"];
+
+/// Whether a file of this name belongs to an operating system.
+fn is_system_file(name: &str) -> bool {
+    SYSTEM.contains(&lower_file_name(name).as_str())
+}
+
+/// Whether a file of this name describes a dataset or belongs to an operating system.
+pub(crate) fn is_companion(name: &str) -> bool {
+    let last = lower_file_name(name);
+    let first_word = last.split(['.', '-', '_']).next().unwrap_or_default();
+    let is_text = !matches!(Format::of_ending(&last), Some(format) if format != Format::Text);
+    is_system_file(name) || DESCRIPTIONS.contains(&last.as_str()) || is_text && TEXTS.contains(&first_word)
+}
+
+fn lower_file_name(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Names in a warning.
+const SHOWN: usize = 5;
+
+/// The number of skipped files of one kind, and the first names.
+#[derive(Debug, Default)]
+struct SkippedNames {
+    count: usize,
+    first: Vec<String>,
+}
+
+impl SkippedNames {
+    fn add(&mut self, name: String) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            self.first.push(name);
+        }
+    }
+
+    fn warn(&self, url: &str, why: &str) {
+        if self.count > 0 {
+            let more = if self.count > self.first.len() { ", ..." } else { "" };
+            tracing::warn!(url, count = self.count, "{why}: {}{more}", self.first.join(", "));
+        }
+    }
+}
+
+/// The files of a listing that are not read.
+#[derive(Debug, Default)]
+struct Skipped {
+    hidden: SkippedNames,
+    companions: SkippedNames,
+    special: SkippedNames,
+    dangling: SkippedNames,
+    looping: SkippedNames,
+    other_endings: usize,
+}
+
+impl Skipped {
+    fn warn(&self, url: &str, format: &SourceFormat) {
+        self.hidden.warn(url, "files and folders whose names start with . or _ are skipped");
+        self.companions.warn(url, "files that describe data, or belong to the system, are skipped");
+        self.special.warn(url, "named pipes, sockets and devices are skipped");
+        self.dangling.warn(url, "broken symbolic links are skipped");
+        self.looping.warn(url, "symbolic links to a folder that they are in are skipped");
+        if self.other_endings > 0 {
+            let (ignored, extensions) = (self.other_endings, format.endings.join(", "));
+            tracing::warn!(url, ignored, "files that do not end in {extensions} are skipped");
+        }
+    }
+
+    /// The number of files that no setting of the job would read.
+    fn not_readable(&self) -> usize {
+        let names = [&self.hidden, &self.companions, &self.special, &self.dangling, &self.looping];
+        names.into_iter().map(|names| names.count).sum()
+    }
+
+    /// The first files and folders that are hidden or companions of data.
+    fn companions(&self) -> Vec<String> {
+        [&self.hidden, &self.companions].into_iter().flat_map(|names| names.first.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_have_no_documents() {
+        for name in
+            ["README", "data/Readme.md", "LICENSE-MIT", "readme_en.txt", "Thumbs.db", "dataset_info.json"]
+        {
+            assert!(is_companion(name), "{name}");
+        }
+        for name in
+            ["readme.parquet", "license.csv.gz", "readmes/a.txt", "a/README/b", "info.json", "notices.txt"]
+        {
+            assert!(!is_companion(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_with_a_log_is_a_table() {
+        let folders = |names: &[&str]| table_folders(names.iter().copied());
+        assert_eq!(folders(&["_delta_log", "a.parquet"]), [""]);
+        assert_eq!(
+            folders(&["b/_delta_log/0.json", "b/_delta_log/1.json", "c/d/_delta_log"]),
+            ["b/", "c/d/"]
+        );
+        assert!(folders(&["a.parquet", "not_delta_log/a", "b/_other"]).is_empty());
+    }
+
+    #[test]
+    fn a_sibling_that_only_starts_alike_is_not_below() {
+        assert_eq!(below(&Path::from("a/b"), &Path::from("a/b/c.csv")), Some("c.csv"));
+        assert_eq!(below(&Path::from("a/b"), &Path::from("a/bc.csv")), None);
+        assert_eq!(below(&Path::from(""), &Path::from("c.csv")), Some("c.csv"));
+    }
+}

@@ -1,0 +1,9 @@
+//! Reads files to batches of documents.
+//!
+//! `bytes` decompresses and decodes them, `lines` cuts them into lines, and `documents` collects documents in batches of a bounded size.
+//! `parse_files` is the node that parses all formats except Parquet.
+
+pub(super) mod bytes;
+pub(super) mod documents;
+pub(super) mod lines;
+pub(super) mod parse_files;
