@@ -523,7 +523,7 @@ fn init_writes_a_job_that_check_takes() {
     let written = pairs(&folder.path().join("out/reviews"));
     assert_eq!((written.len(), shown.len()), (3, 3), "{written:?}");
     // It overwrites nothing.
-    at(&["init", "reviews.csv"]).refused(2, &["reviews.toml is there already"]);
+    at(&["init", "reviews.csv"]).refused(2, &["reviews.toml exists"]);
     at(&["init", "reviews.csv", "-o", "reviews.csv"]).code(2);
     assert_eq!(std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap(), text);
     let printed = at(&["init", "reviews.csv", "-o", "-"]).success();

@@ -1,26 +1,38 @@
-//! The command line: parse, dispatch, and the one place that prints errors.
+//! The command line: arguments, dispatch, and everything that the commands share.
 //!
 //! Results go to standard output, everything else to standard error.
+//!
+//! - `commands`: one file per command.
+//! - `arguments`: arguments of several commands, and their parsers.
+//! - `screen`: results, progress and the log on the terminal.
+//! - `process`: threads, panics, memory and local files of the process.
+//! - `record`: the record of a run, and its events, spans and metrics for other programs.
+//! - `signals`, `exit_codes`: signals and exit codes of the process.
 
+mod arguments;
 mod commands;
-mod support;
+mod exit_codes;
+mod process;
+mod record;
+mod screen;
+mod signals;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use crate::address::secrets::{self, masked};
+use crate::address::secrets;
 use crate::engine::spills;
 use crate::environment::Environment;
-use crate::error::{Error, Kind};
 use commands::Command;
-use support::errors::explain;
-use support::progress::Screen;
-use support::{http, log, panics, print, telemetry};
+use process::panics;
+use record::{http, telemetry};
+use screen::Screen;
+use screen::log::{self, LogFormat};
 
 /// Finds every pair of similar documents, and says how similar they are.
 #[derive(Parser)]
-#[command(name = "resemblance", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "resemblance", version, max_term_width = 100, after_help = exit_codes::HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -31,92 +43,60 @@ struct Arguments {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Format of the log lines on standard error
-    #[arg(long, global = true, value_enum, default_value_t = log::LogFormat::Text)]
-    log_format: log::LogFormat,
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
-    (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was exceeded · 130 stopped; run it again to continue";
-
-/// The command line, with the exit codes in the help of every command.
+/// The command line. The help of every command ends with its examples and the exit codes.
 fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|command| {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        command.after_help(format!("{examples}\n\n{EXIT_CODES}"))
+        command.after_help(format!("Examples:\n{examples}\n\n{}", exit_codes::HELP))
     })
 }
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    // Secrets in arguments and variables are masked in every message.
+    // Every message masks the secrets in arguments and variables.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
-    Environment::of_process().remember_secrets();
+    Environment::process().remember_secrets();
     panics::watch();
     let parsed = command().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
     let code = match parsed {
         Ok(arguments) => run(&arguments),
-        Err(refused) => refuse(&refused),
+        Err(refused) => exit_codes::report_arguments(&refused),
     };
     spills::remove_all();
     code
 }
 
 fn run(arguments: &Arguments) -> ExitCode {
-    let format = arguments.log_format;
-    let is_plain = arguments.quiet || format == log::LogFormat::Json || arguments.command.is_role();
+    let (command, format) = (&arguments.command, arguments.log_format);
+    let is_plain = arguments.quiet || format == LogFormat::Json || command.is_role();
     let screen = Screen::new(is_plain).with(format, arguments.quiet);
-    screen.start_log(arguments.verbose, !arguments.command.is_brief());
-    let _entered = match arguments.command.run_id() {
+    screen.start_log(arguments.verbose, !command.is_brief());
+    let _entered = match command.run_id() {
         Some(id) => log::span(id).entered(),
         None => tracing::Span::none().entered(),
     };
-    if let Some(name) = arguments.command.traced() {
-        telemetry::begin(name, arguments.command.run_id());
+    if let Some(name) = command.traced() {
+        telemetry::begin(name, command.run_id());
     }
-    let result = panics::caught(|| arguments.command.run(&screen, command));
+    let result = panics::caught(|| command.run(&screen, self::command));
     screen.clear();
     telemetry::end(result.as_ref().err());
     http::wait();
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error, format),
+        Err(error) => exit_codes::report(&error, format),
     }
-}
-
-/// Reports the error that ends the command.
-fn fail(error: &Error, format: log::LogFormat) -> ExitCode {
-    match format {
-        log::LogFormat::Json => log::failed(error),
-        log::LogFormat::Text => print::error(&explain(error)),
-    }
-    ExitCode::from(error.kind().exit_code())
-}
-
-/// Prints the help or the version, which are not errors, or the error in the arguments.
-fn refuse(refused: &clap::Error) -> ExitCode {
-    let said = refused.render();
-    if !refused.use_stderr() {
-        let said = if print::colour() { said.ansi().to_string() } else { said.to_string() };
-        return match print::exact(&said) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error, log::LogFormat::Text),
-        };
-    }
-    if log::json_wanted(std::env::args_os()) {
-        Screen::new(true).with(log::LogFormat::Json, false).start_log(0, true);
-        let said = said.to_string();
-        let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-        return fail(&Error::job(said), log::LogFormat::Json);
-    }
-    print::message(&masked(&said.to_string()));
-    ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The words of a line as a shell divides it, up to a redirection.
+    /// The words of a line as a shell splits it, without a redirection.
     fn words(line: &str) -> Vec<String> {
         let (command, _) = line.split_once(" > ").unwrap_or((line, ""));
         let parts = command.split('"').enumerate();
@@ -141,14 +121,6 @@ mod tests {
                     panic!("{example}: {refused}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn the_help_has_every_exit_code() {
-        use Kind as K;
-        for kind in [K::Job, K::Input, K::Engine, K::Memory, K::Bug, K::Alarm, K::Interrupted] {
-            assert!(EXIT_CODES.contains(&format!(" {} ", kind.exit_code())), "{kind:?}");
         }
     }
 }

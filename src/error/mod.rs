@@ -106,9 +106,9 @@ impl Error {
         Self::new(Kind::Bug, message)
     }
 
-    /// A measurement was stopped: no part of it is kept.
+    /// A command was stopped that cannot continue later.
     pub(crate) fn stopped() -> Self {
-        Self::new(Kind::Interrupted, "stopped; nothing was written")
+        Self::new(Kind::Interrupted, "stopped; running the same command again starts from the beginning")
     }
 
     /// The run was stopped.

@@ -1,4 +1,4 @@
-//! What a job reads: files, rows, columns, and the first of the texts.
+//! The contents of a job's source: files, rows, columns, and the first texts.
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
@@ -6,62 +6,78 @@ use arrow::datatypes::DataType;
 use datafusion::execution::context::SessionContext;
 use datafusion::prelude::ident;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use serde::Serialize;
 
-use super::column::{InspectedColumn, beginning};
-use super::dataset::SAMPLED_BYTES;
-use super::parquet::{self, in_order};
-use super::{delimited, encoding, json_lines};
+use super::columns::{InspectedColumn, RecordFile, beginning, in_order, parquet_columns};
 use crate::error::Result;
-use crate::job::{Format, Source};
+use crate::job::{Job, Source};
 use crate::schema;
 use crate::source::{self, Listed, ParquetFile, ReadRequest, SourceFile, format_of};
 use crate::udf::values::number;
 
-/// Footers that are read at the same time.
+/// Footers that are read concurrently.
 const CONCURRENT_FOOTERS: usize = 32;
 /// Texts whose words are counted.
 const SAMPLED: u64 = 1000;
-/// Bytes of texts after which no more are counted.
+/// Bytes of texts after which counting stops.
 const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
 /// Texts that are shown.
 const SHOWN: usize = 5;
 
-/// What a job reads.
+/// The contents of a job's source.
 #[derive(Debug)]
 pub(crate) struct InspectedContents {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Their size in bytes.
+    /// The size of the files.
     pub bytes: u64,
-    /// Their rows.
+    /// The number of rows in the files.
     pub rows: RowCount,
-    /// The columns of the first file; empty for formats whose files have no columns of their own.
+    /// The columns of the first file; empty for formats without columns.
     pub columns: Vec<InspectedColumn>,
-    /// The columns that documents carry, each with what its values are read as.
-    pub carried: Vec<(String, String)>,
+    /// The columns that documents carry.
+    pub carried: Vec<CarriedColumn>,
     /// The beginnings of the first texts.
     pub texts: Vec<String>,
-    /// Texts whose words were counted.
+    /// The number of texts whose words were counted.
     pub sampled: u64,
-    /// Words of a text between white space, on average.
+    /// The mean number of words of a text.
     pub words: f64,
+}
+
+/// A column that documents carry.
+#[derive(Debug, Serialize)]
+pub(crate) struct CarriedColumn {
+    pub name: String,
+    /// The type of its values, in words.
+    pub read_as: String,
 }
 
 /// A number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCount {
-    /// As the files say themselves.
+    /// The number in the files' own metadata, or of files that were read whole.
     Exact(u64),
-    /// As many as the bytes of the first rows let expect.
+    /// An estimate by the bytes of the first rows.
     About(u64),
     /// Only reading all files would tell.
     Unknown,
 }
 
-/// What a job with `source` reads. Reads the beginnings of files, the footers of all Parquet files, and the first texts.
+impl RowCount {
+    /// The exact or estimated number.
+    pub(crate) fn known(self) -> Option<u64> {
+        match self {
+            Self::Exact(rows) | Self::About(rows) => Some(rows),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Inspects the contents of `source`: the beginnings of files, the footers of all Parquet files, and the first texts.
 ///
 /// # Errors
-/// As [`source::list`] and [`source::read`], and where the first texts cannot be read.
+/// Returns the errors of [`source::list`] and [`source::read`].
 pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<InspectedContents> {
     let listed = source::list(ctx, source).await?;
     let files: Vec<SourceFile> = listed.files().collect();
@@ -82,8 +98,8 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
         _ if format.is_one_document() => found.rows = RowCount::Exact(found.files),
         None => found.rows = RowCount::Exact(0),
         Some(first) if format.is_parquet() => {
-            found.columns = parquet::columns(ctx, source, first).await?;
-            found.rows = RowCount::Exact(footers(ctx, &files).await?);
+            found.columns = parquet_columns(ctx, source, first).await?;
+            found.rows = RowCount::Exact(rows_of_footers(ctx, &files).await?);
         }
         Some(first) if format.has_rows() => found.add_records(ctx, source, first).await?,
         // Only a parser can count them.
@@ -92,46 +108,73 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<In
     Ok(found)
 }
 
-/// The names of the columns of files of records, by the beginning of the `first`.
+/// The names of the columns of CSV or JSON lines files, by the beginning of the `first`. Arrays of JSON are left out, because no
+/// column of a job can hold them.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the file cannot be read.
 pub(crate) async fn column_names(
     ctx: &SessionContext,
     source: &Source,
     first: &SourceFile,
 ) -> Result<Vec<String>> {
-    let head = first.head(ctx, SAMPLED_BYTES).await?;
-    let text = encoding::text(&head.bytes, source.encoding);
-    let columns = match source.format {
-        Format::Csv => delimited::columns(&text, head.whole, source.csv),
-        Format::Jsonl => json_lines::columns(&text, head.whole),
-        _ => Vec::new(),
-    };
-    // Arrays are no values of a column.
-    Ok(columns
-        .into_iter()
-        .filter(|column| !column.kind.contains("array"))
-        .map(|column| column.name)
-        .collect())
+    let file = RecordFile::open(ctx, first, source.format, Some(source.encoding), Some(source.csv)).await?;
+    let columns = file.columns().into_iter().filter(|column| !column.kind.contains("array"));
+    Ok(columns.map(|column| column.name).collect())
 }
 
-/// The rows of Parquet files.
-async fn footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
+/// The number of rows in Parquet files.
+async fn rows_of_footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
     let full = files.iter().filter(|file| file.size() > 0);
     let rows = stream::iter(full).map(|file| async move { Ok(ParquetFile::open(ctx, file).await?.rows()) });
     rows.buffered(CONCURRENT_FOOTERS).try_fold(0, |all, rows| async move { Ok(all + rows) }).await
 }
 
+/// Bytes of a document in `documents/` besides its signature and its shingles.
+const RESULT_BYTES: u64 = 20;
+/// Bytes of a shingle.
+const SHINGLE_BYTES: u64 = 8;
+/// Bytes of a document between stages besides its bands: its keys, its copies and its position.
+const STAGE_BYTES: u64 = 80;
+
+/// The disk space that a job needs besides its pairs, as measured in `docs/scale.md`.
+pub(crate) struct DiskEstimate {
+    /// Bytes of a document in the result.
+    pub result: u64,
+    /// Bytes of a document between stages, until the run ends.
+    pub between: u64,
+    documents: Option<u64>,
+}
+
+impl DiskEstimate {
+    /// The bytes of all documents with `bytes` each, if their number is known.
+    pub(crate) fn total(&self, bytes: u64) -> Option<u64> {
+        self.documents.map(|documents| bytes.saturating_mul(documents))
+    }
+}
+
 impl InspectedContents {
-    /// Counts the words of the first texts.
+    /// Estimates the disk space that `job` needs to read these contents.
+    pub(crate) fn disk(&self, job: &Job) -> DiskEstimate {
+        let shingles = SHINGLE_BYTES * self.words.round() as u64;
+        let keep = job.output.keep;
+        let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
+        let signature = kept(keep.signatures(), job.minhash.signature_bytes());
+        DiskEstimate {
+            result: RESULT_BYTES + signature + kept(keep.shingles(), shingles),
+            between: STAGE_BYTES + job.candidates.method.bytes_between_stages(&job.lsh, shingles),
+            documents: self.rows.known(),
+        }
+    }
+
+    /// Adds the first texts and their words, and the types of the carried columns.
     async fn add_texts(&mut self, ctx: &SessionContext, source: &Source, listed: &Listed) -> Result<()> {
         let read = source::read(&in_order(ctx), source, listed, ReadRequest::all()).await?;
         let carried = (0..read.types.columns.len()).map(|at| ident(schema::carried(at)));
         let frame = read.frame.select([ident("text")].into_iter().chain(carried).collect::<Vec<_>>())?;
         let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
         let (mut words, mut bytes) = (0, 0);
-        // Whether values were numbers, and whether some were not.
+        // For each column, whether some values are numbers and whether some are not.
         let mut met = vec![[false; 2]; read.types.columns.len()];
         while bytes < SAMPLED_TEXTS
             && let Some(batch) = rows.try_next().await?
@@ -155,47 +198,31 @@ impl InspectedContents {
             }
         }
         self.words = words as f64 / self.sampled.max(1) as f64;
-        self.carried = read
-            .types
-            .columns
-            .into_iter()
-            .zip(met)
-            .map(|(column, met)| {
-                let read_as = match (&column.data_type, met) {
-                    (DataType::Utf8, [true, false]) => "numbers".to_owned(),
-                    (DataType::Utf8, [false, true]) => "texts".to_owned(),
-                    (DataType::Utf8, [true, true]) => {
-                        "numbers and texts, which have no common order".to_owned()
-                    }
-                    (DataType::Utf8, [false, false]) => "nothing: no value in the first documents".to_owned(),
-                    (other, _) => other.to_string(),
-                };
-                (column.name, read_as)
-            })
-            .collect();
+        let carried = read.types.columns.into_iter().zip(met).map(|(column, met)| {
+            let read_as = match (&column.data_type, met) {
+                (DataType::Utf8, [true, false]) => "numbers".to_owned(),
+                (DataType::Utf8, [false, true]) => "texts".to_owned(),
+                (DataType::Utf8, [true, true]) => "numbers and texts, which have no common order".to_owned(),
+                (DataType::Utf8, [false, false]) => "nothing: no value in the first documents".to_owned(),
+                (other, _) => other.to_string(),
+            };
+            CarriedColumn { name: column.name, read_as }
+        });
+        self.carried = carried.collect();
         Ok(())
     }
 
-    /// Adds the columns and the number of rows of files of records, by the beginning of the `first`.
+    /// Adds the columns and the number of rows of CSV or JSON lines files, by the beginning of the `first`.
     async fn add_records(&mut self, ctx: &SessionContext, source: &Source, first: &SourceFile) -> Result<()> {
-        let head = first.head(ctx, SAMPLED_BYTES).await?;
-        let text = encoding::text(&head.bytes, source.encoding);
-        let rows = match source.format {
-            Format::Csv => {
-                self.columns = delimited::columns(&text, head.whole, source.csv);
-                delimited::rows(&text, head.whole, source.csv)
-            }
-            _ => {
-                self.columns = json_lines::columns(&text, head.whole);
-                json_lines::rows(&text, head.whole)
-            }
-        };
-        self.rows = match head.whole && self.files == 1 {
-            true => RowCount::Exact(rows),
-            false => {
-                let of_byte = rows as f64 / head.stored.max(1) as f64;
-                RowCount::About((of_byte * self.bytes as f64).round() as u64)
-            }
+        let file =
+            RecordFile::open(ctx, first, source.format, Some(source.encoding), Some(source.csv)).await?;
+        self.columns = file.columns();
+        let rows = file.rows();
+        self.rows = if file.whole && self.files == 1 {
+            RowCount::Exact(rows)
+        } else {
+            let rows_per_byte = rows as f64 / file.stored.max(1) as f64;
+            RowCount::About((rows_per_byte * self.bytes as f64).round() as u64)
         };
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! A dataset: files whose rows are documents, how they are written, their columns, and which of them are the text and the id.
+//! A dataset: files whose rows are documents, their dialect, their columns, and which of these are the text and the id.
 
 use datafusion::execution::context::SessionContext;
 
-use super::column::InspectedColumn;
-use super::{delimited, encoding, json_lines, parquet};
+use super::columns::{InspectedColumn, RecordFile, SAMPLED_BYTES, parquet_columns};
+use super::sniff;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
 use crate::job::{
@@ -11,40 +11,26 @@ use crate::job::{
 };
 use crate::source::{self, SourceFile};
 
-/// Bytes, as they are stored, of the first file that are looked at.
-pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
-
 /// Files whose rows are documents.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// The paths, URLs and patterns that name them.
+    /// Paths, URLs and patterns of the files.
     pub urls: Vec<String>,
-    /// Their format.
     pub format: Format,
-    /// Their encoding; that of Parquet is UTF-8.
+    /// The encoding; UTF-8 for Parquet.
     pub encoding: Encoding,
-    /// How CSV files are written.
+    /// The dialect of CSV.
     pub csv: Csv,
     /// The columns of the first file that is not empty.
     pub columns: Vec<InspectedColumn>,
 }
 
-/// How the rows of a file are written, and its columns.
-struct DatasetRecords {
-    encoding: Encoding,
-    csv: Csv,
-    columns: Vec<InspectedColumn>,
-}
-
-/// Comma, header and double quotes: the defaults of a job.
-pub(super) const CSV: Csv = Csv::new(b',');
-
 impl Dataset {
-    /// Looks at the files of `format` that `urls` name. They are taken to be in the encoding `given`, if one is.
+    /// Inspects the files of `format` that `urls` name. Their encoding is detected unless it is `given`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where they cannot be read.
-    pub(super) async fn look(
+    /// [`Kind::Input`](crate::error::Kind::Input) when a file cannot be read.
+    pub(super) async fn open(
         ctx: &SessionContext,
         urls: &[String],
         format: Format,
@@ -55,17 +41,15 @@ impl Dataset {
         let Some(first) = files.iter().find(|file| file.size() > 0) else {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
-        let DatasetRecords { encoding, csv, columns } = match format {
-            Format::Csv => csv_records(ctx, first, given).await?,
-            Format::Jsonl => json_records(ctx, first, given).await?,
-            Format::Parquet | Format::Delta => DatasetRecords {
-                encoding: given.unwrap_or_default(),
-                csv: CSV,
-                columns: parquet::columns(ctx, &source, first).await?,
-            },
-            _ => {
-                return Err(Error::bug(format!("{} are not looked at for columns", title(format))));
+        let (encoding, csv, columns) = match format {
+            Format::Csv | Format::Jsonl => {
+                let file = RecordFile::open(ctx, first, format, given, None).await?;
+                (file.encoding, file.csv, file.columns())
             }
+            Format::Parquet | Format::Delta => {
+                (given.unwrap_or_default(), Csv::new(b','), parquet_columns(ctx, &source, first).await?)
+            }
+            _ => return Err(Error::bug(format!("{} have no columns", title(format)))),
         };
         if given.is_none() && encoding != Encoding::Utf8 {
             check_encodings(ctx, &files, (first, encoding)).await?;
@@ -73,7 +57,7 @@ impl Dataset {
         Ok(Self { urls: urls.to_vec(), format, encoding, csv, columns })
     }
 
-    /// The paths in a message: the first, and how many there are besides.
+    /// The paths for messages: the first, and the number of the others.
     pub(crate) fn shown(&self) -> String {
         match self.urls.as_slice() {
             [] => "the input".to_owned(),
@@ -82,7 +66,7 @@ impl Dataset {
         }
     }
 
-    /// What was found out about the files, in one line.
+    /// Describes the dialect and the columns in one line.
     pub(crate) fn sentence(&self, text: &str, id: Option<&str>) -> String {
         let mut parts = Vec::new();
         if self.format == Format::Csv {
@@ -99,16 +83,16 @@ impl Dataset {
         format!("reading {} as {}: {}", self.shown(), title(self.format), parts.join(", "))
     }
 
-    /// The columns in a list with commas, or the column that has the whole list as its name.
+    /// Splits a list of columns at commas, unless the whole list is the name of a column.
     pub(super) fn names(&self, list: &str) -> Vec<String> {
-        match self.columns.iter().any(|column| column.name == list) {
-            true => vec![list.to_owned()],
-            false => list.split(',').map(|name| name.trim().to_owned()).collect(),
+        if self.columns.iter().any(|column| column.name == list) {
+            return vec![list.to_owned()];
         }
+        list.split(',').map(|name| name.trim().to_owned()).collect()
     }
 
-    /// A job file that reads the columns `text` and `id`, or row numbers without an id, and writes to `output`. Rows that cannot be
-    /// read are rejects.
+    /// A job file that reads the columns `text` and `id`, and writes to `output`. Without an `id`, ids are row numbers. Rows that
+    /// cannot be read become rejects.
     pub(crate) fn job(&self, text: &str, id: Option<&str>, output: &str) -> JobFile {
         let mut file = JobFile::new(self.format.into(), self.urls.clone(), output);
         file.source.text = Some(Names::Many(self.names(text)));
@@ -122,12 +106,12 @@ impl Dataset {
     }
 }
 
-/// The name of files of a format in messages.
+/// The name of a format's files in messages.
 pub(super) fn title(format: Format) -> &'static str {
     source::format_of(format).title
 }
 
-/// A source of these files, whose other settings do not matter.
+/// A source of these files. Its other settings do not matter.
 pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
     Source {
         format,
@@ -144,31 +128,12 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Reject,
         max_text: SourceSection::MAX_TEXT,
-        csv: CSV,
+        csv: Csv::new(b','),
         references: References::default(),
     }
 }
 
-async fn csv_records(
-    ctx: &SessionContext,
-    file: &SourceFile,
-    given: Option<Encoding>,
-) -> Result<DatasetRecords> {
-    let (text, encoding, whole) = beginning(ctx, file, given).await?;
-    let csv = delimited::sniff(&text, whole).csv;
-    Ok(DatasetRecords { encoding, csv, columns: delimited::columns(&text, whole, csv) })
-}
-
-async fn json_records(
-    ctx: &SessionContext,
-    file: &SourceFile,
-    given: Option<Encoding>,
-) -> Result<DatasetRecords> {
-    let (text, encoding, whole) = beginning(ctx, file, given).await?;
-    Ok(DatasetRecords { encoding, csv: CSV, columns: json_lines::columns(&text, whole) })
-}
-
-/// Refuses files that begin in another encoding than the one that was found for the first of them.
+/// Checks that all files begin in the encoding of the first.
 async fn check_encodings(
     ctx: &SessionContext,
     files: &[SourceFile],
@@ -176,7 +141,7 @@ async fn check_encodings(
 ) -> Result<()> {
     for file in files {
         let head = file.head(ctx, SAMPLED_BYTES).await?;
-        let found = encoding::sniff(&head.bytes, head.whole)?;
+        let found = sniff::encoding(&head.bytes, head.whole)?;
         if found != encoding && !(encoding.has_ascii() && head.bytes.is_ascii()) {
             return Err(Error::input(format!(
                 "{} is {encoding}, and {} is {found}: name files of one encoding, or give it with --encoding",
@@ -188,21 +153,7 @@ async fn check_encodings(
     Ok(())
 }
 
-/// The first text of a file, its encoding, and whether it is all of the file.
-async fn beginning(
-    ctx: &SessionContext,
-    file: &SourceFile,
-    given: Option<Encoding>,
-) -> Result<(String, Encoding, bool)> {
-    let head = file.head(ctx, SAMPLED_BYTES).await?;
-    let encoding = match given {
-        Some(given) => given,
-        None => encoding::sniff(&head.bytes, head.whole)?,
-    };
-    Ok((encoding::text(&head.bytes, encoding).into_owned(), encoding, head.whole))
-}
-
-/// Names that columns of texts have, the more usual ones first.
+/// Usual names of text columns, the most common first.
 const TEXTS: [&str; 10] = [
     "text",
     "body",
@@ -217,15 +168,15 @@ const TEXTS: [&str; 10] = [
 ];
 /// Columns that a message lists.
 const SHOWN: usize = 20;
-/// Names that columns of ids have, the more usual ones first.
+/// Usual names of id columns, the most common first.
 const IDS: [&str; 9] = ["id", "_id", "uuid", "guid", "key", "doc_id", "document_id", "url", "uri"];
 
 impl Dataset {
-    /// The column of texts: the one that is `asked` for, or else the only column of strings besides the `id`, or the one that has
-    /// the name of a text.
+    /// Chooses the column of texts: the column `asked` for, or the only column of strings besides the `id`, or a column with a usual
+    /// name.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the columns of strings and a value of each, where none of them is chosen.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the columns of strings and a value of each, if the choice is not clear.
     pub(crate) fn text_column(&self, asked: Option<&str>, id: Option<&str>) -> Result<String> {
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
@@ -239,7 +190,6 @@ impl Dataset {
         if let Some(named) = named(&texts, &TEXTS) {
             return Ok(named.name.clone());
         }
-        // Control characters are escaped in it already.
         let example =
             |column: &InspectedColumn| column.example.as_deref().unwrap_or_default().replace('"', "\\\"");
         let shown = texts.iter().map(|column| format!("`{}` (\"{}\")", column.name, example(column)));
@@ -250,10 +200,11 @@ impl Dataset {
         )))
     }
 
-    /// The column of texts as [`Self::text_column`] has it, or else the one with the longest values, which is only a guess.
+    /// Chooses the column of texts as [`Self::text_column`] does, or else guesses the column with the longest values. Returns whether
+    /// it is a guess.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where no column holds strings.
+    /// [`Kind::Job`](crate::error::Kind::Job) if no column holds strings.
     pub(crate) fn guessed_text(&self, asked: Option<&str>, id: Option<&str>) -> Result<(String, bool)> {
         if let Ok(column) = self.text_column(asked, id) {
             return Ok((column, false));
@@ -266,14 +217,13 @@ impl Dataset {
         }
     }
 
-    /// The column of ids: the one that is `asked` for, or else one that is named `id` and has another value in
-    /// every row that was looked at.
+    /// Chooses the column of ids: the column `asked` for, or else the column `id` if its inspected values are unique.
     pub(crate) fn id_column(&self, asked: Option<&str>) -> Option<String> {
         let own = || self.columns.iter().find(|column| column.name == "id" && column.is_unique);
         asked.map(str::to_owned).or_else(|| own().map(|column| column.name.clone()))
     }
 
-    /// A column to propose for ids: one with the name of an id and another value in every row that was looked at.
+    /// A column to propose for ids: its inspected values are unique, and its name is usual.
     pub(super) fn proposed_id(&self) -> Option<&str> {
         let unique: Vec<&InspectedColumn> = self.columns.iter().filter(|column| column.is_unique).collect();
         named(&unique, &IDS).map(|column| column.name.as_str())
@@ -294,7 +244,7 @@ impl Dataset {
     }
 }
 
-/// The first columns of a list, and how many more there are.
+/// Joins the first columns, and adds the number of the others.
 fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     let left = columns.len().saturating_sub(SHOWN);
     let mut shown = columns.take(SHOWN).collect::<Vec<_>>().join(", ");
@@ -304,20 +254,15 @@ fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     shown
 }
 
-/// The first of `columns` that has one of `names`, in upper or lower case, also as a field of a struct or an object.
+/// The column with the first of `names` that occurs. Case is ignored, and fields of structs and objects count by their last name.
 fn named<'a>(columns: &[&'a InspectedColumn], names: &[&str]) -> Option<&'a InspectedColumn> {
-    names.iter().find_map(|name| {
-        columns.iter().find(|column| last_part(&column.name).eq_ignore_ascii_case(name)).copied()
-    })
-}
-
-fn last_part(name: &str) -> &str {
-    name.rsplit_once('.').map_or(name, |(_, last)| last)
+    let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
+    let is_named = |column: &'a InspectedColumn, name: &str| last(&column.name).eq_ignore_ascii_case(name);
+    names.iter().find_map(|name| columns.iter().copied().find(|column| is_named(column, name)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::dataset::CSV;
     use super::*;
     use crate::job::{Encoding, Format};
 
@@ -336,7 +281,7 @@ mod tests {
             urls: vec!["a.csv".to_owned()],
             format: Format::Csv,
             encoding: Encoding::Utf8,
-            csv: CSV,
+            csv: Csv::new(b','),
             columns: columns.iter().map(column).collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! The format of the files that paths name, by their contents and bytes.
+//! The format of the files that paths name, by their names and first bytes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,60 +7,60 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::dataset::{any_source, title};
-use super::{delimited, encoding, json_lines};
+use super::sniff;
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Format};
 use crate::source::{self, SourceFile};
 
-/// Bytes of a file by which its content is judged.
+/// Bytes by which a file is judged.
 const JUDGED_BYTES: usize = 64 * 1024;
-/// The largest files of an ending that are judged; the others are like the largest.
+/// Files of an ending that are judged. They are the largest, and the others count as the largest.
 const JUDGED_FILES: usize = 16;
-/// The bytes that a Parquet file begins with.
+/// The first bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
-/// Files of other formats are left out if their bytes are at most one part of so many.
+/// Files of other formats are left out if they have at most one part in this many of the bytes.
 const NEGLIGIBLE: u64 = 20;
-/// Characters of the longest ending that says a format.
+/// The length of the longest ending that can name a format.
 const MAX_ENDING: usize = 8;
 /// URLs that a message shows.
 const SHOWN: usize = 3;
 
 /// Files of one format.
-pub(super) struct Named {
+pub(super) struct FilesOfFormat {
     pub format: Format,
-    /// The paths, URLs and patterns that name these files and no others.
+    /// Paths, URLs and patterns that name exactly these files.
     pub urls: Vec<String>,
     /// Other files.
     pub left_out: Vec<String>,
 }
 
-/// What the content of a file is: a format, or the title of files that cannot be read as they are.
+/// The format of a file, or the title of files that cannot be read as they are.
 type FileKind = std::result::Result<Format, &'static str>;
 
-/// JSON arrays, and a JSON document without other files.
+/// JSON arrays, and a single JSON document.
 const JSON: &str = "JSON documents that are not an object per line";
-/// Files of other formats, and Parquet files and texts that must be decompressed first.
+/// Files of other formats, and compressed Parquet files and texts.
 const UNKNOWN: &str = "files of no known format, or compressed";
 
 /// Files of one kind.
-struct Group<'a> {
+struct FileGroup<'a> {
     kind: FileKind,
     bytes: u64,
     files: Vec<&'a SourceFile>,
 }
 
-/// Finds the format of the files that `paths` name. Companions of data, and files with few bytes of other formats, are left out.
-/// Texts are in the encoding `given`, if one is. Messages propose to run `command`.
+/// Finds the format of the files that `paths` name. Companions of data and small files of other formats are left out. The encoding
+/// of texts is detected unless it is `given`. Messages propose to run `command`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where nothing is found there or it cannot be read, and
-/// [`Kind::Job`](crate::error::Kind::Job) where the files are of several formats or of none that is known.
-pub(super) async fn named(
+/// [`Kind::Input`](crate::error::Kind::Input) for paths that are empty or cannot be read, and
+/// [`Kind::Job`](crate::error::Kind::Job) for files of several formats or of an unknown format.
+pub(super) async fn find(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     given: Option<Encoding>,
-) -> Result<Named> {
+) -> Result<FilesOfFormat> {
     let mut tables = Vec::new();
     for path in paths {
         if source::is_delta_table(ctx, path).await? {
@@ -68,12 +68,12 @@ pub(super) async fn named(
         }
     }
     if let Some(table) = tables.first() {
-        return match tables.len() == paths.len() {
-            true => Ok(Named { format: Format::Delta, urls: paths.to_vec(), left_out: Vec::new() }),
-            false => Err(Error::job(format!(
-                "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
-            ))),
-        };
+        if tables.len() == paths.len() {
+            return Ok(FilesOfFormat { format: Format::Delta, urls: paths.to_vec(), left_out: Vec::new() });
+        }
+        return Err(Error::job(format!(
+            "`{table}` is a Delta table, and not all of the other paths are: name files of one format"
+        )));
     }
     let (all, hidden) = source::every_file(ctx, paths).await?;
     let (companions, mut files): (Vec<_>, Vec<_>) =
@@ -93,7 +93,7 @@ pub(super) async fn named(
     }
     let others = all.iter().map(SourceFile::path).filter(|path| !read.contains(path)).map(str::to_owned);
     let left_out = others.chain(hidden).collect();
-    Ok(Named { format, urls: urls_of(ctx, paths, format, &all, &read).await, left_out })
+    Ok(FilesOfFormat { format, urls: narrowed_urls(ctx, paths, format, &all, &read).await, left_out })
 }
 
 /// The files by kind, the kind with the most bytes first.
@@ -101,12 +101,12 @@ async fn by_kind<'a>(
     ctx: &SessionContext,
     files: &[&'a SourceFile],
     given: Option<Encoding>,
-) -> Result<Vec<Group<'a>>> {
+) -> Result<Vec<FileGroup<'a>>> {
     let mut by_ending: BTreeMap<String, Vec<&SourceFile>> = BTreeMap::new();
     for file in files {
         by_ending.entry(ending(file.name()).to_ascii_lowercase()).or_default().push(file);
     }
-    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut groups: Vec<FileGroup<'a>> = Vec::new();
     for mut alike in by_ending.into_values() {
         alike.sort_by_key(|file| Reverse(file.size()));
         let judged: Vec<_> =
@@ -115,7 +115,7 @@ async fn by_kind<'a>(
         for (at, file) in alike.into_iter().enumerate() {
             let Some(kind) = kinds.get(at).or(kinds.first()).copied() else { continue };
             let at = groups.iter().position(|group| group.kind == kind).unwrap_or_else(|| {
-                groups.push(Group { kind, bytes: 0, files: Vec::new() });
+                groups.push(FileGroup { kind, bytes: 0, files: Vec::new() });
                 groups.len() - 1
             });
             groups[at].bytes += file.size();
@@ -126,18 +126,19 @@ async fn by_kind<'a>(
     Ok(groups)
 }
 
-/// The ending of a name, with that of its compression; empty for endings that are numbers or long.
+/// The ending of a name, including the ending of its compression. Empty for endings that are numbers or long.
 fn ending(name: &str) -> &str {
     let last = name.rsplit('/').next().unwrap_or(name);
     let inner = job::without_compression(last).unwrap_or(last);
     let ending = inner.rsplit_once('.').map_or("", |(_, ending)| ending);
-    match ending.len() <= MAX_ENDING && ending.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        true => &last[inner.len() - ending.len() - 1..],
-        false => "",
+    if ending.len() <= MAX_ENDING && ending.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        &last[inner.len() - ending.len() - 1..]
+    } else {
+        ""
     }
 }
 
-/// What the content of a file is; `alone` if there is no other file.
+/// The kind of a file. `alone` if there is no other file.
 async fn kind(
     ctx: &SessionContext,
     file: &SourceFile,
@@ -154,34 +155,34 @@ async fn kind(
     let head = file.head(ctx, JUDGED_BYTES).await?;
     let encoding = match given {
         Some(given) => given,
-        None => encoding::sniff(&head.bytes, head.whole)?,
+        None => sniff::encoding(&head.bytes, head.whole)?,
     };
-    let text = encoding::text(&head.bytes, encoding);
+    let text = sniff::decode(&head.bytes, encoding);
     Ok(match named {
         _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(UNKNOWN),
         _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
         Some(Format::Parquet) => Ok(Format::Parquet),
-        _ if json_lines::is_array(&text) => Err(JSON),
-        _ if json_lines::are_there(&text, head.whole) => Ok(Format::Jsonl),
+        _ if sniff::is_json_array(&text) => Err(JSON),
+        _ if sniff::is_json_lines(&text, head.whole) => Ok(Format::Jsonl),
         Some(Format::Jsonl) if may_be_document && alone => Err(JSON),
         Some(Format::Jsonl) if may_be_document => Ok(Format::Text),
         Some(format) => Ok(format),
         None if is_binary(&text) => Err(UNKNOWN),
-        // As a text, a table would have nothing to be compared with.
-        None if alone && delimited::sniff(&text, head.whole).is_table() => Ok(Format::Csv),
+        // A single text could not be compared with anything.
+        None if alone && sniff::dialect(&text, head.whole).is_table => Ok(Format::Csv),
         None if head.compressed => Err(UNKNOWN),
         None => Ok(Format::Text),
     })
 }
 
-/// Whether more than one character in a hundred is a control character that texts do not have.
+/// Whether more than 1 % of the characters are control characters that texts do not have.
 fn is_binary(text: &str) -> bool {
     let is_control = |c: &char| matches!(c, '\0'..'\t' | '\u{e}'..'\u{1a}' | '\u{1c}'..' ');
     text.starts_with("%PDF") || text.chars().filter(is_control).count() * 100 > text.chars().count()
 }
 
-/// The paths, or narrower patterns, that name the files `read` and no others of `all`; or else these files one by one.
-async fn urls_of(
+/// The paths, or narrower patterns, if they name exactly the files `read` out of `all`. Otherwise the files one by one.
+async fn narrowed_urls(
     ctx: &SessionContext,
     paths: &[String],
     format: Format,
@@ -204,16 +205,16 @@ async fn urls_of(
     read.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// The error for files of several formats, or of none that is known: what there is, and a command for each format.
+/// The error for files of several formats or of an unknown format. It lists the kinds, and a command for each format.
 async fn refusal(
     ctx: &SessionContext,
     command: &str,
     paths: &[String],
     all: &[SourceFile],
-    groups: &[Group<'_>],
+    groups: &[FileGroup<'_>],
 ) -> Error {
     let (mut there, mut commands) = (Vec::new(), Vec::new());
-    for Group { kind, bytes, files } in groups {
+    for FileGroup { kind, bytes, files } in groups {
         let Some(first) = files.first().map(|file| file.path()) else { continue };
         there.push(format!(
             "{} {} ({bytes} bytes, such as {first})",
@@ -221,9 +222,9 @@ async fn refusal(
             kind.map_or_else(|other| other, title)
         ));
         if kind.is_ok() {
-            // Of these URLs, the command looks at files with any ending.
+            // The command inspects files with any ending.
             let read = files.iter().map(|file| file.path()).collect();
-            let urls = urls_of(ctx, paths, Format::Text, all, &read).await;
+            let urls = narrowed_urls(ctx, paths, Format::Text, all, &read).await;
             let more = if urls.len() > SHOWN { " ..." } else { "" };
             let urls: Vec<String> = urls.iter().take(SHOWN).map(|url| quoted(url)).collect();
             commands.push(format!("`resemblance {command} {}{more}`", urls.join(" ")));
@@ -233,23 +234,24 @@ async fn refusal(
             commands.push(format!("`jq -c '.[]' {json} > {lines} && resemblance {command} {lines}`"));
         }
     }
-    let what_to_do = match commands.is_empty() {
-        true => "decompress or convert them to Parquet, CSV, JSON lines or text".to_owned(),
-        false => format!("run {}", commands.join(" or ")),
+    let advice = if commands.is_empty() {
+        "decompress or convert them to Parquet, CSV, JSON lines or text".to_owned()
+    } else {
+        format!("run {}", commands.join(" or "))
     };
     Error::job(format!(
-        "{} cannot be read as files of one format; there are {}: {what_to_do}",
+        "{} cannot be read as files of one format; there are {}: {advice}",
         paths.join(", "),
         there.join(", ")
     ))
 }
 
-/// An argument as a shell reads it.
+/// Quotes an argument for a shell, if necessary.
 fn quoted(argument: &str) -> String {
-    match argument.chars().all(|c| c.is_alphanumeric() || "/._-:=".contains(c)) {
-        true => argument.to_owned(),
-        false => format!("'{}'", argument.replace('\'', "'\\''")),
+    if argument.chars().all(|c| c.is_alphanumeric() || "/._-:=".contains(c)) {
+        return argument.to_owned();
     }
+    format!("'{}'", argument.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
@@ -257,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings_say_formats_unless_they_are_numbers_or_long() {
+    fn numbers_and_long_endings_name_no_format() {
         for (name, expected) in [
             ("a/b.parquet", ".parquet"),
             ("a.JSON.gz", ".JSON.gz"),

@@ -1,4 +1,4 @@
-//! A job file with comments, for data that were looked at, by the template `job.toml`.
+//! A job file with comments for inspected data, by the template `job.toml`.
 
 use askama::Template;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::{Clusters, Csv, Encoding, Format, Preference, Score, ShingleSection};
 
-/// The values in the template, each as TOML has it.
+/// The values of the template, as TOML.
 #[derive(Template)]
 #[template(path = "job.toml", escape = "none", config = "src/page/askama.toml")]
 struct JobTemplate {
@@ -17,7 +17,7 @@ struct JobTemplate {
     shown: String,
     format: String,
     url: String,
-    /// The rows of a dataset; `None` for files that are documents each.
+    /// The dataset. `None` if each file is a document.
     data: Option<Data>,
     encoding: Option<String>,
     normalize: String,
@@ -38,11 +38,11 @@ struct Data {
     csv: Option<Csv>,
 }
 
-/// The job file called `shown` for a dataset: its columns `text`, which is a guess where `is_guess`, and `id`.
+/// Writes the job file `shown` for a dataset with its columns `text` and `id`.
 ///
 /// # Errors
 /// Only if there is a bug.
-pub(crate) fn of_dataset(
+pub(crate) fn dataset_job(
     dataset: &Dataset,
     shown: &str,
     (text, is_guess): (&str, bool),
@@ -55,7 +55,7 @@ pub(crate) fn of_dataset(
         line.trim_end().to_owned()
     });
     let id = id.map(|id| match id {
-        // As strings, these are words of a job.
+        // As plain strings, these have another meaning in a job.
         "row_number" | "path" => format!("[{}]", quoted(id)),
         _ => quoted(id),
     });
@@ -63,7 +63,7 @@ pub(crate) fn of_dataset(
         columns: columns.collect(),
         id,
         proposed_id: quoted(dataset.proposed_id().unwrap_or("...")),
-        text: urls(&dataset.names(text)),
+        text: one_or_many(&dataset.names(text)),
         is_guess,
         csv: (dataset.format == Format::Csv).then_some(dataset.csv),
     };
@@ -71,15 +71,15 @@ pub(crate) fn of_dataset(
     job_file(&dataset.urls, shown, dataset.format, encoding, Some(data))
 }
 
-/// The job file called `shown` for files that are documents each, in the encoding `given`, if one is.
+/// Writes the job file `shown` for files that are documents each.
 ///
 /// # Errors
 /// Only if there is a bug.
-pub(crate) fn of_texts(paths: &[String], shown: &str, given: Option<Encoding>) -> Result<String> {
+pub(crate) fn texts_job(paths: &[String], shown: &str, given: Option<Encoding>) -> Result<String> {
     job_file(paths, shown, Format::Text, given, None)
 }
 
-/// A job file with the defaults of settings that are often changed.
+/// Renders the template with the defaults of settings that are often changed.
 fn job_file(
     paths: &[String],
     shown: &str,
@@ -93,7 +93,7 @@ fn job_file(
     let file = JobTemplate {
         shown: visible(shown).into_owned(),
         format: quoted(format.name()),
-        url: urls(paths),
+        url: one_or_many(paths),
         data,
         encoding: encoding.map(|encoding| quoted(&encoding.to_string())),
         normalize: strings(&normalize),
@@ -109,16 +109,17 @@ fn job_file(
 }
 
 impl Data {
-    /// A character as TOML has it.
+    /// A character as a TOML string.
     fn character(&self, byte: &u8) -> String {
         quoted(&char::from(*byte).to_string())
     }
 }
 
-fn urls(urls: &[String]) -> String {
-    match urls {
+/// A TOML string for one URL or column, and an array for several.
+fn one_or_many(texts: &[String]) -> String {
+    match texts {
         [only] => quoted(only),
-        _ => strings(urls),
+        _ => strings(texts),
     }
 }
 
@@ -126,19 +127,19 @@ fn strings(strings: &[String]) -> String {
     format!("[{}]", strings.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
-/// The word for a setting in a job file.
+/// A setting as a TOML value.
 fn word(setting: impl Serialize) -> String {
     Value::try_from(setting).map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A string as TOML has it.
+/// A TOML string.
 fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::column::InspectedColumn;
+    use super::super::columns::InspectedColumn;
     use super::*;
     use crate::job::{self, Csv, SourceId};
 
@@ -159,7 +160,7 @@ mod tests {
             csv: Csv { header: false, escape: Some(b'\\'), ..Csv::new(b'\t') },
             columns: vec![column("path"), column("a\nb")],
         };
-        let text = of_dataset(&dataset, "jobs/my.toml", ("a\nb", true), Some("path")).unwrap();
+        let text = dataset_job(&dataset, "jobs/my.toml", ("a\nb", true), Some("path")).unwrap();
         let job = job::resolve(job::file::read(&text, "my.toml", &[]).unwrap()).unwrap();
         assert_eq!(job.source.urls, dataset.urls);
         assert_eq!((job.source.csv, job.source.encoding), (dataset.csv, dataset.encoding));
@@ -174,7 +175,7 @@ mod tests {
             let least = job::resolve(least).unwrap();
             (least.shingle, least.score, least.clusters.method)
         });
-        let text = of_texts(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding)).unwrap();
+        let text = texts_job(&["essays/".to_owned()], "essays.toml", Some(dataset.encoding)).unwrap();
         let job = job::resolve(job::file::read(&text, "essays.toml", &[]).unwrap()).unwrap();
         let read = (job.source.format, job.source.id, job.source.encoding);
         assert_eq!(read, (Format::Text, SourceId::Path, dataset.encoding));

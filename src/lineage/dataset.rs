@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use url::Url;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::facet::facet;
 use crate::address;
 use crate::apply::alarms::AlarmVerdict;
 use crate::job::{Input, InputFile, Job, Reference};
@@ -14,55 +13,57 @@ use crate::output::manifest::Run as Manifest;
 use crate::schema::{self, Table};
 use crate::source;
 
+/// The program that produces the events, as a package URL.
+pub(super) const PRODUCER: &str = concat!("pkg:cargo/resemblance@", env!("CARGO_PKG_VERSION"));
+
 /// The tables of an output that a later run reads.
 const READ_OF_OUTPUTS: [Table; 3] = [Table::Documents, Table::Pairs, Table::Clusters];
 
 /// A dataset that a run reads.
 struct InputDataset {
-    /// What the job names: a folder, a file, a URL, or the URL of an output.
+    /// A folder, a file, a URL, a pattern, or a table of an output.
     address: String,
-    /// The tables of an output; none of files.
-    tables: &'static [Table],
+    /// The URL of the output, for a table.
+    output: Option<String>,
 }
 
-/// The datasets that `job` reads, with the files of each once there is a `manifest`.
+/// Makes a facet of the specification, such as `SchemaDatasetFacet` in version `1-2-0`, with these fields.
+pub(super) fn facet((version, schema): (&str, &str), mut fields: Value) -> Value {
+    let url = format!("https://openlineage.io/spec/facets/{version}/{schema}.json#/$defs/{schema}");
+    fields["_producer"] = json!(PRODUCER);
+    fields["_schemaURL"] = json!(url);
+    fields
+}
+
+/// The datasets that `job` reads. With a `manifest`, they have versions and the sizes of their files.
 pub(super) fn inputs(job: &Job, manifest: Option<&Manifest>) -> Vec<Value> {
-    let wanted = wanted(job);
-    let files = manifest.map(|manifest| files_of(&wanted, &manifest.inputs));
-    let mut datasets = Vec::with_capacity(wanted.len());
-    for (at, InputDataset { address, tables }) in wanted.iter().enumerate() {
-        if tables.is_empty() {
-            let mut dataset = dataset(address);
-            if let Some(files) = files.as_ref().map(|files| &files[at]).filter(|files| !files.is_empty()) {
-                describe_files(&mut dataset, files);
+    let inputs = input_datasets(job);
+    let mut datasets: Vec<Value> = inputs.iter().map(|input| dataset(&input.address)).collect();
+    let Some(manifest) = manifest else { return datasets };
+    let files = files_by_dataset(&inputs, &manifest.inputs);
+    for ((input, dataset), files) in inputs.iter().zip(&mut datasets).zip(files) {
+        match &input.output {
+            Some(output) => {
+                if let Some(version) = version_of_output(manifest, output) {
+                    dataset["facets"]["version"] = version_facet(version);
+                }
             }
-            datasets.push(dataset);
-        }
-        let version = manifest.and_then(|manifest| version_of_output(manifest, address));
-        for table in *tables {
-            let mut dataset = dataset(&below(address, *table));
-            if let Some(version) = version {
-                dataset["facets"]["version"] = version_facet(version);
-            }
-            datasets.push(dataset);
+            None if files.is_empty() => {}
+            None => describe_files(dataset, &files),
         }
     }
     datasets
 }
 
-/// The names of the datasets that `job` reads: `namespace` and `name` of each.
+/// The `namespace` and `name` of the datasets that `job` reads.
 pub(crate) fn names_of_inputs(job: &Job) -> Vec<Value> {
-    let named = |wanted: &InputDataset| match wanted.tables {
-        [] => vec![named(&wanted.address)],
-        tables => tables.iter().map(|table| named(&below(&wanted.address, *table))).collect(),
-    };
-    wanted(job).iter().flat_map(named).collect()
+    input_datasets(job).iter().map(|input| named(&input.address)).collect()
 }
 
-/// The tables that `job` writes: `table`, `url`, `namespace` and `name` of each.
+/// The `table`, `url`, `namespace` and `name` of the tables that `job` writes.
 pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
     let named = |table: Table| {
-        let url = below(&job.output.url, table);
+        let url = table_address(&job.output.url, table);
         let mut named = named(&url);
         named["table"] = json!(table.name());
         named["url"] = json!(url);
@@ -73,8 +74,8 @@ pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
 
 /// The tables that a run wrote.
 pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict]) -> Vec<Value> {
-    let of = |table: Table| {
-        let mut dataset = dataset(&below(&job.output.url, table));
+    let described = |table: Table| {
+        let mut dataset = dataset(&table_address(&job.output.url, table));
         let contract = schema::contract(table).over(&manifest.source, job.columns());
         let column = |column: &schema::Column| json!({ "name": column.name, "type": column.kind.arrow().to_string(), "description": column.doc });
         let columns: Vec<Value> = contract.columns.iter().map(column).collect();
@@ -93,10 +94,10 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict])
         }
         dataset
     };
-    Table::of(job).into_iter().map(of).collect()
+    Table::of(job).into_iter().map(described).collect()
 }
 
-/// A bound of the job, and whether the output keeps it.
+/// A bound of the job, and whether the output is within it.
 fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     json!({
         "assertion": verdict.bound,
@@ -108,35 +109,38 @@ fn assertion(job: &Job, verdict: &AlarmVerdict) -> Value {
     })
 }
 
-fn wanted(job: &Job) -> Vec<InputDataset> {
-    let files = |urls: &[String]| {
-        let file = |url: &String| InputDataset { address: url.clone(), tables: &[] };
-        urls.iter().map(file).collect::<Vec<_>>()
+/// The datasets that `job` reads, each once.
+fn input_datasets(job: &Job) -> Vec<InputDataset> {
+    let files = |urls: &[String]| -> Vec<InputDataset> {
+        urls.iter().map(|url| InputDataset { address: url.clone(), output: None }).collect()
     };
-    let outputs = |urls: &[String]| {
-        let output = |url: &String| InputDataset { address: url.clone(), tables: &READ_OF_OUTPUTS };
-        urls.iter().map(output).collect::<Vec<_>>()
+    let outputs = |urls: &[String]| -> Vec<InputDataset> {
+        let table = |url: &String, table| InputDataset {
+            address: table_address(url, table),
+            output: Some(url.clone()),
+        };
+        urls.iter().flat_map(|url| READ_OF_OUTPUTS.map(|read| table(url, read))).collect()
     };
-    let mut wanted = match &job.input {
+    let mut inputs = match &job.input {
         Input::Read => files(&job.source.urls),
         Input::Reuse(reuse) => outputs(std::slice::from_ref(&reuse.output)),
         Input::Merge(urls) => outputs(urls),
     };
-    wanted.extend(match job.reference() {
+    inputs.extend(match job.reference() {
         None => Vec::new(),
         Some(Reference::Outputs { urls, .. }) => outputs(urls),
         Some(Reference::Source(source)) => files(&source.urls),
     });
     // Two patterns in one folder are one dataset.
     let mut names = HashSet::new();
-    wanted.retain(|wanted| names.insert(name(&wanted.address)));
-    wanted
+    inputs.retain(|input| names.insert(name(&input.address)));
+    inputs
 }
 
-/// The files of each dataset: those below its address, or below the longest if there are several.
-fn files_of<'f>(wanted: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
-    let bases: Vec<&str> = wanted.iter().map(|wanted| source::without_pattern(&wanted.address)).collect();
-    let mut found = vec![Vec::new(); wanted.len()];
+/// The files of each dataset. A file below several addresses belongs to the longest.
+fn files_by_dataset<'f>(inputs: &[InputDataset], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
+    let bases: Vec<&str> = inputs.iter().map(|input| source::without_pattern(&input.address)).collect();
+    let mut found = vec![Vec::new(); inputs.len()];
     for file in files {
         let is_below = |base: &str| match file.path.strip_prefix(base) {
             Some(rest) => rest.is_empty() || base.is_empty() || base.ends_with('/') || rest.starts_with('/'),
@@ -155,70 +159,62 @@ fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let sizes = json!({ "size": bytes, "fileCount": files.len() });
     dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
-    let line = |file: &&InputFile| Some(format!("{:?} {} {}", file.path, file.bytes, version_of(file)?));
-    // Outputs of older versions of this program do not have the versions of their inputs.
+    let line = |file: &&InputFile| {
+        // The ETag in an object store, or the modification time.
+        let version = file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))?;
+        Some(format!("{:?} {} {version}", file.path, file.bytes))
+    };
     let Some(mut lines) = files.iter().map(line).collect::<Option<Vec<_>>>() else { return };
     lines.sort();
     dataset["facets"]["version"] = version_facet(&format!("{:032x}", xxh3_128(lines.join("\n").as_bytes())));
 }
 
-/// The fingerprint that a finished output had when the run read it.
-fn version_of_output<'m>(manifest: &'m Manifest, address: &str) -> Option<&'m str> {
-    let of_reference = manifest.reference_outputs.iter().find(|of| names_the_same(of.named(), address));
-    let read = || manifest.inputs.iter().find(|input| names_the_same(&input.path, address));
-    of_reference.map(|of| of.fingerprint.as_str()).or_else(|| read()?.e_tag.as_deref())
-}
-
-/// What tells a file from others of its name: its ETag in an object store, else when it was last written.
-fn version_of(file: &InputFile) -> Option<String> {
-    file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))
-}
-
-fn names_the_same(a: &str, b: &str) -> bool {
-    a == b || name(a) == name(b)
+/// The fingerprint of a finished output when the run read it.
+fn version_of_output<'m>(manifest: &'m Manifest, url: &str) -> Option<&'m str> {
+    let is_same = |other: &str| other == url || name(other) == name(url);
+    let reference = manifest.reference_outputs.iter().find(|output| is_same(output.named()));
+    let read = || manifest.inputs.iter().find(|input| is_same(&input.path));
+    reference.map(|output| output.fingerprint.as_str()).or_else(|| read()?.e_tag.as_deref())
 }
 
 fn version_facet(version: &str) -> Value {
     facet(("1-0-1", "DatasetVersionDatasetFacet"), json!({ "datasetVersion": version }))
 }
 
-/// The address of a table of the output at `address`.
-fn below(address: &str, table: Table) -> String {
-    format!("{}/{table}", address.trim_end_matches('/'))
+fn table_address(output: &str, table: Table) -> String {
+    format!("{}/{table}", output.trim_end_matches('/'))
 }
 
-/// The dataset at an address, without facets.
+/// A dataset without facets.
 fn dataset(address: &str) -> Value {
     let mut dataset = named(address);
     dataset["facets"] = json!({});
     dataset
 }
 
-/// The names of the dataset at an address.
 fn named(address: &str) -> Value {
     let (namespace, name) = name(address);
     json!({ "namespace": namespace, "name": name })
 }
 
-/// Namespace and name by the conventions of OpenLineage: `s3://bucket` and the key; for a path `file` and the absolute path. A
-/// pattern has the name of the folder in which it looks.
+/// Returns namespace and name by the naming conventions of OpenLineage: `s3://bucket` and the key, or `file` and the absolute path.
+/// A pattern has the name of its folder.
 fn name(address: &str) -> (String, String) {
     let folder = source::without_pattern(address);
     let folder = if folder.is_empty() { "." } else { folder };
     let path = match address::scheme(folder) {
         None => folder.into(),
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
-            match Url::parse(folder).ok().and_then(|url| url.to_file_path().ok()) {
-                Some(path) => path,
-                None => folder.into(),
-            }
+            Url::parse(folder).ok().and_then(|url| url.to_file_path().ok()).unwrap_or_else(|| folder.into())
         }
         Some((scheme, rest)) => {
             let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
-            // One store has several names.
+            // Both schemes name the same store.
             let scheme = if scheme.eq_ignore_ascii_case("s3a") { "s3" } else { scheme };
-            let key = key.trim_end_matches('/');
-            let key = if key.is_empty() { "/" } else { key };
+            let key = match key.trim_end_matches('/') {
+                "" => "/",
+                key => key,
+            };
             return (format!("{}://{authority}", scheme.to_ascii_lowercase()), key.to_owned());
         }
     };
@@ -260,18 +256,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_of_the_dataset_with_the_longest_address() {
-        let wanted: Vec<InputDataset> = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
-            .map(|address| InputDataset { address: address.to_owned(), tables: &[] })
-            .into();
+    fn a_file_belongs_to_the_dataset_with_the_longest_address() {
+        let inputs = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
+            .map(|address| InputDataset { address: address.to_owned(), output: None });
         let file = |path: &str| read_file(path, None);
         let paths = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"];
         let files = paths.map(file);
-        let found: Vec<Vec<&str>> = files_of(&wanted, &files)
+        let found: Vec<Vec<&str>> = files_by_dataset(&inputs, &files)
             .into_iter()
             .map(|files| files.into_iter().map(|file| file.path.as_str()).collect())
             .collect();
-        // A pattern looks in its folder, as the first dataset does: one of the two has the file.
+        // The first dataset and the pattern have the same base, and only one of them gets the file.
         assert_eq!([found[0].len() + found[2].len(), found[1].len(), found[3].len()], [2, 1, 1]);
         assert_eq!((&found[1], &found[3]), (&vec!["data/new/b.csv"], &vec!["s3://b/x/d.csv"]));
     }

@@ -1,18 +1,17 @@
-//! Where the events go: the standard's environment variables.
+//! The settings of OpenLineage, read from its standard environment variables: the destination, the namespace and the parent run.
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
+use uuid::Uuid;
 
-use super::parent::ParentRun;
-use crate::environment::{self as names, Environment};
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// The path of the collector's interface, unless another one is named.
+/// The default path of the collector's interface.
 const ENDPOINT: &str = "api/v1/lineage";
-/// The namespace of jobs, unless another one is named.
-const NAMESPACE: &str = "default";
 
-/// What the environment says about events.
+/// The settings of the events of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LineageSettings {
     pub(crate) destination: EventDestination,
@@ -21,17 +20,12 @@ pub(crate) struct LineageSettings {
     pub(super) parent: Option<ParentRun>,
 }
 
-/// Where events go.
+/// The destination of events.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum EventDestination {
-    /// To a collector, by POST.
-    Http {
-        /// The URL of its interface.
-        url: Url,
-        /// The secret that it asks for.
-        api_key: Option<String>,
-    },
-    /// To the log.
+    /// A collector that takes events by POST at `url`.
+    Http { url: Url, api_key: Option<String> },
+    /// The log.
     Console,
 }
 
@@ -44,88 +38,165 @@ struct Auth {
     api_key: Option<String>,
 }
 
+/// The run that started this one, such as the task of a scheduler, and the run at the root of both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ParentRun {
+    #[serde(flatten)]
+    parent: OtherRun,
+    root: Option<OtherRun>,
+}
+
+/// A run of another program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct OtherRun {
+    run: RunId,
+    job: JobName,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RunId {
+    #[serde(rename = "runId", deserialize_with = "uuid")]
+    id: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct JobName {
+    namespace: String,
+    name: String,
+}
+
+/// The value of OPENLINEAGE_CONTEXT.
+#[derive(Deserialize)]
+struct LineageContext {
+    parent: Option<ParentRun>,
+}
+
+fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<String, D::Error> {
+    let id: Uuid = String::deserialize(deserializer)?.parse().map_err(D::Error::custom)?;
+    Ok(id.to_string())
+}
+
 impl LineageSettings {
-    /// What the environment says; `None` if it asks for no events.
+    /// Reads the settings. Returns `None` if no events are to be sent.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the variable that cannot be used, and what it may be.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable whose value is not allowed.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
-        let is_true = |text: &str| text.eq_ignore_ascii_case("true");
-        if environment.get(names::OPENLINEAGE_DISABLED).is_some_and(is_true) {
+        if environment.is_true("OPENLINEAGE_DISABLED") {
             return Ok(None);
         }
-        let short = environment.get(names::OPENLINEAGE_URL);
-        let destination = match environment.get(names::OPENLINEAGE_TYPE) {
-            None if short.is_none() => return Ok(None),
+        let destination = match environment.get("OPENLINEAGE__TRANSPORT__TYPE") {
+            None if environment.get("OPENLINEAGE_URL").is_none() => return Ok(None),
             Some("noop") => return Ok(None),
             None | Some("http") => http(environment)?,
             Some("console") => EventDestination::Console,
             Some(other) => {
                 return Err(Error::job(format!(
-                    "the variable {} is {other:?}: expected http, console or noop",
-                    names::OPENLINEAGE_TYPE
+                    "the variable OPENLINEAGE__TRANSPORT__TYPE is {other:?}: expected http, console or noop"
                 )));
             }
         };
-        let namespace = environment.get(names::OPENLINEAGE_NAMESPACE).unwrap_or(NAMESPACE).to_owned();
+        let namespace = environment.get("OPENLINEAGE_NAMESPACE").unwrap_or("default").to_owned();
         Ok(Some(Self { destination, namespace, parent: ParentRun::read(environment)? }))
     }
 }
 
 fn http(environment: &Environment) -> Result<EventDestination> {
-    let first = |variables: [&'static str; 2]| variables.into_iter().find_map(|name| environment.get(name));
-    let Some(url) = first([names::OPENLINEAGE_TRANSPORT_URL, names::OPENLINEAGE_URL]) else {
-        return Err(Error::job(format!(
-            "the variable {} is \"http\", but no collector is named: set {}",
-            names::OPENLINEAGE_TYPE,
-            names::OPENLINEAGE_TRANSPORT_URL
-        )));
+    let Some((_, url)) = environment.first(["OPENLINEAGE__TRANSPORT__URL", "OPENLINEAGE_URL"]) else {
+        return Err(Error::job(
+            "the variable OPENLINEAGE__TRANSPORT__TYPE is \"http\", but no collector is named: set \
+             OPENLINEAGE__TRANSPORT__URL",
+        ));
     };
-    let endpoint = first([names::OPENLINEAGE_TRANSPORT_ENDPOINT, names::OPENLINEAGE_ENDPOINT]);
-    let joined = Url::parse(url).and_then(|url| url.join(endpoint.unwrap_or(ENDPOINT)));
-    // The URL may hold a password, so it is not shown.
-    let url = joined.ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-        Error::job(format!(
-            "the variable {} or {} is not the http:// or https:// URL of a collector, such as http://marquez:5000",
-            names::OPENLINEAGE_URL,
-            names::OPENLINEAGE_TRANSPORT_URL
-        ))
+    let endpoint = environment.first(["OPENLINEAGE__TRANSPORT__ENDPOINT", "OPENLINEAGE_ENDPOINT"]);
+    let endpoint = endpoint.map_or(ENDPOINT, |(_, path)| path);
+    let url = Url::parse(url).and_then(|url| url.join(endpoint));
+    // The message does not contain the URL, which may hold a password.
+    let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
+        Error::job(
+            "the variable OPENLINEAGE_URL or OPENLINEAGE__TRANSPORT__URL is not the http:// or https:// URL of a collector, such \
+             as http://marquez:5000",
+        )
     })?;
     Ok(EventDestination::Http { url, api_key: api_key(environment)? })
 }
 
-/// The secret of the collector, from the variables of the transport or the short one.
+/// The secret of the collector. The variables of the transport take precedence over the short one.
 fn api_key(environment: &Environment) -> Result<Option<String>> {
-    let auth = match environment.get(names::OPENLINEAGE_AUTH) {
-        // The value is a secret, so neither it nor the parser's words are shown.
+    let variable = |name| environment.get(name).map(str::to_owned);
+    let auth = match environment.get("OPENLINEAGE__TRANSPORT__AUTH") {
+        // The value is a secret, which the parser's message may repeat.
         Some(text) => serde_json::from_str(text).map_err(|_| {
-            Error::job(format!(
-                "the variable {} is not of the form {{\"type\": \"api_key\", \"apiKey\": TEXT}}",
-                names::OPENLINEAGE_AUTH
-            ))
+            Error::job(
+                "the variable OPENLINEAGE__TRANSPORT__AUTH is not of the form {\"type\": \"api_key\", \"apiKey\": TEXT}",
+            )
         })?,
         None => Auth {
-            kind: environment.get(names::OPENLINEAGE_AUTH_TYPE).map(str::to_owned),
-            api_key: environment.get(names::OPENLINEAGE_AUTH_KEY).map(str::to_owned),
+            kind: variable("OPENLINEAGE__TRANSPORT__AUTH__TYPE"),
+            api_key: variable("OPENLINEAGE__TRANSPORT__AUTH__API_KEY"),
         },
     };
     match auth.kind.as_deref() {
-        None | Some("api_key") => {
-            Ok(auth.api_key.or_else(|| environment.get(names::OPENLINEAGE_API_KEY).map(str::to_owned)))
+        None | Some("api_key") => Ok(auth.api_key.or_else(|| variable("OPENLINEAGE_API_KEY"))),
+        Some(other) => Err(Error::job(format!(
+            "the type of OPENLINEAGE__TRANSPORT__AUTH is {other:?}: expected api_key"
+        ))),
+    }
+}
+
+impl ParentRun {
+    /// Reads OPENLINEAGE_CONTEXT, or else OPENLINEAGE_PARENT_ID and OPENLINEAGE_ROOT_PARENT_ID. A parent without a root is its own
+    /// root.
+    fn read(environment: &Environment) -> Result<Option<Self>> {
+        let other = |variable| match environment.get(variable) {
+            Some(text) => other_run(variable, text).map(Some),
+            None => Ok(None),
+        };
+        let given = match environment.get("OPENLINEAGE_CONTEXT") {
+            Some(text) => {
+                let context: LineageContext = serde_json::from_str(text).map_err(|e| {
+                    Error::job(
+                        "the variable OPENLINEAGE_CONTEXT is not of the form \
+                         {\"parent\": {\"run\": {\"runId\": UUID}, \"job\": {\"namespace\": TEXT, \"name\": TEXT}}}",
+                    )
+                    .because(e)
+                })?;
+                context.parent
+            }
+            None => match other("OPENLINEAGE_PARENT_ID")? {
+                Some(parent) => Some(Self { parent, root: other("OPENLINEAGE_ROOT_PARENT_ID")? }),
+                None => None,
+            },
+        };
+        Ok(given.map(|Self { parent, root }| Self { root: root.or_else(|| Some(parent.clone())), parent }))
+    }
+}
+
+/// Parses `NAMESPACE/JOB/UUID`.
+fn other_run(variable: &str, text: &str) -> Result<OtherRun> {
+    let mut parts = text.rsplitn(3, '/');
+    let id = parts.next().and_then(|id| id.parse::<Uuid>().ok());
+    match (id, parts.next(), parts.next()) {
+        (Some(id), Some(name), Some(namespace)) if !name.is_empty() && !namespace.is_empty() => {
+            let job = JobName { namespace: namespace.to_owned(), name: name.to_owned() };
+            Ok(OtherRun { run: RunId { id: id.to_string() }, job })
         }
-        Some(other) => {
-            Err(Error::job(format!("the type of {} is {other:?}: expected api_key", names::OPENLINEAGE_AUTH)))
-        }
+        _ => Err(Error::job(format!("the variable {variable} is {text:?}: expected NAMESPACE/JOB/UUID"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    const ID: &str = "01234567-89ab-4cde-8f01-23456789abcd";
+    const ROOT: &str = "11111111-89ab-4cde-8f01-23456789abcd";
 
     fn read(variables: &[(&str, &str)]) -> Result<Option<LineageSettings>> {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        LineageSettings::read(&Environment::of(variables.collect()))
+        LineageSettings::read(&Environment::new(variables.collect()))
     }
 
     fn to(url: &str, key: Option<&str>) -> EventDestination {
@@ -133,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_and_the_long_variables_lead_to_one_place() {
+    fn the_short_and_the_long_variables_lead_to_one_destination() {
         let short = ("OPENLINEAGE_URL", "http://marquez:5000");
         let http = ("OPENLINEAGE__TRANSPORT__TYPE", "http");
         let long = ("OPENLINEAGE__TRANSPORT__URL", "https://lineage.example.org/");
@@ -165,21 +236,51 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_an_error_without_secrets() {
+    fn errors_name_the_variable_and_show_no_secret() {
         let http = ("OPENLINEAGE__TRANSPORT__TYPE", "http");
+        let url = ("OPENLINEAGE_URL", "http://m");
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[("OPENLINEAGE__TRANSPORT__TYPE", "kafka")], "OPENLINEAGE__TRANSPORT__TYPE"),
             (&[http], "OPENLINEAGE__TRANSPORT__URL"),
             (&[("OPENLINEAGE_URL", "user:hush@marquez")], "OPENLINEAGE_URL"),
+            (&[url, ("OPENLINEAGE__TRANSPORT__AUTH", "hush")], "OPENLINEAGE__TRANSPORT__AUTH"),
+            (&[url, ("OPENLINEAGE__TRANSPORT__AUTH__TYPE", "jwt")], "jwt"),
+            (&[url, ("OPENLINEAGE_PARENT_ID", "airflow/dag/manual")], "OPENLINEAGE_PARENT_ID"),
+            (&[url, ("OPENLINEAGE_PARENT_ID", ID)], "OPENLINEAGE_PARENT_ID"),
+            (&[url, ("OPENLINEAGE_CONTEXT", "{")], "OPENLINEAGE_CONTEXT"),
             (
-                &[("OPENLINEAGE_URL", "http://m"), ("OPENLINEAGE__TRANSPORT__AUTH", "hush")],
-                "OPENLINEAGE__TRANSPORT__AUTH",
+                &[url, ("OPENLINEAGE_CONTEXT", r#"{"parent": {"run": {"runId": "1"}}}"#)],
+                "OPENLINEAGE_CONTEXT",
             ),
-            (&[("OPENLINEAGE_URL", "http://m"), ("OPENLINEAGE__TRANSPORT__AUTH__TYPE", "jwt")], "jwt"),
         ];
         for (variables, part) in cases {
             let error = read(variables).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("hush"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_parent_without_a_root_is_its_own_root() {
+        let parent = |variables: &[(&str, &str)]| {
+            let all = [&[("OPENLINEAGE_URL", "http://m")], variables].concat();
+            json!(read(&all).unwrap().unwrap().parent)
+        };
+        assert_eq!(parent(&[]), json!(null));
+        let id = format!("s3://lake/airflow/dag.task/{ID}");
+        let (alone, root) = (("OPENLINEAGE_PARENT_ID", &*id), format!("airflow/dag/{ROOT}"));
+        let facet = parent(&[alone]);
+        assert_eq!((&facet["run"]["runId"], &facet["job"]["name"]), (&json!(ID), &json!("dag.task")));
+        assert_eq!(facet["job"]["namespace"], "s3://lake/airflow");
+        assert_eq!((&facet["root"]["run"], &facet["root"]["job"]), (&facet["run"], &facet["job"]));
+        let both = parent(&[alone, ("OPENLINEAGE_ROOT_PARENT_ID", root.as_str())]);
+        assert_eq!(both["root"]["run"]["runId"], ROOT);
+
+        let context = json!({ "parent": {
+            "run": { "runId": ID }, "job": { "namespace": "s3://lake/airflow", "name": "dag.task" },
+            "root": { "run": { "runId": ROOT }, "job": { "namespace": "airflow", "name": "dag" } },
+        } });
+        // The context takes precedence over the older variables.
+        let context = context.to_string();
+        assert_eq!(parent(&[("OPENLINEAGE_CONTEXT", &context), ("OPENLINEAGE_PARENT_ID", "x")]), both);
     }
 }

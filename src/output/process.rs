@@ -24,7 +24,7 @@ impl Process {
     pub(super) fn own() -> Self {
         let pid = std::process::id();
         let host = read("/proc/sys/kernel/hostname")
-            .or_else(|| Environment::of_process().host_name().map(str::to_owned));
+            .or_else(|| Environment::process().get("HOSTNAME").map(str::to_owned));
         Self { host: host.unwrap_or_else(|| "unknown host".into()), pid, place: place(), began: began(pid) }
     }
 

@@ -1,12 +1,12 @@
-//! The messages of OTLP that are sent, in protobuf and in JSON, the attributes of a command's span, and the metrics of a run. Names and
-//! numbers are those of the schema (<https://github.com/open-telemetry/opentelemetry-proto>), in which fields that are not here are
-//! optional.
+//! The messages of OTLP in protobuf and JSON, the attributes of a command's span, and the metrics of a run.
+//!
+//! Names and tags follow <https://github.com/open-telemetry/opentelemetry-proto>. Fields that are left out here are optional.
 
 use prometheus::proto::MetricFamily;
 use serde::{Serialize, Serializer};
 
 use crate::address::masked;
-use crate::apply;
+use crate::apply::ApplyOutcome;
 use crate::job::{Input, Job};
 use crate::pipeline::Outcome;
 
@@ -35,14 +35,14 @@ pub(super) struct ScopeSpans {
     pub(super) spans: Vec<Span>,
 }
 
-/// The program that is observed.
+/// The observed program.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The library that observes it.
+/// The instrumentation library.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Scope {
     #[prost(string, tag = "1")]
@@ -51,7 +51,7 @@ pub(super) struct Scope {
     pub(super) version: String,
 }
 
-/// A span; times are nanoseconds since 1970.
+/// A span. Times are in nanoseconds since 1970.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Span {
@@ -68,7 +68,7 @@ pub(super) struct Span {
     pub(super) parent_span_id: Vec<u8>,
     #[prost(string, tag = "5")]
     pub(super) name: String,
-    /// 1 for a span inside a program.
+    /// `SpanKind`; 1 is internal.
     #[prost(int32, tag = "6")]
     pub(super) kind: i32,
     #[prost(fixed64, tag = "7")]
@@ -97,12 +97,12 @@ pub(super) struct Event {
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// The status of a span, which has none if it succeeded.
+/// The status of a span that failed.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(super) struct Status {
     #[prost(string, tag = "2")]
     pub(super) message: String,
-    /// 2 for an error.
+    /// `StatusCode`; 2 is an error.
     #[prost(int32, tag = "3")]
     pub(super) code: i32,
 }
@@ -176,7 +176,7 @@ pub(super) struct Metric {
     pub(super) name: String,
     #[prost(string, tag = "2")]
     pub(super) description: String,
-    /// `s`, `By`, or nothing for a number of things.
+    /// `s`, `By`, or empty for a plain number.
     #[prost(string, tag = "3")]
     pub(super) unit: String,
     #[prost(message, optional, tag = "5")]
@@ -196,14 +196,14 @@ pub(super) struct DataPoint {
     #[prost(fixed64, tag = "3")]
     #[serde(serialize_with = "in_quotes")]
     pub(super) time_unix_nano: u64,
-    /// Also 0 is written, since a point without a value is invalid.
+    /// Optional so that 0 is encoded too: a point without a value is invalid.
     #[prost(double, optional, tag = "4")]
     pub(super) as_double: Option<f64>,
     #[prost(message, repeated, tag = "7")]
     pub(super) attributes: Vec<KeyValue>,
 }
 
-/// An attribute.
+/// Makes an attribute.
 pub(super) fn attribute(key: impl Into<String>, value: impl Into<Value>) -> KeyValue {
     KeyValue { key: key.into(), value: Some(AnyValue { value: Some(value.into()) }) }
 }
@@ -239,18 +239,18 @@ impl From<Vec<String>> for Value {
     }
 }
 
-/// Bytes as in the JSON of OTLP, which differs from that of protobuf here.
+/// Serializes bytes as hexadecimal digits. OTLP deviates here from the JSON mapping of protobuf.
 fn hexadecimal<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// A number of 64 bits as in the JSON of protobuf.
+/// Serializes a 64-bit number as a string, as the JSON mapping of protobuf does.
 fn in_quotes<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&number.to_string())
 }
 
-/// The job that runs.
-pub(crate) fn of_job(job: &Job) -> Vec<KeyValue> {
+/// The attributes of a job.
+pub(crate) fn job_attributes(job: &Job) -> Vec<KeyValue> {
     let inputs = match &job.input {
         Input::Read => job.source.urls.clone(),
         Input::Reuse(reuse) => vec![reuse.output.clone()],
@@ -266,8 +266,8 @@ pub(crate) fn of_job(job: &Job) -> Vec<KeyValue> {
     ]
 }
 
-/// The result of a run.
-pub(crate) fn of_run(outcome: &Outcome) -> Vec<KeyValue> {
+/// The attributes of a run's result.
+pub(crate) fn run_attributes(outcome: &Outcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let counts = &manifest.counts;
     let files = || manifest.tables.values().flat_map(|table| &table.files);
@@ -285,16 +285,15 @@ pub(crate) fn of_run(outcome: &Outcome) -> Vec<KeyValue> {
         ("clusters", Some(counts.clusters)),
         ("removed_documents", Some(counts.removed_documents)),
     ];
-    let mut attributes = vec![
+    let texts = vec![
         attribute("resemblance.fingerprint", manifest.fingerprint.as_str()),
         attribute("resemblance.already_finished", outcome.already_finished),
     ];
-    attributes.extend(numbered(numbers));
-    attributes
+    with_numbers(texts, numbers)
 }
 
-/// What was written to the folder `to`.
-pub(crate) fn of_application(to: &str, outcome: &apply::ApplyOutcome) -> Vec<KeyValue> {
+/// The attributes of a result of apply in the folder `to`.
+pub(crate) fn apply_attributes(to: &str, outcome: &ApplyOutcome) -> Vec<KeyValue> {
     let manifest = &outcome.manifest;
     let written = || manifest.files.iter().flat_map(|file| &file.written);
     let numbers = [
@@ -305,21 +304,25 @@ pub(crate) fn of_application(to: &str, outcome: &apply::ApplyOutcome) -> Vec<Key
         ("apply.documents.kept", Some(manifest.counts.kept)),
         ("apply.documents.removed", Some(manifest.counts.removed)),
     ];
-    let mut attributes = vec![
+    let texts = vec![
         attribute("resemblance.apply.output", masked(&manifest.output)),
         attribute("resemblance.apply.url", masked(to)),
         attribute("resemblance.apply.already_finished", outcome.already_finished),
     ];
-    attributes.extend(numbered(numbers));
+    with_numbers(texts, numbers)
+}
+
+/// Adds the numbers that are known.
+fn with_numbers<const N: usize>(
+    mut attributes: Vec<KeyValue>,
+    numbers: [(&str, Option<u64>); N],
+) -> Vec<KeyValue> {
+    let known = numbers.into_iter().filter_map(|(key, number)| Some((key, number?)));
+    attributes.extend(known.map(|(key, number)| attribute(format!("resemblance.{key}"), number)));
     attributes
 }
 
-fn numbered<const N: usize>(numbers: [(&str, Option<u64>); N]) -> impl Iterator<Item = KeyValue> {
-    let known = numbers.into_iter().filter_map(|(key, number)| Some((format!("resemblance.{key}"), number?)));
-    known.map(|(key, number)| attribute(key, number)).collect::<Vec<_>>().into_iter()
-}
-
-/// Gauges with the names, labels and values of `families`, at `time` in nanoseconds since 1970.
+/// Converts gauges of Prometheus to gauges of OTLP at `time`, in nanoseconds since 1970.
 pub(super) fn gauges(families: &[MetricFamily], time: u64) -> Vec<Metric> {
     let gauge = |family: &MetricFamily| {
         let points = family.get_metric().iter().map(|metric| DataPoint {
@@ -341,7 +344,7 @@ pub(super) fn gauges(families: &[MetricFamily], time: u64) -> Vec<Metric> {
     families.iter().map(gauge).collect()
 }
 
-/// The unit that the end of a metric's name says, as UCUM writes it.
+/// The UCUM unit of a metric, by the suffix of its name.
 fn unit(name: &str) -> &'static str {
     match name.rsplit_once('_') {
         Some((_, "seconds")) => "s",

@@ -1,7 +1,7 @@
 //! OpenTelemetry: the spans of a command and of its stages, and the metrics of a run.
 //!
-//! They are the requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>), two at most, which the command line
-//! sends when the command ends.
+//! They become at most two requests of OTLP/HTTP, version 1 (<https://opentelemetry.io/docs/specs/otlp/>). The command line sends
+//! them when the command ends.
 
 #[cfg(feature = "otlp")]
 mod message;
@@ -11,20 +11,21 @@ mod recorded;
 mod settings;
 
 #[cfg(feature = "otlp")]
-pub(crate) use message::{of_application, of_job, of_run};
+pub(crate) use message::{apply_attributes, job_attributes, run_attributes};
 #[cfg(feature = "otlp")]
-pub(crate) use recorded::{CollectorRequest, CommandFailure, Recorded};
+pub(crate) use recorded::{CollectorRequest, Recorded};
 #[cfg(feature = "otlp")]
 pub(crate) use settings::TelemetrySettings;
 
-use crate::environment::{self as names, Environment};
+use crate::environment::Environment;
 
-/// The variable that names a collector; `None` if none does, or if telemetry is turned off.
+/// The variable that names a collector, unless telemetry is disabled.
 pub(crate) fn collector_variable(environment: &Environment) -> Option<&'static str> {
-    if environment.get(names::OTEL_SDK_DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
-        return None;
-    }
-    [names::OTEL_ENDPOINT, names::OTEL_TRACES_ENDPOINT, names::OTEL_METRICS_ENDPOINT]
-        .into_iter()
-        .find(|name| environment.get(name).is_some())
+    let endpoints = [
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    ];
+    let (name, _) = environment.first(endpoints).filter(|_| !environment.is_true("OTEL_SDK_DISABLED"))?;
+    Some(name)
 }

@@ -1,11 +1,11 @@
-//! What a command does: its span, the spans of its stages, and its metrics.
+//! The record of a command: its span, the spans of its stages, and its metrics.
 
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use prometheus::proto::MetricFamily;
 use prost::Message;
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Serialize;
 use url::Url;
 use uuid::Uuid;
@@ -19,65 +19,43 @@ use crate::address::masked;
 use crate::engine::Progress;
 use crate::error::{Error, Result};
 
-/// `SPAN_KIND_INTERNAL`: the work of a program, and no call of another one.
+/// `SPAN_KIND_INTERNAL`.
 const INTERNAL: i32 = 1;
 /// `STATUS_CODE_ERROR`.
 const FAILED: i32 = 2;
 
-/// A request to a collector, by POST.
+/// A POST request to a collector.
 pub(crate) struct CollectorRequest {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    pub(crate) content_type: &'static str,
     pub(crate) body: Vec<u8>,
 }
 
-/// The error that ended a command.
-pub(crate) struct CommandFailure {
-    /// The word for its kind, as in records.
-    pub(crate) kind: &'static str,
-    /// The error in one line without secrets.
-    pub(crate) described: String,
-}
-
-/// What a command does, from its start to its end.
+/// The record of a command, from its start to its end.
 pub(crate) struct Recorded {
     settings: TelemetrySettings,
-    clock: Clock,
+    /// The start in nanoseconds since 1970, and on the monotonic clock that times are measured by.
+    start: u64,
+    began: Instant,
     trace_id: Vec<u8>,
-    seen: Mutex<RecordedState>,
+    state: Mutex<RecordedState>,
 }
 
-/// What was seen so far.
 struct RecordedState {
     command: Span,
-    /// The stages that run, and those that have ended.
     running: Vec<Span>,
     ended: Vec<Span>,
     metrics: Vec<MetricFamily>,
 }
 
-/// The time of a command, which never goes back.
-struct Clock {
-    /// Nanoseconds since 1970 at the start.
-    start: u64,
-    began: Instant,
-}
-
-impl Clock {
-    fn now(&self) -> u64 {
-        self.start.saturating_add(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
 impl Recorded {
-    /// Begins the command of this name, `at` so many seconds since 1970.
+    /// Begins the record of `command`. `at` is in seconds since 1970.
     pub(crate) fn begin(settings: TelemetrySettings, command: &str, at: f64) -> Self {
-        let clock = Clock { start: (at * 1e9) as u64, began: Instant::now() };
+        let start = (at * 1e9) as u64;
         let parent = settings.parent.as_ref();
         let trace_id =
             parent.map_or_else(|| Uuid::new_v4().into_bytes().into(), |parent| parent.trace_id.clone());
-        let mut span = new_span(format!("resemblance {command}"), &trace_id, clock.now());
+        let mut span = new_span(format!("resemblance {command}"), &trace_id, start);
         if let Some(ParentSpan { span_id, state, .. }) = parent {
             (span.parent_span_id, span.trace_state) = (span_id.clone(), state.clone());
         }
@@ -86,59 +64,72 @@ impl Recorded {
             attribute("process.pid", u64::from(std::process::id())),
             attribute("resemblance.command", command),
         ];
-        let seen =
+        let state =
             RecordedState { command: span, running: Vec::new(), ended: Vec::new(), metrics: Vec::new() };
-        Self { settings, clock, trace_id, seen: Mutex::new(seen) }
+        Self { settings, start, began: Instant::now(), trace_id, state: Mutex::new(state) }
+    }
+
+    /// Nanoseconds since 1970.
+    fn now(&self) -> u64 {
+        self.start.saturating_add(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Sets attributes of the command's span.
     pub(crate) fn set(&self, attributes: impl IntoIterator<Item = KeyValue>) {
-        let kept = &mut self.seen.lock().command.attributes;
+        let kept = &mut self.state.lock().command.attributes;
         for attribute in attributes {
             kept.retain(|other| other.key != attribute.key);
             kept.push(attribute);
         }
     }
 
-    /// Sets an attribute of the command's span to a text.
+    /// Sets one attribute of the command's span.
     pub(crate) fn set_text(&self, key: &str, text: &str) {
         self.set([attribute(key, text)]);
     }
 
-    /// Sets the metrics of the run, if metrics are wanted.
+    /// Sets the metrics of the run, if they are sent anywhere.
     ///
     /// # Errors
-    /// Those of `metrics`.
+    /// Returns the error of `metrics`.
     pub(crate) fn measure(&self, metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) -> Result<()> {
         if self.settings.metrics.is_some() {
-            self.seen.lock().metrics = metrics()?;
+            self.state.lock().metrics = metrics()?;
         }
         Ok(())
     }
 
-    /// Ends the command with `exit_code`: the requests with its spans and its metrics.
+    /// Ends the command, and returns the requests with its spans and metrics. A command that failed has the kind of its error and a
+    /// description in one line without secrets.
     ///
     /// # Errors
     /// Only a bug causes one.
     pub(crate) fn end(
         &self,
         exit_code: u8,
-        failure: Option<&CommandFailure>,
+        failure: Option<(&'static str, String)>,
     ) -> Result<Vec<CollectorRequest>> {
         self.set([attribute("process.exit.code", u64::from(exit_code))]);
-        let now = self.clock.now();
-        let mut seen = self.seen.lock();
-        // Those are what the error interrupted.
-        let interrupted = std::mem::take(&mut seen.running);
-        seen.ended.extend(interrupted.into_iter().map(|span| failed(span, failure, now)));
-        let mut spans = std::mem::take(&mut seen.ended);
-        spans.push(failed(seen.command.clone(), failure, now));
-        let metrics = gauges(&seen.metrics, now);
-        drop(seen);
+        let now = self.now();
+        let end = |mut span: Span| {
+            span.end_time_unix_nano = now;
+            if let Some((kind, description)) = &failure {
+                span.attributes.push(attribute("error.type", *kind));
+                span.status = Some(Status { message: description.clone(), code: FAILED });
+            }
+            span
+        };
+        let mut state = self.state.lock();
+        let interrupted = std::mem::take(&mut state.running);
+        let mut spans = std::mem::take(&mut state.ended);
+        spans.extend(interrupted.into_iter().map(end));
+        spans.push(end(state.command.clone()));
+        let metrics = gauges(&state.metrics, now);
+        drop(state);
 
         let (settings, resource) = (&self.settings, self.resource());
         let mut requests = Vec::new();
-        // A trace that is not recorded at its root is recorded nowhere.
+        // A parent that is not sampled excludes its children.
         let is_sampled = settings.parent.as_ref().is_none_or(|parent| parent.is_sampled);
         if let Some(to) = settings.traces.as_ref().filter(|_| is_sampled) {
             let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans }];
@@ -161,52 +152,41 @@ impl Recorded {
 
 impl Progress for Recorded {
     fn stage_begins(&self, name: &str, _number: usize, _stages: usize) {
-        let mut seen = self.seen.lock();
-        let mut span = new_span(name.to_owned(), &self.trace_id, self.clock.now());
-        span.parent_span_id.clone_from(&seen.command.span_id);
-        span.trace_state.clone_from(&seen.command.trace_state);
+        let mut state = self.state.lock();
+        let mut span = new_span(name.to_owned(), &self.trace_id, self.now());
+        span.parent_span_id.clone_from(&state.command.span_id);
+        span.trace_state.clone_from(&state.command.trace_state);
         span.attributes = vec![attribute("resemblance.stage.name", name)];
-        seen.running.push(span);
+        state.running.push(span);
     }
 
     fn recovering(&self, why: &str) {
-        let (time_unix_nano, attributes) =
-            (self.clock.now(), vec![attribute("resemblance.reason", masked(why))]);
+        let (time_unix_nano, attributes) = (self.now(), vec![attribute("resemblance.reason", masked(why))]);
         let event = Event { time_unix_nano, name: "recovering".to_owned(), attributes };
-        self.seen.lock().command.events.push(event);
+        self.state.lock().command.events.push(event);
     }
 
     fn stage_ends(&self, name: &str, rows: u64, _seconds: f64, reused: bool) {
-        let mut seen = self.seen.lock();
-        let Some(at) = seen.running.iter().position(|span| span.name == name) else { return };
-        let mut span = seen.running.remove(at);
-        span.end_time_unix_nano = self.clock.now();
+        let mut state = self.state.lock();
+        let Some(at) = state.running.iter().position(|span| span.name == name) else { return };
+        let mut span = state.running.remove(at);
+        span.end_time_unix_nano = self.now();
         span.attributes.push(attribute("resemblance.stage.rows", rows));
         span.attributes.push(attribute("resemblance.stage.reused", reused));
-        seen.ended.push(span);
+        state.ended.push(span);
     }
 }
 
 fn new_span(name: String, trace_id: &[u8], now: u64) -> Span {
     Span {
         trace_id: trace_id.to_vec(),
-        // The end of a random UUID, whose other parts have bits that are always the same.
+        // The first half of a random UUID has fixed bits.
         span_id: Uuid::new_v4().into_bytes()[8..].to_vec(),
         kind: INTERNAL,
         start_time_unix_nano: now,
         name,
         ..Span::default()
     }
-}
-
-/// The span that ends `now`, with the error if there is one.
-fn failed(mut span: Span, failure: Option<&CommandFailure>, now: u64) -> Span {
-    span.end_time_unix_nano = now;
-    if let Some(CommandFailure { kind, described }) = failure {
-        span.attributes.push(attribute("error.type", *kind));
-        span.status = Some(Status { message: described.clone(), code: FAILED });
-    }
-    span
 }
 
 fn scope() -> Scope {
@@ -221,5 +201,7 @@ fn request(to: &SignalEndpoint, message: &(impl Message + Serialize)) -> Result<
             ("application/json", json.map_err(|e| Error::bug("a message cannot be written").because(e))?)
         }
     };
-    Ok(CollectorRequest { url: to.url.clone(), headers: to.headers.clone(), content_type, body })
+    let mut headers = to.headers.clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    Ok(CollectorRequest { url: to.url.clone(), headers, body })
 }

@@ -1,30 +1,27 @@
-//! Where spans and metrics go: the standard's environment variables. The span that started this process is named as in W3C Trace
-//! Context (<https://www.w3.org/TR/trace-context/>).
+//! The settings of OpenTelemetry, read from its standard environment variables: endpoints, attributes and the parent span. The
+//! parent follows W3C Trace Context (<https://www.w3.org/TR/trace-context/>).
 
 use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
 use super::collector_variable;
-use crate::environment::{self as names, Environment};
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// The name of this program as a service, unless another one is named.
-const SERVICE: &str = "resemblance";
-
-/// What the environment says about spans and metrics.
+/// The settings of spans and metrics.
 #[derive(Debug)]
 pub(crate) struct TelemetrySettings {
-    /// Where spans go; `None` if none are wanted.
+    /// The endpoint of spans, if they are sent.
     pub(super) traces: Option<SignalEndpoint>,
-    /// Where metrics go; `None` if none are wanted.
+    /// The endpoint of metrics, if they are sent.
     pub(super) metrics: Option<SignalEndpoint>,
     /// Attributes of this program.
     pub(super) resource: Vec<(String, String)>,
     pub(super) parent: Option<ParentSpan>,
 }
 
-/// A place for one kind of messages.
+/// The endpoint of one signal: URL, encoding, headers.
 #[derive(Debug, PartialEq)]
 pub(super) struct SignalEndpoint {
     pub(super) url: Url,
@@ -32,68 +29,71 @@ pub(super) struct SignalEndpoint {
     pub(super) headers: HeaderMap,
 }
 
-/// How messages are written.
+/// The encoding of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyEncoding {
     Protobuf,
     Json,
 }
 
-/// The variables of one kind of messages, which go before those for all kinds.
+/// The variables of one signal. They take precedence over the variables for all signals.
 struct Signal {
     exporter: &'static str,
     endpoint: &'static str,
     protocol: &'static str,
     headers: &'static str,
-    /// Below the endpoint for all kinds.
+    /// The path below the endpoint for all signals.
     path: [&'static str; 2],
 }
 
 const TRACES: Signal = Signal {
-    exporter: names::OTEL_TRACES_EXPORTER,
-    endpoint: names::OTEL_TRACES_ENDPOINT,
-    protocol: names::OTEL_TRACES_PROTOCOL,
-    headers: names::OTEL_TRACES_HEADERS,
+    exporter: "OTEL_TRACES_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     path: ["v1", "traces"],
 };
 const METRICS: Signal = Signal {
-    exporter: names::OTEL_METRICS_EXPORTER,
-    endpoint: names::OTEL_METRICS_ENDPOINT,
-    protocol: names::OTEL_METRICS_PROTOCOL,
-    headers: names::OTEL_METRICS_HEADERS,
+    exporter: "OTEL_METRICS_EXPORTER",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     path: ["v1", "metrics"],
 };
+/// The endpoint for all signals.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 impl TelemetrySettings {
-    /// What the environment says; `None` if it asks for nothing.
+    /// Reads the settings. Returns `None` if nothing is to be sent.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the variable that cannot be used, and what it may be.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the name of a variable whose value is not allowed.
     pub(crate) fn read(environment: &Environment) -> Result<Option<Self>> {
         if collector_variable(environment).is_none() {
             return Ok(None);
         }
-        let (traces, metrics) = (TRACES.destination(environment)?, METRICS.destination(environment)?);
+        let (traces, metrics) = (TRACES.endpoint(environment)?, METRICS.endpoint(environment)?);
         if traces.is_none() && metrics.is_none() {
             return Ok(None);
         }
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let mut resource =
-            vec![("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()), service(SERVICE)];
-        if let Some(text) = environment.get(names::OTEL_RESOURCE_ATTRIBUTES) {
-            for (key, value) in pairs(names::OTEL_RESOURCE_ATTRIBUTES, text)? {
-                set(&mut resource, key, value);
-            }
-        }
-        if let Some(name) = environment.get(names::OTEL_SERVICE_NAME) {
-            let (key, value) = service(name);
-            set(&mut resource, key, value);
+            vec![pair("service.version", env!("CARGO_PKG_VERSION")), pair("service.name", "resemblance")];
+        let mut given = match environment.get("OTEL_RESOURCE_ATTRIBUTES") {
+            Some(text) => pairs("OTEL_RESOURCE_ATTRIBUTES", text)?,
+            None => Vec::new(),
+        };
+        given.extend(environment.get("OTEL_SERVICE_NAME").map(|name| pair("service.name", name)));
+        for attribute in given {
+            resource.retain(|(key, _)| *key != attribute.0);
+            resource.push(attribute);
         }
         Ok(Some(Self { traces, metrics, resource, parent: ParentSpan::read(environment) }))
     }
 }
 
 impl Signal {
-    fn destination(&self, environment: &Environment) -> Result<Option<SignalEndpoint>> {
+    fn endpoint(&self, environment: &Environment) -> Result<Option<SignalEndpoint>> {
         match environment.get(self.exporter) {
             None | Some("otlp") => {}
             Some("none") => return Ok(None),
@@ -104,64 +104,55 @@ impl Signal {
                 )));
             }
         }
-        let Some(url) = self.url(environment)? else { return Ok(None) };
-        Ok(Some(SignalEndpoint {
-            url,
-            encoding: self.encoding(environment)?,
-            headers: self.headers(environment)?,
-        }))
+        let Some((name, text)) = environment.first([self.endpoint, ENDPOINT]) else { return Ok(None) };
+        let url = self.url(name, text)?;
+        let encoding = match environment.first([self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"]) {
+            None | Some((_, "http/protobuf")) => BodyEncoding::Protobuf,
+            Some((_, "http/json")) => BodyEncoding::Json,
+            Some((name, other)) => {
+                return Err(Error::job(format!(
+                    "the variable {name} is {other:?}: expected http/protobuf or http/json, for which collectors have the port 4318"
+                )));
+            }
+        };
+        let headers = match environment.first([self.headers, "OTEL_EXPORTER_OTLP_HEADERS"]) {
+            Some((name, text)) => headers(name, text)?,
+            None => HeaderMap::new(),
+        };
+        Ok(Some(SignalEndpoint { url, encoding, headers }))
     }
 
-    /// The URL of the endpoint: as it is for one kind, and with the kind's path for all of them.
-    fn url(&self, environment: &Environment) -> Result<Option<Url>> {
-        let first = [self.endpoint, names::OTEL_ENDPOINT].into_iter();
-        let Some((name, text)) = first.filter_map(|name| Some((name, environment.get(name)?))).next() else {
-            return Ok(None);
-        };
+    /// Parses an endpoint. The endpoint for all signals gets the path of this one.
+    fn url(&self, name: &str, text: &str) -> Result<Url> {
         let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        // The URL may hold a password, so it is not shown.
+        // The message does not contain the URL, which may hold a password.
         let mut url = url.ok_or_else(|| {
             Error::job(format!(
                 "the variable {name} is not the http:// or https:// URL of a collector, such as http://collector:4318"
             ))
         })?;
-        if name == names::OTEL_ENDPOINT
+        if name == ENDPOINT
             && let Ok(mut path) = url.path_segments_mut()
         {
             path.pop_if_empty().extend(self.path);
         }
-        Ok(Some(url))
-    }
-
-    fn encoding(&self, environment: &Environment) -> Result<BodyEncoding> {
-        let first = [self.protocol, names::OTEL_PROTOCOL].into_iter();
-        match first.filter_map(|name| Some((name, environment.get(name)?))).next() {
-            None | Some((_, "http/protobuf")) => Ok(BodyEncoding::Protobuf),
-            Some((_, "http/json")) => Ok(BodyEncoding::Json),
-            Some((name, other)) => Err(Error::job(format!(
-                "the variable {name} is {other:?}: expected http/protobuf or http/json, for which collectors have the port 4318"
-            ))),
-        }
-    }
-
-    fn headers(&self, environment: &Environment) -> Result<HeaderMap> {
-        let first = [self.headers, names::OTEL_HEADERS].into_iter();
-        let Some((name, text)) = first.filter_map(|name| Some((name, environment.get(name)?))).next() else {
-            return Ok(HeaderMap::new());
-        };
-        let mut headers = HeaderMap::new();
-        for (key, value) in pairs(name, text)? {
-            let header = HeaderName::try_from(key.as_str()).ok().zip(HeaderValue::try_from(value).ok());
-            // Values are secrets.
-            let (key, mut value) = header.ok_or_else(|| malformed(name))?;
-            value.set_sensitive(true);
-            headers.insert(key, value);
-        }
-        Ok(headers)
+        Ok(url)
     }
 }
 
-/// The pairs of a variable of the form `KEY=VALUE,KEY=VALUE`, in which values may be percent-encoded.
+fn headers(variable: &str, text: &str) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (key, value) in pairs(variable, text)? {
+        let header = HeaderName::try_from(key.as_str()).ok().zip(HeaderValue::try_from(value).ok());
+        // Values are secrets.
+        let (key, mut value) = header.ok_or_else(|| malformed(variable))?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
+
+/// Parses `KEY=VALUE,KEY=VALUE` with percent-encoded values.
 fn pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let pair = |part: &str| {
@@ -179,41 +170,31 @@ fn malformed(variable: &str) -> Error {
     ))
 }
 
-fn service(name: &str) -> (String, String) {
-    ("service.name".to_owned(), name.to_owned())
-}
-
-fn set(attributes: &mut Vec<(String, String)>, key: String, value: String) {
-    attributes.retain(|(other, _)| *other != key);
-    attributes.push((key, value));
-}
-
-/// A span of another program.
+/// The span that started this command, in another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParentSpan {
     /// 16 bytes.
     pub(super) trace_id: Vec<u8>,
     /// 8 bytes.
     pub(super) span_id: Vec<u8>,
-    /// What other programs add, which spans of this one repeat.
+    /// State of other programs, which every span repeats.
     pub(super) state: String,
-    /// Whether the parent itself is recorded.
+    /// Whether the parent is recorded.
     pub(super) is_sampled: bool,
 }
 
 impl ParentSpan {
-    /// The parent that the environment names. As the standard asks, one that cannot be read is left out.
-    pub(super) fn read(environment: &Environment) -> Option<Self> {
-        let text = environment.get(names::TRACEPARENT)?;
+    /// Reads TRACEPARENT and TRACESTATE. As the standard asks, an invalid parent is ignored.
+    fn read(environment: &Environment) -> Option<Self> {
+        let text = environment.get("TRACEPARENT")?;
         let parent = parse(text);
         if parent.is_none() {
             tracing::warn!(
-                "the variable {} is {text:?}, which names no span, so the trace begins here: expected VERSION-TRACE-SPAN-FLAGS, such \
-                 as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-                names::TRACEPARENT
+                "the variable TRACEPARENT is {text:?}, which names no span, so the trace begins here: expected \
+                 VERSION-TRACE-SPAN-FLAGS, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
             );
         }
-        let state = environment.get(names::TRACESTATE).unwrap_or_default().to_owned();
+        let state = environment.get("TRACESTATE").unwrap_or_default().to_owned();
         Some(Self { state, ..parent? })
     }
 }
@@ -231,7 +212,7 @@ fn parse(text: &str) -> Option<ParentSpan> {
     are_valid.then(|| ParentSpan { trace_id, span_id, state: String::new(), is_sampled: flags & 1 == 1 })
 }
 
-/// The bytes that lower-case hexadecimal digits name, if they are `number` bytes.
+/// Parses `number` bytes of lower-case hexadecimal digits.
 fn bytes(text: &str, number: usize) -> Option<Vec<u8>> {
     let are_digits = text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     if !are_digits || text.len() != 2 * number {
@@ -248,10 +229,10 @@ mod tests {
 
     fn read(variables: &[(&str, &str)]) -> Result<Option<TelemetrySettings>> {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        TelemetrySettings::read(&Environment::of(variables.collect()))
+        TelemetrySettings::read(&Environment::new(variables.collect()))
     }
 
-    /// The URLs for spans and for metrics.
+    /// The URLs for spans and metrics.
     fn urls(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let settings = read(variables).unwrap().unwrap();
         let url = |destination: Option<SignalEndpoint>| destination.map(|to| to.url.to_string());
@@ -259,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn one_endpoint_is_for_both_kinds_and_each_may_have_its_own() {
+    fn one_endpoint_serves_both_signals_and_each_may_have_its_own() {
         let both = |traces: &str, metrics: &str| (Some(traces.to_owned()), Some(metrics.to_owned()));
         assert_eq!(urls(&[ALL]), both("http://collector:4318/v1/traces", "http://collector:4318/v1/metrics"));
         let below = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://host/otlp/?key=1");
@@ -278,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_protocols_and_attributes_are_those_of_the_standard() {
+    fn headers_protocols_and_attributes_follow_the_standard() {
         let settings = read(&[
             ALL,
             ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20aHVzaA%3D%3D, x-scope = a=b,"),
@@ -302,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_an_error_without_secrets() {
+    fn errors_name_the_variable_and_show_no_secret() {
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "user:hush@collector:4318"),
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "hush"),
@@ -322,7 +303,7 @@ mod tests {
     const SPAN: &str = "00f067aa0ba902b7";
 
     #[test]
-    fn a_parent_is_read_as_the_standard_writes_it() {
+    fn a_parent_is_read_in_the_format_of_the_standard() {
         let sampled = parse(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
         assert_eq!((sampled.trace_id[0], sampled.trace_id[15], sampled.trace_id.len()), (0x4b, 0x36, 16));
         assert_eq!((sampled.span_id[1], sampled.span_id.len(), sampled.is_sampled), (0xf0, 8, true));

@@ -1,4 +1,5 @@
-//! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
+//! `resemblance apply`: writes a copy of the source of a finished output without its duplicates. Also the lines about results of
+//! apply and about documents that a run left out, for other commands.
 
 use serde::Serialize;
 
@@ -6,44 +7,41 @@ use crate::apply::{
     self, Annotation, ApplyForecast, ApplyManifest, ApplyOutcome, ApplySettings, DocumentCounts, GroupCounts,
     Opened, PassageAction, PassageCounts, Rejects, RemovalLosses, SizeCounts,
 };
-use crate::cli::support::applied::WrittenRecord;
-use crate::cli::support::progress::Screen;
-use crate::cli::support::work::JobRuntime;
-use crate::cli::support::{applied, arguments, print};
+use crate::cli::arguments;
+use crate::cli::process::JobRuntime;
+use crate::cli::process::files::{self, WriteFolder};
+use crate::cli::record::telemetry;
+use crate::cli::screen::Screen;
+use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, TableFormat};
+use crate::job::{Alarms, Shingle, TableFormat};
 use crate::lookup;
+use crate::output::counts::Counts as RunCounts;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance apply out/reviews/ --dry-run
+/// Write a copy of the source of a finished output without its duplicates
+///
+/// The representative of each cluster stays, and its other documents are removed. The files of the source are written to the folder
+/// --to with their names, formats, columns and order. With --passages, repeated passages are also cut out of the documents that
+/// stay. The folder _resemblance/ in it has the table removed/ with the removed documents and their representatives; readers of
+/// datasets skip it. If the command is interrupted, run it again to continue. The source is not changed.
+#[derive(clap::Args)]
+#[command(after_help = "  resemblance apply out/reviews/ --dry-run
   resemblance apply out/reviews/ --to clean/
   resemblance apply out/reviews/ --to marked/ --annotate
   resemblance apply out/reviews/ --to clean/ --columns cluster_size
   resemblance apply out/pages/ --to clean/ --passages cut
-  resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/";
-
-/// Write a copy of the source of a finished output without its duplicates
-///
-/// Of each cluster the representative stays, and the others are removed. The files of the source are written to the folder that
-/// --to names, with their names, formats, columns and order. With --passages, passages that repeat inside the documents that stay
-/// are cut out of them too. Its folder _resemblance/, which readers of datasets skip, has the table removed/ of the documents
-/// that were removed, with their representatives. If the command is interrupted, run it again to continue. The source itself is
-/// not changed.
-#[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Apply {
+  resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/")]
+pub(crate) struct Apply {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
-    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    /// The location of a source that was moved; name as many as the source has URLs, in their order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
-    /// What to do with documents that the job rejected
+    /// Treatment of documents that the job rejected
     #[arg(long, value_enum, value_name = "WHERE", default_value_t, conflicts_with = "annotate")]
     rejects: Rejects,
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
@@ -52,18 +50,17 @@ pub(in crate::cli) struct Apply {
     /// Add columns to the documents that stay
     #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     columns: Vec<Annotation>,
-    /// What to do with passages that repeat inside documents, except for the occurrence that stays; the job needs the section
-    /// [passages]
+    /// Treatment of repeated passages inside documents, except for the occurrence that stays; the job needs the section [passages]
     #[arg(long, value_enum, value_name = "ACTION")]
     passages: Option<PassageAction>,
     /// With --passages drop, remove a document if it has fewer words than this after the cut; 50 by default
     #[arg(long, value_name = "N", requires = "passages")]
     min_words: Option<u64>,
-    /// What the kept and the removed documents are
+    /// Format of the kept and the removed documents
     #[arg(long, value_enum, value_name = "KIND", default_value_t)]
     tables: TableFormat,
-    /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of
-    /// its shingles there, such as 0.98; instead of clusters.contained of the job
+    /// Keep a document unless it is paired with its representative and this share of its shingles, such as 0.98, is in it; instead of
+    /// clusters.contained of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     contained: Option<f64>,
     /// The share of the documents that may be removed, instead of alarms.removed_share of the job
@@ -86,7 +83,7 @@ pub(in crate::cli) struct Apply {
     memory: u64,
 }
 
-/// The result, as it is printed.
+/// The result of the command.
 #[derive(Serialize)]
 struct ApplyRecord {
     #[serde(flatten)]
@@ -99,7 +96,7 @@ struct ApplyRecord {
     #[serde(flatten)]
     written: WrittenRecord,
     files_reused: Option<u64>,
-    /// The words before the number of superseded reference documents.
+    /// A prefix of the number of superseded reference documents.
     #[serde(skip)]
     about_superseded: &'static str,
     /// A shingle in words.
@@ -108,9 +105,9 @@ struct ApplyRecord {
 }
 
 impl Apply {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
-        let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
-        let work = JobRuntime::begin(&settings_of_engine)?;
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
+        let engine_settings = arguments::engine(self.scheduler.as_deref(), self.memory)?;
+        let runtime = JobRuntime::start(&engine_settings)?;
         if self.min_words.is_some() && self.passages != Some(PassageAction::Drop) {
             return Err(Error::job(
                 "--min-words works only with --passages drop, which removes short documents",
@@ -126,28 +123,28 @@ impl Apply {
             min_words: self.min_words.unwrap_or(PassageAction::MIN_WORDS),
         };
         let columns = settings.column_names();
-        let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
-        let ended = work.run(async {
+        let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
+        let ended = runtime.run_resumable(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
-                None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
-                Some(_) => engine::open(&settings_of_engine, &control).await?,
+                None => Box::new(Local::new(lookup::session(&engine_settings)?)),
+                Some(_) => engine::open(&engine_settings, &control).await?,
             };
             let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
-            let of_job = opened.job().alarms;
+            let bounds = opened.job().alarms;
             let alarms = Alarms {
-                removed_share: self.removed_share.or(of_job.removed_share),
-                largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
-                ..of_job
+                removed_share: self.removed_share.or(bounds.removed_share),
+                largest_cluster: self.largest_cluster.or(bounds.largest_cluster),
+                ..bounds
             };
             opened.check_alarms(alarms, removes).await?;
             let losses = opened.losses().await?;
             let superseded_reference_documents = opened.superseded();
             let about_superseded = opened.about_superseded();
-            let shingle = applied::shingle(&opened.job().shingle);
+            let shingle = shingle_in_words(&opened.job().shingle);
             let (done, groups, outcome) = match &self.to {
                 Some(to) if !self.dry_run => {
-                    let outcome = applied::apply(engine.as_ref(), opened, to, &control).await?;
+                    let outcome = apply_to(engine.as_ref(), opened, to, &control).await?;
                     let ApplyManifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
                     (ApplyForecast { counts, passages, sizes }, None, Some(outcome))
                 }
@@ -175,23 +172,20 @@ impl Apply {
         });
         screen.clear();
         let (report, outcome) = ended?;
-        match self.json {
-            true => print::result(&print::json_line(&report)?),
-            false => print::result(&self.text(&report, &columns, outcome.as_ref())),
-        }
+        print::json_line_or(self.json, &report, || self.text(&report, &columns, outcome.as_ref()))
     }
 
     fn text(&self, report: &ApplyRecord, columns: &[&str], outcome: Option<&ApplyOutcome>) -> String {
         let ApplyRecord { counts, passages, sizes, groups, losses, shingle, .. } = report;
         let duplicates = DocumentCounts { removed: counts.removed - passages.too_short, ..*counts };
-        let rejected = format!("rejected by the job, {}", applied::rejects_in_words(self.rejects));
-        let mut text = applied::counts(duplicates, "kept", &rejected);
+        let rejected = format!("rejected by the job, {}", rejects_in_words(self.rejects));
+        let mut text = count_lines(duplicates, "kept", &rejected);
         text.push_str(&self.passages_text(*passages));
         if let Some(sizes) = sizes {
             text.push_str(&sizes_text(columns, *sizes));
         }
         if !self.annotate {
-            text.push_str(&applied::losses(losses, duplicates.removed, shingle));
+            text.push_str(&loss_lines(losses, duplicates.removed, shingle));
         }
         if report.superseded_reference_documents > 0 {
             let superseded = print::count(report.superseded_reference_documents);
@@ -202,17 +196,17 @@ impl Apply {
         }
         text.push('\n');
         if let Some(groups) = groups {
-            text.push_str(&table(groups));
+            text.push_str(&group_table(groups));
             text.push('\n');
         }
         text.push_str(&match (outcome, &self.to) {
-            (Some(outcome), Some(to)) => applied::written(outcome, to),
+            (Some(outcome), Some(to)) => written_line(outcome, to),
             _ => "nothing was written\n".to_owned(),
         });
         text
     }
 
-    /// The numbers of passages that are marked or cut, each on a line.
+    /// The lines about passages that are marked or cut.
     fn passages_text(&self, counts: PassageCounts) -> String {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
         let [verb, removed] = match self.passages {
@@ -233,7 +227,7 @@ impl Apply {
     }
 }
 
-/// The line for the documents that get `columns`.
+/// The line about the documents that get `columns`.
 fn sizes_text(columns: &[&str], SizeCounts { documents, represented, largest }: SizeCounts) -> String {
     format!(
         "{:>12} get {}: each represents {} at most, and all of them {}\n",
@@ -244,8 +238,8 @@ fn sizes_text(columns: &[&str], SizeCounts { documents, represented, largest }: 
     )
 }
 
-/// The groups for people. Documents without a group are named as in alarms.
-fn table(groups: &[GroupCounts]) -> String {
+/// The table of groups.
+fn group_table(groups: &[GroupCounts]) -> String {
     let row = |counts: &GroupCounts| {
         let name = counts.group.clone().unwrap_or_else(|| "(without a group)".to_owned());
         let numbers = [counts.documents, counts.removed, counts.kept].map(print::count);
@@ -253,4 +247,129 @@ fn table(groups: &[GroupCounts]) -> String {
     };
     let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
     print::table(&["group", "documents", "removed", "kept"], &rows)
+}
+
+/// The treatment of documents that cannot be compared, as a relative clause.
+pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
+    match rejects {
+        Rejects::Keep => "which stay",
+        Rejects::Drop => "which are left out",
+        Rejects::Separate => "which are in _resemblance/rejected/",
+    }
+}
+
+/// Writes the dataset without its duplicates to `to`. The error of a full disk has the space that is needed.
+///
+/// # Errors
+/// Returns the errors of [`apply::apply`].
+pub(crate) async fn apply_to(
+    engine: &dyn Engine,
+    opened: Opened,
+    to: &str,
+    control: &RunControl,
+) -> Result<ApplyOutcome> {
+    let needed = opened.bytes();
+    let applied = apply::apply(engine, opened, to, control).await;
+    if let Ok(outcome) = &applied {
+        telemetry::applied(to, outcome);
+    }
+    let folders: Vec<WriteFolder> = WriteFolder::from_url("--to", to).into_iter().collect();
+    applied.map_err(|error| files::explain_full_disk(error, &folders, Some(needed)))
+}
+
+/// The lines of the counts. `kept` and `rejected` are the words after two of them.
+pub(crate) fn count_lines(counts: DocumentCounts, kept: &str, rejected: &str) -> String {
+    let mut numbers = NumberColumn::default();
+    numbers.line(counts.read, "", "documents read");
+    numbers.line(counts.kept, "", kept);
+    numbers.line(counts.removed, "", "removed as near-duplicates");
+    numbers.line(counts.rejected, "", rejected);
+    numbers.0
+}
+
+/// The lines about the losses of `removed` documents. `shingles` are a shingle in words.
+pub(crate) fn loss_lines(losses: &RemovalLosses, removed: u64, shingles: &str) -> String {
+    let mut numbers = NumberColumn::default();
+    let rest = "kept: the document that represents their cluster does not contain them";
+    numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
+    let lossy = losses.lossy_removals.filter(|_| removed > 0);
+    let either = |one, other| print::either(lossy.unwrap_or_default(), one, other);
+    let rest = format!(
+        "of the {} removed {} text that is lost: more than 2 % of {} shingles ({shingles}) are not in the document that stays",
+        print::count(removed),
+        either("has", "have"),
+        either("its", "their")
+    );
+    numbers.line(lossy, "", &rest);
+    let rest = "shingles lost in all: no document that stays of the same cluster has them";
+    numbers.line(losses.lost_shingles, "", rest);
+    numbers.0
+}
+
+/// The line about the files that were written to the folder `to`.
+pub(crate) fn written_line(outcome: &ApplyOutcome, to: &str) -> String {
+    if outcome.already_finished {
+        return format!("{to} is finished already; nothing was written\n");
+    }
+    let files = written_files(outcome) as u64;
+    let reused = match outcome.files_reused {
+        0 => String::new(),
+        files => format!("; an earlier run had done {} of the source", print::counted(files, "file")),
+    };
+    format!("{} in {to}{reused}\n", print::counted(files, "file"))
+}
+
+/// The fields of the JSON result besides the counts.
+#[derive(Serialize)]
+pub(crate) struct WrittenRecord {
+    files: Option<usize>,
+    already_finished: bool,
+    dry_run: bool,
+}
+
+impl WrittenRecord {
+    pub(crate) fn new(outcome: Option<&ApplyOutcome>) -> Self {
+        Self {
+            files: outcome.map(written_files),
+            already_finished: outcome.is_some_and(|outcome| outcome.already_finished),
+            dry_run: outcome.is_none(),
+        }
+    }
+}
+
+fn written_files(outcome: &ApplyOutcome) -> usize {
+    outcome.manifest.files.iter().map(|file| file.written.len()).sum()
+}
+
+/// The numbers of rows and files that a run left out, each with the words after it. Zeros are skipped.
+pub(crate) fn left_out(counts: &RunCounts) -> Vec<(u64, String)> {
+    let all = [
+        (counts.files_left_out, "file", "by source.where"),
+        (counts.rows_left_out_by_where, "row", "by source.where"),
+        (counts.rows_left_out_by_limit, "row", "by source.limit"),
+        (counts.reference_files_left_out, "file", "of the second source"),
+        (counts.reference_rows_left_out, "row", "of the second source"),
+    ];
+    let words = |(n, noun, rest): (Option<u64>, &str, &str)| {
+        let n = n.filter(|n| *n > 0)?;
+        Some((n, format!("{} left out {rest}", print::plural(n, noun))))
+    };
+    all.into_iter().filter_map(words).collect()
+}
+
+/// A shingle in words, such as `5 words in a row`.
+pub(crate) fn shingle_in_words(shingle: &Shingle) -> String {
+    match shingle.size {
+        1 => format!("one {}", shingle.unit.noun()),
+        size => format!("{} {} in a row", print::count(size as u64), shingle.unit.plural()),
+    }
+}
+
+/// The number of texts that are no longer than a shingle, with the words after it, if there are any.
+pub(crate) fn short_texts(counts: &RunCounts, shingle: &Shingle) -> Option<(u64, String)> {
+    let n = counts.single_shingle_documents.filter(|n| *n > 0)?;
+    let has = print::either(n, "has", "have");
+    let (size, units) = (shingle.size, shingle.unit.plural());
+    let rule = "texts of fewer match only equal ones";
+    Some((n, format!("{} {has} {size} {units} or fewer: {rule}", print::plural(n, "text"))))
 }

@@ -1,35 +1,30 @@
-//! `resemblance check`: prints a resolved job and its stages.
+//! `resemblance check`: prints a resolved job, its stages and the data that it reads.
 
 use std::fmt::Write;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cli::support::arguments::JobArguments;
-use crate::cli::support::from_data::LOOK_MEMORY;
-use crate::cli::support::work::{above_machine, on_session};
-use crate::cli::support::{data_text, print};
+use crate::cli::arguments::JobArguments;
+use crate::cli::arguments::data::LOOK_MEMORY;
+use crate::cli::process::{above_machine, on_session};
+use crate::cli::screen::print;
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
-use crate::inspect::{self, InspectedContents};
+use crate::inspect::{self, CarriedColumn, InspectedContents, RowCount};
 use crate::job::{self, BandRule, Choice, Job, curve};
 use crate::lineage;
 use crate::pipeline::{self, keep_values};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance check my.toml
-  resemblance check my.toml --no-data --set score.threshold=0.7";
-
-/// The version of what `--json` prints. It is raised when a key changes its meaning or goes; new keys may come at any time.
+/// The version of the JSON result. Removing or redefining a key raises it, and new keys do not.
 const MANIFEST_VERSION: u32 = 1;
 
-/// Resolve a job and print what would run, and what the data are that it would read
+/// Resolve a job, and print its stages and the data that it would read
 ///
-/// Of the data it reads the footers or the first rows of files and some texts, and it writes nothing.
+/// Reads the footers or the first rows of files and some texts. Writes nothing.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Check {
+#[command(after_help = "  resemblance check my.toml
+  resemblance check my.toml --no-data --set score.threshold=0.7")]
+pub(crate) struct Check {
     #[command(flatten)]
     job: JobArguments,
     /// Read no data
@@ -41,23 +36,21 @@ pub(in crate::cli) struct Check {
 }
 
 impl Check {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let mut job = self.job.load_over_output()?;
-        // The sketches of an output are taken as they are.
-        let contents = match job.reads_texts() && !self.no_data {
-            true => {
-                let (settled, contents) = contents(&job)?;
-                job = settled;
-                Some(contents)
-            }
-            false => None,
+        let contents = if job.reads_texts() && !self.no_data {
+            let (resolved, contents) = contents(&job)?;
+            job = resolved;
+            Some(contents)
+        } else {
+            None
         };
         let contents = contents.as_ref();
         print::result(&if self.json { as_json(&job, contents)? } else { as_text(&job, contents)? })
     }
 }
 
-/// The job with the columns that it means, and what it reads.
+/// The job with resolved columns, and the contents of its source.
 fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     on_session(LOOK_MEMORY, async |session, _| {
         let job = keep_values::settled(session, job).await?;
@@ -66,12 +59,12 @@ fn contents(job: &Job) -> Result<(Job, InspectedContents)> {
     })
     .map_err(|error| {
         let kind = error.kind();
-        Error::new(kind, "the data of the job cannot be looked at (--no-data checks the job alone)")
+        Error::new(kind, "the data of the job cannot be inspected (--no-data checks only the job)")
             .because(error)
     })
 }
 
-/// Similarities at which the S-curve is printed, and the threshold among them.
+/// The similarities at which the S-curve is printed, including the threshold.
 fn similarities(threshold: f64) -> Vec<f64> {
     let mut similarities: Vec<f64> = (1..=20).map(|i| f64::from(i) / 20.0).collect();
     if !similarities.iter().any(|s| (s - threshold).abs() < 1e-9) {
@@ -82,14 +75,13 @@ fn similarities(threshold: f64) -> Vec<f64> {
 }
 
 fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
-    let of_job = job.curve();
-    let point =
-        |s| serde_json::json!({"similarity": s, "candidate": of_job.candidate(s), "kept": of_job.kept(s)});
-    let curve: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
+    let curve = job.curve();
+    let point = |s| json!({"similarity": s, "candidate": curve.candidate(s), "kept": curve.kept(s)});
+    let points: Vec<_> = similarities(job.score.least_jaccard()).into_iter().map(point).collect();
     let job_value = as_value(job)?;
-    // With absolute paths, as events and manifests have them.
+    // Events and manifests have absolute paths too.
     let absolute = job.with_absolute_paths()?;
-    let checked = serde_json::json!({
+    let checked = json!({
         "manifest_version": MANIFEST_VERSION,
         "inputs": lineage::names_of_inputs(&absolute),
         "outputs": lineage::names_of_outputs(&absolute),
@@ -98,14 +90,14 @@ fn as_json(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
         "rows": job.lsh.rows,
         "curve_threshold": curve::threshold(job.lsh.bands, job.lsh.rows),
         "expected_recall_at_threshold": job.expected_recall(),
-        "curve": curve,
+        "curve": points,
         "stages": stages(job),
-        "data": contents.map(|contents| data_text::as_json(job, contents)),
+        "data": contents.map(|contents| data_json(job, contents)),
     });
-    Ok(format!("{checked:#}\n"))
+    print::json(&checked)
 }
 
-/// The stages of the run, each with what it does.
+/// The stages of the run and their descriptions.
 fn stages(job: &Job) -> Vec<String> {
     pipeline::stage::describe(job)
         .into_iter()
@@ -126,14 +118,14 @@ fn as_text(job: &Job, contents: Option<&InspectedContents>) -> Result<String> {
         let _ = writeln!(text, "\nwarning: {warning}");
     }
     if let Some(contents) = contents {
-        text.push_str(&data_text::as_text(job, contents));
+        text.push_str(&data_text(job, contents));
     }
     text.push_str("\nthe job with all its defaults\n");
     let _ = write!(text, "{}", settings(job)?);
     Ok(text)
 }
 
-/// The bands, and which pairs they find.
+/// The bands and their S-curve.
 fn recall(job: &Job) -> String {
     let (lsh, mut text) = (&job.lsh, String::new());
     let choice = match lsh.choice {
@@ -195,7 +187,7 @@ fn recall(job: &Job) -> String {
     text
 }
 
-/// Every key of the job, those with defaults too, each on a line as in a job file.
+/// Every key of the job, including defaults, as lines of a job file.
 fn settings(job: &Job) -> Result<String> {
     let keys = job::keys(&as_value(job)?).into_iter();
     Ok(keys.map(|(key, value)| format!("  {} = {}\n", visible(&key), visible(&value.to_string()))).collect())
@@ -203,4 +195,70 @@ fn settings(job: &Job) -> Result<String> {
 
 fn as_value(job: &Job) -> Result<Value> {
     serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))
+}
+
+/// The contents of the source for people.
+fn data_text(job: &Job, contents: &InspectedContents) -> String {
+    let mut text = String::new();
+    let rows = match contents.rows {
+        RowCount::Exact(rows) => print::counted(rows, "row"),
+        RowCount::About(rows) => format!("about {}", print::counted(rows, "row")),
+        RowCount::Unknown => "an unknown number of rows".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "\ndata: {}, {}, {rows}",
+        print::counted(contents.files, "file"),
+        print::bytes(contents.bytes)
+    );
+    let columns: Vec<Vec<String>> = contents
+        .columns
+        .iter()
+        .map(|column| {
+            vec![column.name.clone(), column.kind.clone(), column.example.clone().unwrap_or_default()]
+        })
+        .collect();
+    if !columns.is_empty() {
+        text.push_str(&print::table(&["column", "values", "for example"], &columns));
+    }
+    for CarriedColumn { name, read_as } in &contents.carried {
+        let _ = writeln!(text, "column {name} is read as {read_as}");
+    }
+    if !contents.texts.is_empty() {
+        let _ = writeln!(text, "the first texts");
+        for beginning in &contents.texts {
+            let _ = writeln!(text, "  {beginning}");
+        }
+    }
+    let first = print::counted(contents.sampled, "document");
+    let _ = writeln!(text, "words of a document: {:.1} on average in the first {first}", contents.words);
+    let disk = contents.disk(job);
+    let [result, between] = [disk.result, disk.between].map(|bytes| disk.total(bytes).map(print::bytes));
+    let all = result.zip(between).map(|(result, between)| format!(", so {result} and {between}"));
+    let _ = writeln!(
+        text,
+        "expected disk: {} bytes of a document in the result, and {} more until the run ends{}; pairs are extra",
+        disk.result,
+        disk.between,
+        all.unwrap_or_default()
+    );
+    text
+}
+
+/// The contents of the source for programs.
+fn data_json(job: &Job, contents: &InspectedContents) -> Value {
+    let disk = contents.disk(job);
+    json!({
+        "files": contents.files,
+        "bytes": contents.bytes,
+        "rows": contents.rows.known(),
+        "rows_are_exact": matches!(contents.rows, RowCount::Exact(_)),
+        "columns": contents.columns,
+        "carried": contents.carried,
+        "texts": contents.texts,
+        "sampled_documents": contents.sampled,
+        "words_of_a_document": contents.words,
+        "expected_bytes_of_result": disk.total(disk.result),
+        "expected_bytes_between_stages": disk.total(disk.between),
+    })
 }

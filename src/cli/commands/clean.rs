@@ -1,9 +1,10 @@
-//! `resemblance clean`: removes the files that interrupted runs left in an output.
+//! `resemblance clean`: removes the leftovers of interrupted runs from an output.
 
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::support::print;
-use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
+use crate::cli::process::{MANIFEST_MEMORY, on_session};
+use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::job;
 use crate::output::claim;
@@ -11,21 +12,15 @@ use crate::output::garbage::{self, Garbage};
 use crate::output::names::Attempt;
 use crate::output::{Layout, delta};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance clean out/reviews/ --dry-run
-  resemblance clean out/reviews/";
-
 /// Remove files that interrupted runs left in an output
 ///
-/// In a finished output, these are all files that only its stages needed. In an unfinished one, they are what the
-/// interrupted attempts wrote: finished stages stay, and the next run continues from them. Only files that this program
-/// provably wrote are removed; all others stay and are counted. While a run writes to the output, the command waits for
-/// its end.
+/// From a finished output, it removes all files that only its stages needed. From an unfinished output, it removes the files of
+/// interrupted attempts, and keeps finished stages, from which the next run continues. Only files that this program certainly wrote
+/// are removed; other files are counted. While a run writes to the output, the command waits for its end.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Clean {
+#[command(after_help = "  resemblance clean out/reviews/ --dry-run
+  resemblance clean out/reviews/")]
+pub(crate) struct Clean {
     /// The output: the folder or URL that a job names as output.url
     output: String,
     /// Print what would be removed without removing it
@@ -37,7 +32,7 @@ pub(in crate::cli) struct Clean {
 }
 
 impl Clean {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let (output, found) = on_session(MANIFEST_MEMORY, async |session, stop| {
             let output = Layout::open(session, &self.output)?;
             let found = self.clean(&output, stop).await?;
@@ -45,44 +40,37 @@ impl Clean {
         })?;
         let (files, foreign) = (found.dead.len() as u64, found.foreign.len());
         let bytes: u64 = found.dead.iter().map(|file| file.bytes).sum();
-        if self.json {
-            let record = serde_json::json!({
-                "files": files, "bytes": bytes, "foreign": foreign, "dry_run": self.dry_run,
-            });
-            return print::result(&format!("{record}\n"));
-        }
+        let record = json!({ "files": files, "bytes": bytes, "foreign": foreign, "dry_run": self.dry_run });
         let verb = if self.dry_run { "would be removed" } else { "removed" };
         let (files, bytes) = (print::counted(files, "file"), print::counted(bytes, "byte"));
-        let mut text = format!("{files}, {bytes}, {verb} from {}\n", self.output);
-        for sentence in found.sentences(&output) {
-            text.push_str(&sentence);
-            text.push('\n');
-        }
-        print::result(&text)
+        print::json_line_or(self.json, &record, || {
+            let sentences = found.sentences(&output).into_iter().map(|sentence| format!("{sentence}\n"));
+            let total = format!("{files}, {bytes}, {verb} from {}\n", self.output);
+            std::iter::once(total).chain(sentences).collect()
+        })
     }
 
-    /// Removes the garbage, or only finds it in a dry run.
+    /// Removes the garbage, or only lists it in a dry run.
     async fn clean(&self, output: &Layout, stop: &CancellationToken) -> Result<Garbage> {
         if !output.exists().await? {
             let shown = output.shown();
-            return Err(match output.is_applied().await? {
-                true => Error::input(format!(
+            if output.is_applied().await? {
+                return Err(Error::input(format!(
                     "{shown} holds a result of apply, which removes its own records when it ends: if it was interrupted, run the same \
                      command again"
-                )),
-                false => output.unfinished().await?,
-            });
+                )));
+            }
+            return Err(output.unfinished().await?);
         }
         if self.dry_run {
             return garbage::survey(output, &Attempt::random()).await;
         }
-        // Another program's manifest is refused before a claim is put next to it.
+        // Refuses the manifest of another program before it writes a claim.
         output.manifest().await?;
         let claim = claim::take(output, "clean", stop).await?;
         let cleaned = async {
-            // A run that died after it put its manifest may have left logs that name the files of the previous result.
-            // These files are removed now, so the logs are brought up first. Tables without a log get one by the next run
-            // whose job asks for it.
+            // A run that died after it wrote its manifest may have left logs with the files of the previous result, which are
+            // removed now. So the logs are updated first. Tables without a log get one in the next run that asks for it.
             delta::publish(output, job::TableFormat::Parquet).await?;
             let found = garbage::survey(output, claim.attempt()).await?;
             claim.verify().await?;

@@ -13,28 +13,24 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use crate::address;
-use crate::cli::support::work::JobRuntime;
-use crate::cli::support::{arguments, own_file, print};
+use crate::cli::arguments;
+use crate::cli::process::{JobRuntime, files};
+use crate::cli::screen::print;
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::frames::given_pairs;
 use crate::job::{self, ClusterMethod, Score};
 use crate::output::partial_file;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance cluster pairs.parquet --to clusters.parquet --threshold 0.9
-  resemblance cluster out/a/pairs/ --to a.parquet --score jaccard --method components";
-
 /// Find the clusters of pairs that any program wrote, and write them to one Parquet file
 ///
-/// The pairs are Parquet files with two columns of ids, which are text or integers, and a column of numbers. The file that is
-/// written has a row for each document of a pair that reaches the threshold: id, cluster_id (the smallest id of its cluster),
-/// size and representative, which is true for that smallest id. Documents without such a pair have no row.
+/// The pairs are Parquet files with two columns of ids (texts or integers) and a column of numbers. The result has a row for each
+/// document of a pair that reaches the threshold: id, cluster_id (the smallest id of its cluster), size and representative, which is
+/// true for that smallest id. Documents without such a pair have no row.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ClusterCommand {
+#[command(after_help = "  resemblance cluster pairs.parquet --to clusters.parquet --threshold 0.9
+  resemblance cluster out/a/pairs/ --to a.parquet --score jaccard --method components")]
+pub(crate) struct ClusterCommand {
     /// The pairs: a Parquet file, or a folder of Parquet files
     #[arg(value_name = "PAIRS")]
     pairs: String,
@@ -44,7 +40,7 @@ pub(in crate::cli) struct ClusterCommand {
     /// The least score of a pair
     #[arg(long, value_name = "SCORE", default_value_t = Score::default().threshold, allow_negative_numbers = true)]
     threshold: f64,
-    /// What makes documents a cluster
+    /// How clusters are formed
     #[arg(long, value_name = "METHOD", value_enum, default_value_t = ClusterMethod::default())]
     method: ClusterMethod,
     /// The column of the first id
@@ -64,7 +60,7 @@ pub(in crate::cli) struct ClusterCommand {
     json: bool,
 }
 
-/// What was written.
+/// The numbers of rows that were written.
 #[derive(serde::Serialize)]
 struct WrittenClusters {
     clusters: u64,
@@ -72,32 +68,31 @@ struct WrittenClusters {
 }
 
 impl ClusterCommand {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let target = OutputFile::new(&self.to)?;
         let engine = job::EngineSettings::local(self.memory);
-        let work = JobRuntime::begin(&engine)?;
+        let runtime = JobRuntime::start(&engine)?;
         let session = session::session(&engine)?;
-        // The engine takes a column for constant whose least and greatest value in the footer are equal, but NaN is neither.
+        // Footers ignore NaN in their least and greatest values, so the engine could treat a column as constant.
         session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
-        let found = work.run(async {
+        let found = runtime.run(async {
             let pairs = self.pairs(&session).await?;
             let clusters = given_pairs::clusters(pairs, self.threshold, self.method)?;
             target.write(clusters).await
         })?;
         target.publish()?;
-        match self.json {
-            true => print::result(&print::json_line(&found)?),
-            false => print::result(&format!(
+        print::json_line_or(self.json, &found, || {
+            format!(
                 "{:>12} {} of {} in {}\n",
                 print::count(found.clusters),
                 print::plural(found.clusters, "cluster"),
                 print::counted(found.documents, "document"),
                 self.to.display()
-            )),
-        }
+            )
+        })
     }
 
-    /// The pairs (id_a, id_b, score), which are whole.
+    /// The pairs (id_a, id_b, score), without nulls.
     async fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
         let shown = &self.pairs;
         if let Some(missing) = address::missing(shown) {
@@ -127,8 +122,9 @@ impl ClusterCommand {
         let score = cast(ident(&self.score), DataType::Float64).alias("score");
         let pairs =
             read.select(vec![ident(&self.id_a).alias("id_a"), ident(&self.id_b).alias("id_b"), score])?;
-        let missing = missing(&pairs).await.context(|| format!("the pairs in {shown} cannot be read"))?;
-        match missing {
+        let incomplete =
+            incomplete_rows(&pairs).await.context(|| format!("the pairs in {shown} cannot be read"))?;
+        match incomplete {
             0 => Ok(pairs),
             rows => Err(Error::input(format!(
                 "{shown} has {} without an id or a score: leave them out, or correct what wrote them",
@@ -138,15 +134,15 @@ impl ClusterCommand {
     }
 }
 
-/// Rows without an id or without a number as their score.
-async fn missing(pairs: &DataFrame) -> Result<u64> {
+/// The number of rows without an id or a numeric score.
+async fn incomplete_rows(pairs: &DataFrame) -> Result<u64> {
     let lacks = ["id_a", "id_b", "score"].map(|name| ident(name).is_null());
-    // The engine orders NaN before or behind all numbers, by its sign.
+    // The engine orders NaN before or after all numbers, depending on its sign.
     let lacks = lacks.into_iter().fold(isnan(ident("score")), Expr::or);
     Ok(pairs.clone().filter(lacks)?.count().await? as u64)
 }
 
-/// The file that is written, under another name until it is whole.
+/// The written file. It has another name until it is complete.
 struct OutputFile {
     path: PathBuf,
     partial: tempfile::NamedTempFile,
@@ -154,7 +150,7 @@ struct OutputFile {
 
 impl OutputFile {
     fn new(path: &Path) -> Result<Self> {
-        let folder = own_file::folder(path);
+        let folder = files::folder(path);
         if std::fs::symlink_metadata(path).is_ok() {
             return Err(Error::job(format!(
                 "--to: {} exists: remove it, or name another file",
@@ -166,7 +162,7 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), partial })
     }
 
-    /// Writes all rows, and counts them.
+    /// Writes and counts all rows.
     async fn write(&self, clusters: DataFrame) -> Result<WrittenClusters> {
         let mut batches = clusters.execute_stream().await?;
         let compression = Compression::ZSTD(parquet::basic::ZstdLevel::default());
@@ -188,9 +184,7 @@ impl OutputFile {
     /// Gives the file its name.
     fn publish(self) -> Result<()> {
         let Self { path, partial } = self;
-        match partial.persist_noclobber(&path) {
-            Ok(_) => Ok(()),
-            Err(e) => Err(Error::input(format!("cannot write {}", path.display())).because(e.error)),
-        }
+        let named = partial.persist_noclobber(&path).map_err(|e| e.error);
+        named.context(|| format!("cannot write {}", path.display())).map(|_| ())
     }
 }

@@ -1,29 +1,30 @@
-//! `resemblance compare`: times three methods that find the same pairs.
+//! `resemblance compare`: times three methods that find the same pairs. Also the arguments and results that `sweep` shares.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
-use crate::cli::support::arguments;
-use crate::cli::support::measure::MeasureArguments;
-use crate::cli::support::print;
-use crate::cli::support::progress::Screen;
-use crate::error::Result;
+use datafusion::prelude::SessionContext;
+use serde::Serialize;
+
+use crate::cli::arguments::{self, JobArguments};
+use crate::cli::process::JobRuntime;
+use crate::cli::process::files::{FileMark, OwnFile};
+use crate::cli::screen::{Screen, print};
+use crate::engine::{RunControl, session};
+use crate::error::{Context, Result};
+use crate::job::Job;
 use crate::lab::compare::{Comparison, compare, page};
-
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance compare my.toml --documents 100,1000";
+use crate::page::{self as pages, Chart, HtmlPage, Series};
 
 /// Time three methods that find the same pairs, on growing samples
 ///
-/// The methods are exact Jaccard of all pairs, signature agreement of all pairs, and LSH (scored as the job says). Each
-/// runs on the first documents of the job's source. Samples and everything computed from them stay in memory. A total
-/// is the time from texts to pairs: shingle sets, signatures if the method needs them, and the search. Reading the
-/// source is not counted. Nothing is written to the job's output.
+/// The methods are exact Jaccard of all pairs, signature agreement of all pairs, and LSH with the job's score. Each runs on the first
+/// documents of the job's source, in memory. A total is the time from texts to pairs: shingle sets, signatures if the method needs
+/// them, and the search. Reading the source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct CompareCommand {
+#[command(after_help = "  resemblance compare my.toml --documents 100,1000")]
+pub(crate) struct CompareCommand {
     /// Sizes of the samples: each has the first N documents that can be compared, by file and position
     #[arg(
         long,
@@ -41,7 +42,7 @@ pub(in crate::cli) struct CompareCommand {
 }
 
 impl CompareCommand {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let measured = self.measure.run(screen, async |session, job, control| {
             compare(session, job, &self.documents, self.repeat, control).await
         });
@@ -62,11 +63,98 @@ fn as_text(comparison: &Comparison) -> String {
     if let Some(note) = &comparison.note {
         let _ = writeln!(text, "{note}");
     }
-    for (of, sentences) in page::verdicts(comparison) {
-        let _ = writeln!(text, "{of}:");
+    for (sample, sentences) in page::verdicts(comparison) {
+        let _ = writeln!(text, "{sample}:");
         for sentence in sentences {
             let _ = writeln!(text, "  {sentence}");
         }
     }
     text
+}
+
+/// The arguments of a command that measures a job.
+#[derive(clap::Args)]
+pub(crate) struct MeasureArguments {
+    #[command(flatten)]
+    job: JobArguments,
+    #[command(flatten)]
+    results: Results,
+}
+
+impl MeasureArguments {
+    /// Runs `work` on a session for the job. Returns its result and the lines to add to a chart, which are read first.
+    pub(crate) fn run<T>(
+        &self,
+        screen: &Screen,
+        work: impl AsyncFnOnce(&SessionContext, &Job, &RunControl) -> Result<T>,
+    ) -> Result<(T, Vec<Series>)> {
+        let job = self.job.load()?;
+        let added = self.results.prepare()?;
+        let runtime = JobRuntime::start(&job.engine)?;
+        let session = session::session(&job.engine)?;
+        let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
+        let result = runtime.run(work(&session, &job, &control));
+        screen.clear();
+        Ok((result?, added))
+    }
+
+    /// Writes the page and the charts if a folder was given, and prints `measured` as JSON or as `text`.
+    pub(crate) fn publish(
+        &self,
+        measured: &impl Serialize,
+        page: (&str, &HtmlPage),
+        charts: &[(&str, Chart)],
+        text: &str,
+    ) -> Result<()> {
+        let Results { json, plots, .. } = &self.results;
+        print::json_or(*json, measured, || text.to_owned())?;
+        let Some(folder) = plots else { return Ok(()) };
+        let files = write_plots(folder, page, charts)?;
+        if *json { Ok(()) } else { print::result(&format!("written in {}: {files}\n", folder.display())) }
+    }
+}
+
+/// The destinations of the results.
+#[derive(clap::Args)]
+struct Results {
+    /// Print everything that was measured as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write the charts as SVG files, and an HTML page with all of them, into this folder
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+    /// Add lines of other programs to the first chart: a CSV file with the columns name, documents and seconds
+    #[arg(long, value_name = "FILE", requires = "plots")]
+    add_series: Option<PathBuf>,
+}
+
+impl Results {
+    /// Reads the lines to add and creates the folder for charts, so that errors come before the measurement.
+    fn prepare(&self) -> Result<Vec<Series>> {
+        let added = match &self.add_series {
+            Some(file) => pages::added(file).context(|| "--add-series".to_owned())?,
+            None => Vec::new(),
+        };
+        if let Some(folder) = &self.plots {
+            std::fs::create_dir_all(folder)
+                .context(|| format!("--plots: cannot create the folder {}", folder.display()))?;
+        }
+        Ok(added)
+    }
+}
+
+/// Writes the charts and the page into a folder, and returns the names of the files with commas.
+fn write_plots(folder: &Path, page: (&str, &HtmlPage), charts: &[(&str, Chart)]) -> Result<String> {
+    let svg = FileMark { beginning: pages::SVG_MARK, noun: "a chart of this program" };
+    let html = FileMark { beginning: pages::HTML_MARK, noun: "a page of this program" };
+    let file =
+        |name: &str, ending, mark| OwnFile::at("--plots", folder.join(format!("{name}.{ending}")), mark);
+    let mut files = Vec::with_capacity(charts.len() + 1);
+    for (name, chart) in charts {
+        files.push((file(name, "svg", svg)?, pages::svg(chart)?));
+    }
+    files.push((file(page.0, "html", html)?, pages::html(page.1)?));
+    files.iter().try_for_each(|(file, text)| file.write(text))?;
+    let names = files.iter().filter_map(|(file, _)| file.path().file_name());
+    Ok(names.map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", "))
 }

@@ -1,35 +1,36 @@
 //! `resemblance evaluate`: measures on a sample what a finished output missed.
 
+use std::fmt::Write;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
-use crate::audit;
-use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, audited, evaluated, print};
-use crate::error::Result;
-use crate::evaluate::{EvaluationSettings, evaluate};
+use serde_json::json;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance evaluate out/reviews/
-  resemblance evaluate out/reviews/ --sample 5000 --seed 2 --json
-  resemblance evaluate out/reviews/ --truth known.csv
-  resemblance evaluate out/reviews/ --audit 400 --to audit/
-  resemblance evaluate out/reviews/ --labels labels.csv";
+use crate::audit::{self, Judged, JudgedStratum, Pack, PrecisionAt, StratumOfPack, html};
+use crate::cli::arguments;
+use crate::cli::process::{files, on_session};
+use crate::cli::screen::print;
+use crate::error::{Context, Error, Result};
+use crate::evaluate::{Agreement, ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
+use crate::job::Job;
 
 /// Measure on a sample what a finished output missed, or whether what it found are true duplicates
 ///
-/// Draws shingle sets, and compares every document of the source with them by its text, whatever the candidates of the run were.
-/// What this exact search finds and the output has not was missed. The source is read twice, and nothing is written.
+/// Draws shingle sets, and compares every document of the source with them by its text, without candidates. Pairs of this exact
+/// search that are not in the output were missed. The source is read twice, and nothing is written.
 ///
-/// With --audit, pairs are drawn to be judged by people or programs instead: as a page to label with the keyboard, as CSV and as
-/// Parquet. --labels reads the labels, and estimates the share of true duplicates among all pairs, and at each threshold.
+/// With --audit, pairs are drawn for people or programs to judge instead: as a page to label with the keyboard, as CSV and as
+/// Parquet. --labels reads the labels, and estimates the share of true duplicates among all pairs and at each threshold.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Evaluate {
+#[command(after_help = "  resemblance evaluate out/reviews/
+  resemblance evaluate out/reviews/ --sample 5000 --seed 2 --json
+  resemblance evaluate out/reviews/ --truth known.csv
+  resemblance evaluate out/reviews/ --audit 400 --to audit/
+  resemblance evaluate out/reviews/ --labels labels.csv")]
+pub(crate) struct Evaluate {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
-    /// Shingle sets to draw, about; all of them if there are no more
+    /// Approximate number of shingle sets to draw
     #[arg(long, value_name = "N", default_value = "1000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     sample: NonZeroUsize,
     /// The seed of the draw
@@ -59,37 +60,234 @@ pub(in crate::cli) struct Evaluate {
 }
 
 impl Evaluate {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         if let Some(pairs) = self.audit {
             return self.draw(pairs);
         }
         if let Some(file) = &self.labels {
             let judged =
                 on_session(self.memory, async |session, _| audit::judge(session, &self.output, file).await)?;
-            return print::result(&if self.json {
-                print::json(&judged)?
-            } else {
-                audited::judged_text(&judged)
-            });
+            return print::json_or(self.json, &judged, || judged_text(&judged));
         }
         let (sample, truth) = (self.sample.get(), self.truth.clone());
         let settings = EvaluationSettings { sample, seed: self.seed, memory: self.memory, truth };
         let evaluation =
             on_session(self.memory, async |session, _| evaluate(session, &self.output, &settings).await)?;
-        print::result(&if self.json { print::json(&evaluation)? } else { evaluated::text(&evaluation) })
+        print::json_or(self.json, &evaluation, || text(&evaluation))
     }
 
-    /// Writes a pack of pairs to judge.
+    /// Writes a pack of pairs to be judged.
     fn draw(&self, pairs: NonZeroUsize) -> Result<()> {
-        let paths = audited::free(&self.to)?;
+        let paths = pack_paths(&self.to)?;
         let settings =
             audit::AuditSettings { pairs: pairs.get(), seed: self.seed, places: self.source.clone() };
         let pack =
             on_session(self.memory, async |session, _| audit::audit(session, &self.output, &settings).await)?;
-        audited::write(&pack, &paths)?;
-        print::result(&match self.json {
-            true => print::json(&audited::pack_json(&pack, &paths))?,
-            false => audited::pack_text(&pack, &paths, &self.output),
-        })
+        write_pack(&pack, &paths)?;
+        let record = json!({
+            "drawn": pack.rows.len(),
+            "pairs": pack.strata.iter().map(|stratum| stratum.pairs).sum::<u64>(),
+            "strata": pack.strata,
+            "files": paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+        });
+        print::json_or(self.json, &record, || pack_text(&pack, &paths, &self.output))
     }
+}
+
+/// Measures the finished output of `job`, with the memory of its engine.
+pub(crate) fn measure(job: &Job, sample: NonZeroUsize) -> Result<Evaluation> {
+    let memory = job.engine.memory_bytes();
+    let settings = EvaluationSettings { sample: sample.get(), seed: 1, memory, truth: None };
+    on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
+}
+
+/// An estimate as a share with its interval.
+fn interval(estimate: Option<Estimate>) -> [String; 2] {
+    match estimate {
+        Some(Estimate { value, low, high }) => [format!("{value:.4}"), format!("{low:.4} to {high:.4}")],
+        None => ["none".to_owned(), String::new()],
+    }
+}
+
+/// The number of unknown ids that are named.
+const NAMED_IDS: usize = 5;
+
+/// The recall that needs no larger sample.
+const ENOUGH: f64 = 0.95;
+
+/// An evaluation for people.
+pub(crate) fn text(evaluation: &Evaluation) -> String {
+    let Evaluation { recall, missed_pairs, .. } = evaluation;
+    let row = |name: &str, estimate| [vec![name.to_owned()], interval(estimate).to_vec()].concat();
+    let rows = [
+        row("pairs of different texts", recall.pairs),
+        row("documents with a pair", recall.documents),
+        row("removals", recall.removals),
+    ];
+    let mut text = print::table(&["recall of", "value", "95 % interval"], &rows);
+    let lows =
+        [recall.pairs, recall.documents, recall.removals].into_iter().flatten().map(|estimate| estimate.low);
+    let low = lows.fold(1.0, f64::min);
+    if low < ENOUGH && evaluation.sample < evaluation.shingle_sets {
+        let (low, more) = ((100.0 * low).floor(), (5 * evaluation.sample).min(evaluation.shingle_sets));
+        let _ = writeln!(
+            text,
+            "\neach recall is at least {low} % with 95 % certainty; --sample {more} narrows it"
+        );
+    }
+    let found = print::counted(evaluation.found_pairs, "pair");
+    let _ = writeln!(
+        text,
+        "\n{found} of different shingle sets found, {:.0} missed ({:.0} to {:.0}), by {} of {} shingle sets",
+        missed_pairs.value,
+        missed_pairs.low,
+        missed_pairs.high,
+        print::count(evaluation.sample),
+        print::count(evaluation.shingle_sets),
+    );
+    if let Some(ByExactRule { recall, precision }) = evaluation.by_exact_rule {
+        let rows = [row("recall of pairs", recall), row("precision of pairs", precision)];
+        let table = print::table(&["by exact similarity", "value", "95 % interval"], &rows);
+        let _ = writeln!(text, "\nthese pairs were kept by their estimates\n{table}");
+    }
+    if let Some(expected) = evaluation.expected {
+        let _ =
+            writeln!(text, "expected recall of pairs at the exact similarities of the sample: {expected:.4}");
+    }
+    let wrong = evaluation.wrong_pairs;
+    let _ = writeln!(text, "{} of the sample wrong", print::counted(wrong, "pair"));
+    if let Some(bias) = evaluation.estimate {
+        let pairs = print::counted(bias.pairs, "pair");
+        let _ = writeln!(
+            text,
+            "estimates of signatures: bias {:+.4}, deviation {:.4} (over {pairs})",
+            bias.bias, bias.deviation
+        );
+    }
+    if let Some(truth) = &evaluation.truth {
+        let Agreement { of, precision, recall, f1, adjusted_rand, .. } = truth;
+        let shown = |value: &Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.4}"));
+        let [precision, recall, f1, rand] = [precision, recall, f1, adjusted_rand].map(shown);
+        let _ = writeln!(
+            text,
+            "known {of}: precision {precision}, recall {recall}, F1 {f1}, adjusted Rand index {rand}"
+        );
+        let ids = &truth.unknown_ids;
+        if !ids.is_empty() {
+            let count = print::count(ids.len() as u64);
+            let named: Vec<&str> = ids.iter().take(NAMED_IDS).map(String::as_str).collect();
+            let named = named.join(", ");
+            let _ = writeln!(
+                text,
+                "known ids without a compared document: {count}, such as {named}; pairs with them count as missed"
+            );
+        }
+    }
+    let rows: Vec<Vec<String>> = evaluation
+        .by_similarity
+        .iter()
+        .map(|at| {
+            let similarity = format!("{:.3} to {:.3}", at.from, at.to);
+            let [value, range] = interval(at.measured);
+            vec![similarity, print::count(at.pairs), value, range, format!("{:.4}", at.expected)]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text.push('\n');
+        text.push_str(&print::table(
+            &["similarity", "pairs of the sample", "recall", "95 % interval", "expected"],
+            &rows,
+        ));
+    }
+    text
+}
+
+/// The files of a pack.
+const FILES: [&str; 3] = ["audit.html", "audit.csv", "audit.parquet"];
+
+/// The paths of a pack in a folder.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if one of them exists, because it may hold labels.
+fn pack_paths(folder: &str) -> Result<[PathBuf; 3]> {
+    let paths = FILES.map(|name| Path::new(folder).join(name));
+    match paths.iter().find(|path| path.exists()) {
+        Some(path) => Err(Error::job(format!(
+            "--to: {} exists, and may hold labels: name another folder, or remove it",
+            path.display()
+        ))),
+        None => Ok(paths),
+    }
+}
+
+/// Writes a pack to `paths`. Existing files are not replaced.
+fn write_pack(pack: &Pack, paths: &[PathBuf; 3]) -> Result<()> {
+    let contents = [html(pack)?.into_bytes(), pack.csv()?.into_bytes(), pack.parquet()?];
+    for (path, content) in paths.iter().zip(contents) {
+        let folder = files::folder(path);
+        std::fs::create_dir_all(folder).context(|| format!("cannot create {}", folder.display()))?;
+        files::write(path, &content, false)?;
+    }
+    Ok(())
+}
+
+/// A pack for people.
+fn pack_text(pack: &Pack, paths: &[PathBuf; 3], output: &str) -> String {
+    let row = |stratum: &StratumOfPack| {
+        let (pairs, drawn) = (print::count(stratum.pairs), print::count(stratum.drawn));
+        vec![stratum.name.clone(), pairs, drawn, stratum.what.clone()]
+    };
+    let rows: Vec<Vec<String>> = pack.strata.iter().map(row).collect();
+    let mut text = print::table(&["stratum", "pairs", "drawn", "contents"], &rows);
+    let [html, csv, parquet] = paths;
+    let _ = writeln!(
+        text,
+        "\n{} to judge are in\n  {}: open it in a browser, label with the keys y, n and ?, and save with s\n  {}: or fill the column \
+         label with yes, no or unsure\n  {}: for programs",
+        print::counted(pack.rows.len() as u64, "pair"),
+        html.display(),
+        csv.display(),
+        parquet.display()
+    );
+    let _ = writeln!(text, "then: resemblance evaluate {output} --labels labels.csv");
+    text
+}
+
+/// The estimates from labels, for people.
+fn judged_text(judged: &Judged) -> String {
+    let Judged { rows, unsure, missing, pairs, all, strata, curve, .. } = judged;
+    let has_chained = strata.iter().any(|stratum| stratum.name == "chained");
+    let row = |name: &str, pairs: u64, judged: u64, estimate| {
+        [vec![name.to_owned(), print::count(pairs), print::count(judged)], interval(estimate).to_vec()]
+            .concat()
+    };
+    let stratum_row =
+        |stratum: &JudgedStratum| row(&stratum.name, stratum.pairs, stratum.judged, stratum.share);
+    let mut table: Vec<Vec<String>> = strata.iter().map(stratum_row).collect();
+    let total = |with_chained: bool| {
+        let counted = strata.iter().filter(|stratum| with_chained || stratum.name != "chained");
+        counted.fold((0, 0), |(pairs, judged), stratum| (pairs + stratum.pairs, judged + stratum.judged))
+    };
+    let found = total(false);
+    table.push(row("all pairs that were found", found.0, found.1, *pairs));
+    if has_chained {
+        let every = total(true);
+        table.push(row("and the chained ones", every.0, every.1, *all));
+    }
+    let mut text = print::table(&["true duplicates in", "pairs", "judged", "share", "95 % interval"], &table);
+    let _ = writeln!(
+        text,
+        "\n{}: {} judged, {} unsure, {} without a label\n",
+        print::counted(*rows, "pair"),
+        print::count(judged.judged),
+        print::count(*unsure),
+        print::count(*missing)
+    );
+    let at = |at: &PrecisionAt| row(&format!("{:.3}", at.threshold), at.pairs, at.judged, at.share);
+    let rows: Vec<Vec<String>> = curve.iter().map(at).collect();
+    text.push_str(&print::table(
+        &["similarity at least", "pairs", "judged", "true duplicates", "95 % interval"],
+        &rows,
+    ));
+    text
 }

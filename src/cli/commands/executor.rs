@@ -3,37 +3,35 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::cli::support::{allocator, arguments, roles, work};
+use crate::cli::arguments;
+use crate::cli::commands::scheduler::{address, check_bind, is_loopback, is_on_loopback, runtime};
+use crate::cli::process::{self, allocator};
+use crate::cli::signals::signalled;
 use crate::engine::cluster::executor::{self, ExecutorSettings};
 use crate::error::{Error, Result};
 
-/// Bytes for each task at least: with less, a sort has no room for the buffers that it cannot do without.
+/// The minimum memory of a task in bytes. A sort needs it for its buffers.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance executor --scheduler localhost:50050 --memory 8GiB";
-
-/// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM it finishes those that it has
+/// Run an executor of a cluster: it asks a scheduler for tasks, and on SIGTERM finishes its tasks
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ExecutorCommand {
+#[command(after_help = "  resemblance executor --scheduler localhost:50050 --memory 8GiB")]
+pub(crate) struct ExecutorCommand {
     /// Address of the scheduler
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::place)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = arguments::host_port)]
     scheduler: (String, u16),
-    /// Address where other executors and drivers fetch what its tasks wrote
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = roles::address)]
+    /// Address where other executors and drivers fetch the results of its tasks
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = address)]
     bind: SocketAddr,
-    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that nothing asks who connects:
+    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that connections are not authenticated:
     /// for a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
-    /// Host name that others use to reach it; without it, the address from which it reaches the scheduler
+    /// Host name under which others reach it; by default, the address from which it reaches the scheduler
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
-    /// Address of /healthz and /readyz; without it, the port of --bind plus 2
-    #[arg(long, value_name = "HOST:PORT", value_parser = roles::address)]
+    /// Address of /healthz and /readyz; by default, the port of --bind plus 2
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     health: Option<SocketAddr>,
     /// Tasks that run at the same time; 0 means one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -50,8 +48,8 @@ pub(in crate::cli) struct ExecutorCommand {
 }
 
 impl ExecutorCommand {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
-        roles::check_bind(self.bind, self.allow_unauthenticated)?;
+    pub(crate) fn run(&self) -> Result<()> {
+        check_bind(self.bind, self.allow_unauthenticated)?;
         if self.bind.port() == 0 {
             return Err(Error::job(
                 "--bind has port 0, which means any free port, but executors and drivers connect to the port that --bind \
@@ -67,7 +65,7 @@ impl ExecutorCommand {
                 ));
             }
         };
-        if roles::is_loopback(self.bind) && !roles::is_on_loopback(&self.scheduler) {
+        if is_loopback(self.bind) && !is_on_loopback(&self.scheduler) {
             tracing::warn!(
                 "the scheduler may be on another machine, and only this one reaches --bind {}: where others fetch what the \
                  tasks here write, bind an address of the cluster's own network, and set RESEMBLANCE_CLUSTER_TOKEN or add \
@@ -77,7 +75,7 @@ impl ExecutorCommand {
         }
         let vcores = match self.vcores {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
-            given => given,
+            vcores => vcores,
         };
         if self.memory / (vcores as u64) < MIN_MEMORY {
             return Err(Error::job(format!(
@@ -96,14 +94,13 @@ impl ExecutorCommand {
             wait: self.wait,
         };
         allocator::give_back(self.memory, vcores);
-        let runtime = roles::runtime()?;
+        let runtime = runtime()?;
         let (host, port) = &self.scheduler;
         let listening = |address: SocketAddr| {
             tracing::info!(%address, %health, vcores, scheduler = format!("{host}:{port}"), "the executor listens");
         };
-        let ended =
-            runtime.block_on(executor::run(&settings, listening, crate::cli::support::work::signalled()));
-        work::end(runtime);
+        let ended = runtime.block_on(executor::run(&settings, listening, signalled()));
+        process::end(runtime);
         ended
     }
 }

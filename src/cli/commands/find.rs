@@ -1,35 +1,30 @@
-//! `resemblance find`: finds similar files, or similar rows of data, without a job file.
+//! `resemblance find`: finds similar files or rows without a job file.
 
 use std::num::NonZeroUsize;
 
-use crate::cli::support::arguments::CsvArguments;
-use crate::cli::support::from_data::{DataJob, FromData, Noun};
-use crate::cli::support::progress::Screen;
-use crate::cli::support::run_job::{TopPairs, run_job};
-use crate::cli::support::work::JobRuntime;
-use crate::cli::support::{applied, arguments, print, side_by_side, temporary};
+use crate::cli::arguments::data::FromData;
+use crate::cli::arguments::{self, CsvArguments};
+use crate::cli::commands::apply::{left_out, short_texts};
+use crate::cli::process::run_job::{TopPairs, run_job};
+use crate::cli::process::{JobRuntime, files, not_resumable};
+use crate::cli::screen::{Screen, print, side_by_side};
 use crate::error::Result;
-use crate::job;
+use crate::job::Job;
 use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{self, Finished, rows};
 use crate::output::manifest::Run;
 use crate::page::side_by_side::Extent;
 use crate::pipeline::OnExisting;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance find essays/ --show 3
-  resemblance find reviews.parquet --text body --threshold 0.7
-  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000";
-
 /// Find similar documents, without a job file
 ///
-/// Of Parquet, CSV and JSON lines files and of a Delta table the rows are compared, and of all other files each with the others.
-/// What was found out about data, such as the delimiter and the column of texts, is printed to standard error.
+/// Compares the rows of Parquet, CSV and JSON lines files and of Delta tables; all other files are compared with each other. The
+/// detected delimiter, the column of texts and so on are printed to standard error.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Find {
+#[command(after_help = "  resemblance find essays/ --show 3
+  resemblance find reviews.parquet --text body --threshold 0.7
+  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000")]
+pub(crate) struct Find {
     #[command(flatten)]
     data: FromData,
     /// Print one JSON object per pair
@@ -48,9 +43,9 @@ fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// The `most` most similar pairs of the finished job with their texts.
-fn shown(job: &job::Job, most: usize) -> Result<String> {
-    JobRuntime::begin(&job.engine)?.run(async {
+/// The `most` similar pairs of the finished job with their texts.
+fn texts_of_pairs(job: &Job, most: usize) -> Result<String> {
+    JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
         let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
@@ -64,41 +59,38 @@ fn shown(job: &job::Job, most: usize) -> Result<String> {
 }
 
 impl Find {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
-        // The tables are temporary: they are removed when the command ends.
-        let folder = temporary::apart(&self.data.paths, temporary::folders())?;
-        let DataJob { job, noun } =
-            self.data.job(screen, "find", &folder.path().join("out").to_string_lossy(), &folder, |_| ())?;
-        let (outcome, pairs) = run_job(&job, screen.progress(), OnExisting::Fail, None)?;
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
+        let folder = files::temporary_folder_outside(&self.data.paths, files::temporary_folders())?;
+        let output = folder.path().join("out");
+        let (job, noun) = self.data.job(screen, "find", &output.to_string_lossy(), &folder, |_| ())?;
+        // The tables of a stopped run are gone.
+        let ran = run_job(&job, screen.progress(), OnExisting::Fail, None).map_err(not_resumable);
+        let (outcome, pairs) = ran?;
         screen.clear();
         self.csv.print(self.json, &COLUMNS, &pairs, || self.text(&job, noun, &outcome.manifest, &pairs))
     }
 
     /// The pairs, the counts, and the texts of the first pairs.
-    fn text(&self, job: &job::Job, noun: Noun, manifest: &Run, pairs: &TopPairs) -> Result<String> {
+    fn text(&self, job: &Job, noun: &str, manifest: &Run, pairs: &TopPairs) -> Result<String> {
         let cells = rows::cells(pairs)?;
         let counts = &manifest.counts;
-        let notes: String = applied::short(counts, &job.shingle)
+        let notes: String = short_texts(counts, &job.shingle)
             .into_iter()
-            .chain(applied::left_out(counts))
+            .chain(left_out(counts))
             .map(|(n, words)| format!("; {} {words}", print::count(n)))
             .collect();
-        let rejected = match print::reasons(&manifest.rejects) {
-            reasons if reasons.is_empty() => reasons,
-            reasons => format!("; not compared: {reasons}"),
-        };
+        let rejected = print::reasons(&manifest.rejects, ["; not compared: ", ""]);
         let summary = format!(
             "{} of similarity {} or more among {}{rejected}{notes}\n",
             print::counted(counts.pairs, "pair"),
             job.score.threshold,
-            print::counted(counts.documents, noun.word()),
+            print::counted(counts.documents, noun),
         );
-        let table = match cells.is_empty() {
-            true => String::new(),
-            false => print::table(&header(noun), &cells),
-        };
+        let share = format!("share of {noun}");
+        let header = [noun, "similar to", "jaccard", &share, "share of other"];
+        let table = if cells.is_empty() { String::new() } else { print::table(&header, &cells) };
         let shown = match self.show {
-            Some(most) => shown(job, most.get())?,
+            Some(most) => texts_of_pairs(job, most.get())?,
             None => String::new(),
         };
         Ok(format!("{table}{summary}{shown}"))
@@ -107,10 +99,3 @@ impl Find {
 
 /// The columns of CSV.
 const COLUMNS: [&str; 5] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"];
-
-fn header(noun: Noun) -> [&'static str; 5] {
-    match noun {
-        Noun::File => ["file", "similar to", "jaccard", "share of file", "share of other"],
-        Noun::Document => ["document", "similar to", "jaccard", "share of document", "share of other"],
-    }
-}

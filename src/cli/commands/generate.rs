@@ -1,6 +1,5 @@
 //! `resemblance generate`: generates a corpus whose similar pairs are known.
 
-use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +7,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::cli::support::from_data::file;
-use crate::cli::support::progress::Screen;
-use crate::cli::support::temporary::{self, WriteFolder};
-use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, print};
+use crate::address::absolute;
+use crate::cli::arguments;
+use crate::cli::arguments::data::file;
+use crate::cli::process::files::{self, WriteFolder};
+use crate::cli::process::on_session;
+use crate::cli::screen::Screen;
+use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{InputProgress, InputUnit};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, ShingleSection};
@@ -20,31 +21,25 @@ use crate::lab::corpus::write::{self, CorpusFiles};
 use crate::lab::corpus::{Corpus, CorpusSettings, settings};
 use crate::lab::planted;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance generate documents.parquet --documents 100000
-  resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet
-  resemblance generate planted.parquet --from reviews.parquet --near 0.2 --truth truth.parquet";
-
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
-/// Documents are Parquet rows with the columns id and text. A text consists of made-up words, which are as frequent as
-/// the words of a language are. Planted documents and their originals are spread over the whole corpus, and every
-/// planted document has an original of its own. So --truth lists all similar pairs, with two exceptions: of the
-/// identical documents it lists only the first one with each other one, and it does not list pairs that are similar
-/// because of boilerplate. The same settings give the same documents, however many files there are.
+/// Documents are Parquet rows with the columns id and text. A text consists of made-up words with the frequencies of a natural
+/// language. Planted documents and their originals are spread over the whole corpus, and every planted document has its own original.
+/// So --truth lists all similar pairs, with two exceptions: of identical documents it lists only pairs with the first one, and it does
+/// not list pairs that are similar because of boilerplate. The same settings give the same documents for any number of files.
 ///
-/// With --from, the documents are those of a source, each followed by what was made of it: a copy, itself with some words
-/// replaced by real ones, half of it, or itself under a header that is the beginning of another one. What is similar in the
-/// source already is not in --truth.
+/// With --from, each document of a source is followed by a document that was made of it: a copy, the document with some words
+/// replaced by real ones, half of it, or the document under a header, which is the beginning of another document. Documents that
+/// are similar in the source are not in --truth.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Generate {
+#[command(after_help = "  resemblance generate documents.parquet --documents 100000
+  resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet
+  resemblance generate planted.parquet --from reviews.parquet --near 0.2 --truth truth.parquet")]
+pub(crate) struct Generate {
     /// A file that ends in .parquet, or a folder for part-00000.parquet and so on
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Plant documents into those of this file, folder, pattern or URL instead of made-up ones: any data that find reads
+    /// Plant documents into this file, folder, pattern or URL instead of a made-up corpus: any data that find reads
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["words", "vocabulary", "identical", "files"])]
     from: Option<String>,
     /// With --from, the column of data that holds the texts
@@ -53,28 +48,28 @@ pub(in crate::cli) struct Generate {
     /// With --from, the column of data that identifies a document
     #[arg(long, value_name = "COL", requires = "from")]
     id: Option<String>,
-    /// Documents; with --from, at most so many of the source, and all of them by default
+    /// Number of documents; with --from, the maximum from the source, and all of them by default
     #[arg(long, value_name = "N", required_unless_present = "from", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
     documents: Option<NonZeroUsize>,
-    /// Average number of words in a document; lengths are spread evenly from half of it to one and a half times it
+    /// Average number of words in a document; lengths range evenly from half to one and a half times of it
     #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(settings::MAX_WORDS))]
     words: NonZeroUsize,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
-    /// Number of words in a shingle, to which the Jaccard similarities of planted pairs refer
+    /// Number of words in a shingle, for the Jaccard similarities of planted pairs
     #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(settings::MAX_SHINGLE))]
     shingle: NonZeroUsize,
     /// Number of different words
     #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(settings::MAX_VOCABULARY))]
     vocabulary: NonZeroUsize,
-    /// Share of documents that are exact copies of another one
+    /// Share of documents that are exact copies of other documents
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     copies: f64,
-    /// Share of documents that are another one with some words replaced
+    /// Share of documents that are other documents with some words replaced
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     near: f64,
-    /// Jaccard similarities that those get one after the other, each over 0 and at most 1
+    /// Jaccard similarities of the near-duplicates in turn, each over 0 and at most 1
     #[arg(
         long,
         value_name = "J,..",
@@ -83,7 +78,7 @@ pub(in crate::cli) struct Generate {
         value_parser = arguments::similarity
     )]
     jaccards: Vec<f64>,
-    /// Share of documents that consist of half of another one
+    /// Share of documents that are half of another document
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     contained: f64,
     /// Share of the other documents that begin with the same passage; with --from, share of documents under a common header
@@ -101,36 +96,36 @@ pub(in crate::cli) struct Generate {
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
-    /// Replace what this command wrote there before, and nothing else
+    /// Replace only files that this command wrote
     #[arg(long)]
     overwrite: bool,
-    /// Print what was written as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Words of the common header, with `--from`.
+/// The number of words in the common header, with `--from`.
 const HEADER_WORDS: usize = 50;
 
-/// The place of an output that is never made: only the source of the job is read.
+/// The output of the job, of which only the source is used.
 const NO_OUTPUT: &str = "not-written";
 
 /// Bytes of a generated word in a Parquet file: 2.9 were measured for 50,000,000 documents of 100 words.
 const BYTES_PER_WORD: u64 = 3;
 
 impl Generate {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         self.write(screen).map_err(|error| {
-            let places = [("OUT", Some(&self.out)), ("--truth", self.truth.as_ref())];
-            let place =
+            let folders = [("OUT", Some(&self.out)), ("--truth", self.truth.as_ref())];
+            let folder =
                 |(setting, path): (_, Option<&PathBuf>)| Some(WriteFolder { setting, folder: path?.clone() });
-            let places: Vec<WriteFolder> = places.into_iter().filter_map(place).collect();
+            let folders: Vec<WriteFolder> = folders.into_iter().filter_map(folder).collect();
             let words = self
                 .documents
                 .map(|documents| (documents.get() as u64).saturating_mul(self.words.get() as u64));
-            // With --from, the texts are those of the source.
+            // With --from, the number of words is unknown.
             let words = words.filter(|_| self.from.is_none());
-            temporary::explain(error, &places, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
+            files::explain_full_disk(error, &folders, words.map(|words| words.saturating_mul(BYTES_PER_WORD)))
         })
     }
 
@@ -167,11 +162,12 @@ impl Generate {
             None => None,
         };
         screen.clear();
-        if self.json {
-            let (documents, truth) = (GeneratedFiles::of(&written), truth.as_ref().map(GeneratedFiles::of));
-            return print::result(&print::json(&Generated { documents, truth, left_out: None })?);
-        }
-        print::result(&as_text(&written, truth.as_ref()))
+        let (documents, truth) = (GeneratedFiles::new(&written), truth.as_ref().map(GeneratedFiles::new));
+        self.print(&Generated { documents, truth, left_out: None })
+    }
+
+    fn print(&self, generated: &Generated) -> Result<()> {
+        print::json_or(self.json, generated, || generated.text())
     }
 
     fn settings(&self) -> CorpusSettings {
@@ -201,15 +197,14 @@ impl Generate {
             )));
         }
         self.check_truth()?;
-        let place = crate::address::absolute;
-        if place(&self.out)?.starts_with(place(&PathBuf::from(from))?) {
+        if absolute(&self.out)?.starts_with(absolute(from)?) {
             return Err(Error::job(format!(
                 "{} lies in {from}, where it would be read as documents; choose another place",
                 self.out.display()
             )));
         }
         let columns = (self.text.as_deref(), self.id.as_deref());
-        let job = job_of(screen, from, columns, self.shingle.get())?;
+        let job = source_job(screen, from, columns, self.shingle.get())?;
         let settings = planted::PlantingSettings {
             seed: self.seed,
             shingle: job.shingle.clone(),
@@ -225,25 +220,19 @@ impl Generate {
         let written = on_session(job.engine.memory_bytes(), async |session, _| {
             planted::write(session, &job.source, most, &settings, places).await
         })?;
-        let (out, truth) = (self.out.as_path(), self.truth.as_deref());
-        if self.json {
-            let files = |rows, bytes, path: &Path| GeneratedFiles { rows, bytes, files: vec![shown(path)] };
-            let truth = truth.zip(written.truth_bytes);
-            return print::result(&print::json(&Generated {
-                documents: files(written.originals + written.planted, written.bytes, out),
-                truth: truth.map(|(path, bytes)| files(written.planted, bytes, path)),
-                left_out: Some(written.left_out),
-            })?);
-        }
-        print::result(&planted_as_text(&written, out, truth))
+        let files = |rows, bytes, path: &Path| GeneratedFiles { rows, bytes, files: vec![shown(path)] };
+        let truth = self.truth.as_deref().zip(written.truth_bytes);
+        self.print(&Generated {
+            documents: files(written.originals + written.planted, written.bytes, &self.out),
+            truth: truth.map(|(path, bytes)| files(written.planted, bytes, path)),
+            left_out: Some(written.left_out),
+        })
     }
 
-    /// Checks, before anything is written, that the file for the planted pairs can be written and lies outside the folder of
-    /// documents, where it would be read as documents.
+    /// Checks in advance that --truth can be written and lies outside the folder of documents, where it would be read as documents.
     fn check_truth(&self) -> Result<()> {
         let Some(truth) = &self.truth else { return Ok(()) };
-        let place = crate::address::absolute;
-        if place(truth)?.starts_with(place(&self.out)?) {
+        if absolute(truth)?.starts_with(absolute(&self.out)?) {
             return Err(Error::job(format!(
                 "--truth {} lies in {}, where it would be read as documents; choose another place",
                 truth.display(),
@@ -255,12 +244,12 @@ impl Generate {
     }
 }
 
-/// What was written, for programs.
+/// The result of the command.
 #[derive(Serialize)]
 struct Generated {
     documents: GeneratedFiles,
     truth: Option<GeneratedFiles>,
-    /// Rows of the source, with `--from`.
+    /// The number of rows of the source that were left out, with `--from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
@@ -273,7 +262,7 @@ struct GeneratedFiles {
 }
 
 impl GeneratedFiles {
-    fn of(written: &CorpusFiles) -> Self {
+    fn new(written: &CorpusFiles) -> Self {
         let files = written.files.iter().map(|path| shown(path)).collect();
         Self { rows: written.rows, bytes: written.bytes, files }
     }
@@ -283,43 +272,33 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn as_text(written: &CorpusFiles, truth: Option<&CorpusFiles>) -> String {
-    let mut text = String::new();
-    let mut say = |written: &CorpusFiles, noun: &str| {
-        let files = match written.files.as_slice() {
-            [file] => file.display().to_string(),
-            files => print::counted(files.len() as u64, "file"),
-        };
-        let (rows, bytes) = (print::count(written.rows), print::count(written.bytes));
-        let _ = writeln!(text, "{rows:>12} {} ({bytes} bytes) in {files}", print::plural(written.rows, noun));
-    };
-    say(written, "document");
-    truth.into_iter().for_each(|truth| say(truth, "planted pair"));
-    text
+impl Generated {
+    fn text(&self) -> String {
+        let mut numbers = NumberColumn::default();
+        for (files, noun) in [(Some(&self.documents), "document"), (self.truth.as_ref(), "planted pair")] {
+            let Some(GeneratedFiles { rows, bytes, files }) = files else { continue };
+            let files = match files.as_slice() {
+                [file] => file.clone(),
+                files => print::counted(files.len() as u64, "file"),
+            };
+            numbers.line(*rows, noun, &format!(" ({} bytes) in {files}", print::count(*bytes)));
+        }
+        let reason = " of the source left out: they have no id or no text, or cannot be read";
+        numbers.line(self.left_out.filter(|&rows| rows > 0), "row", reason);
+        numbers.0
+    }
 }
 
-fn planted_as_text(written: &planted::PlantedFiles, out: &Path, truth: Option<&Path>) -> String {
-    let originals = print::counted(written.originals, "document");
-    let mut text =
-        format!("{originals} and {} planted ones in {}\n", print::count(written.planted), out.display());
-    if let Some(truth) = truth {
-        let pairs = print::counted(written.planted, "planted pair");
-        text.push_str(&format!("{pairs} in {}\n", truth.display()));
-    }
-    if written.left_out > 0 {
-        let rows = print::counted(written.left_out, "row");
-        text.push_str(&format!(
-            "{rows} of the source left out: they have no id or no text, or cannot be read\n"
-        ));
-    }
-    text
-}
-
-/// A job that reads `from`, with the columns of its texts and ids, and cuts texts into shingles of `size` words.
+/// A job that reads `from` and cuts texts into shingles of `size` words. `columns` are the columns of texts and ids.
 ///
 /// # Errors
-/// The errors of [`file`].
-fn job_of(screen: &Screen, from: &str, columns: (Option<&str>, Option<&str>), size: usize) -> Result<Job> {
+/// Returns the errors of [`file`].
+fn source_job(
+    screen: &Screen,
+    from: &str,
+    columns: (Option<&str>, Option<&str>),
+    size: usize,
+) -> Result<Job> {
     let (mut file, _) = file(screen, "generate --from", &[from.to_owned()], columns, None, NO_OUTPUT)?;
     file.shingle =
         Some(ShingleSection { unit: job::Unit::Word, size: Some(size), ..ShingleSection::default() });

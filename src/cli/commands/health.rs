@@ -4,21 +4,18 @@ use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder};
 
-use crate::cli::support::{arguments, http, print};
+use crate::cli::arguments;
+use crate::cli::record::http;
+use crate::cli::screen::print;
 use crate::error::{Error, Result};
-
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance health localhost:50050";
 
 /// Ask a scheduler or an executor whether it is healthy
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Health {
+#[command(after_help = "  resemblance health localhost:50050")]
+pub(crate) struct Health {
     /// Address of the role: a scheduler's port, or an executor's port plus 2
-    #[arg(value_name = "HOST:PORT", value_parser = arguments::host_and_port)]
-    address: String,
+    #[arg(value_name = "HOST:PORT", value_parser = arguments::host_port)]
+    address: (String, u16),
     /// Ask whether it accepts work (/readyz), not only whether it runs (/healthz)
     #[arg(long)]
     ready: bool,
@@ -28,22 +25,23 @@ pub(in crate::cli) struct Health {
 }
 
 impl Health {
-    /// Ends with exit code 0 if the role is healthy, else 4.
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    /// Returns an engine error unless the role is healthy.
+    pub(crate) fn run(&self) -> Result<()> {
         let path = if self.ready { "readyz" } else { "healthz" };
         let (scheme, client) = client()?;
-        let url = format!("{scheme}://{}/{path}", self.address);
+        let (host, port) = &self.address;
+        let url = format!("{scheme}://{host}:{port}/{path}");
         let asked = |e: Error| Error::engine(format!("{url} does not answer")).because(e);
         let limit = Duration::from_secs(self.timeout);
-        let (status, said) = http::exchange(limit, client, |client| client.get(&url)).map_err(asked)?;
-        match status.is_success() {
-            true => print::result(&format!("{} {path}\n", self.address)),
-            false => Err(Error::engine(format!("{url} answers {status}: {said}"))),
+        let (status, answer) = http::exchange(limit, client, |client| client.get(&url)).map_err(asked)?;
+        if !status.is_success() {
+            return Err(Error::engine(format!("{url} answers {status}: {answer}")));
         }
+        print::result(&format!("{host}:{port} {path}\n"))
     }
 }
 
-/// The scheme of a role's URL and a client for it: over TLS if this process trusts an authority.
+/// The URL scheme of a role and a client for it: with TLS if this process trusts an authority.
 fn client() -> Result<(&'static str, ClientBuilder)> {
     let client = Client::builder().no_proxy();
     #[cfg(feature = "cluster")]

@@ -2,25 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::support::from_data::{encoding, look, refuse_columns};
-use crate::cli::support::progress::Screen;
-use crate::cli::support::{own_file, print};
+use crate::cli::arguments::data::{encoding, look, refuse_columns};
+use crate::cli::process::files;
+use crate::cli::screen::{Screen, print};
 use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::{self, Encoding, Format};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance init reviews.csv --output my.toml";
-
 /// Write a job file with comments for data
 ///
-/// The file has the columns of the data with a value of each, and the settings of `resemblance dedup`. `resemblance check` and
-/// `resemblance run` take it as it is.
+/// The file has the columns of the data with an example of each, and the settings of `resemblance dedup`. It is ready for
+/// `resemblance check` and `resemblance run`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Init {
+#[command(after_help = "  resemblance init reviews.csv --output my.toml")]
+pub(crate) struct Init {
     /// Files, folders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder of a Delta table),
     /// or text files
     #[arg(required = true, value_name = "PATH")]
@@ -34,41 +29,38 @@ pub(in crate::cli) struct Init {
     /// The column that identifies a document
     #[arg(long, value_name = "COL")]
     id: Option<String>,
-    /// How the files are encoded, instead of what their bytes say
+    /// Encoding of the files [default: detected]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<Encoding>,
 }
 
 impl Init {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let path = self.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.toml", self.stem())));
         let is_printed = path == Path::new("-");
         if !is_printed && path.symlink_metadata().is_ok() {
             return Err(Error::job(format!(
-                "{} is there already: name another file by -o, or remove it",
+                "{} exists: name another file with -o, or remove it",
                 path.display()
             )));
         }
-        let shown = match is_printed {
-            true => format!("{}.toml", self.stem()),
-            false => path.display().to_string(),
-        };
+        let shown = if is_printed { format!("{}.toml", self.stem()) } else { path.display().to_string() };
         let text = match look(screen, "init", &self.paths, self.encoding)? {
             InspectedPaths { dataset: None, urls, .. } => {
                 refuse_columns(&[("--text", self.text.as_deref()), ("--id", self.id.as_deref())])?;
-                inspect::of_texts(&urls, &shown, self.encoding)?
+                inspect::texts_job(&urls, &shown, self.encoding)?
             }
             InspectedPaths { dataset: Some(dataset), .. } => {
                 let id = dataset.id_column(self.id.as_deref());
                 let (text, is_guess) = dataset.guessed_text(self.text.as_deref(), id.as_deref())?;
                 screen.say(&dataset.sentence(&text, id.as_deref()));
-                inspect::of_dataset(&dataset, &shown, (&text, is_guess), id.as_deref())?
+                inspect::dataset_job(&dataset, &shown, (&text, is_guess), id.as_deref())?
             }
         };
         if is_printed {
             return print::result(&text);
         }
-        own_file::write(&path, text.as_bytes(), false)?;
+        files::write(&path, text.as_bytes(), false)?;
         print::result(&format!("wrote {shown}; next: resemblance check {shown}\n"))
     }
 

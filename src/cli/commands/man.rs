@@ -2,33 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::support::own_file::{FileMark, OwnFile};
-use crate::cli::support::print;
+use crate::cli::process::files::{FileMark, OwnFile};
+use crate::cli::screen::print;
 use crate::error::{Context, Result};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance man /usr/local/share/man/man1/";
-
-/// The beginning of every page.
 const PAGE: FileMark = FileMark {
     beginning: ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n.TH resemblance",
-    what: "a manual page of this program",
+    noun: "a manual page of this program",
 };
 
 /// Write the manual pages, one for each command
 ///
-/// The folder is made if it is missing. Pages of an earlier version are replaced, other files and links are not.
+/// Creates the folder if it is missing. Replaces pages of an earlier version, but no other files and no links.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Man {
+#[command(after_help = "  resemblance man /usr/local/share/man/man1/")]
+pub(crate) struct Man {
     /// The folder
     folder: PathBuf,
 }
 
 impl Man {
-    pub(in crate::cli) fn run(&self, line: impl FnOnce() -> clap::Command) -> Result<()> {
+    pub(crate) fn run(&self, line: impl FnOnce() -> clap::Command) -> Result<()> {
         let failed = || format!("cannot create the folder {}", self.folder.display());
         std::fs::create_dir_all(&self.folder).context(failed)?;
         let mut line = line().disable_help_subcommand(true);
@@ -39,7 +33,7 @@ impl Man {
     }
 }
 
-/// The pages of a command and of all below it, which are not written yet.
+/// Renders the pages of a command and its subcommands.
 fn pages(command: &clap::Command, folder: &Path) -> Result<Vec<(OwnFile, String)>> {
     let mut all = Vec::new();
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {

@@ -1,28 +1,22 @@
 //! `resemblance merge`: merges finished outputs into one.
 
-use crate::cli::support::arguments;
-use crate::cli::support::arguments::made_by;
-use crate::cli::support::print::{self, NumberColumn};
-use crate::cli::support::progress::Screen;
-use crate::cli::support::run_job::{finished_already, run_job};
+use crate::cli::arguments::{self, made_by};
+use crate::cli::process::run_job::{finished_already, run_job};
+use crate::cli::screen::Screen;
+use crate::cli::screen::print::{self, NumberColumn};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::counts::Counts;
 use crate::pipeline::Outcome;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance merge out/monday/ out/tuesday/ --to out/until-tuesday/";
-
 /// Merge finished outputs into one, as if one run had read all of their documents
 ///
-/// Each output must come from a run that named all earlier ones in [against], and they are named in the order in
-/// which they were made. No text is read. Documents that a later run replaced are left out. The outputs stay as they are.
+/// Each output must come from a run that named all earlier outputs in [against], and they are named in the order of their runs. No
+/// text is read. Documents that a later run replaced are left out. The outputs are not changed.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Merge {
-    /// The outputs, in the order in which they were made
+#[command(after_help = "  resemblance merge out/monday/ out/tuesday/ --to out/until-tuesday/")]
+pub(crate) struct Merge {
+    /// The outputs, in the order of their runs
     #[arg(required = true, value_name = "OUTPUT")]
     outputs: Vec<String>,
     /// Folder or URL prefix of the new output
@@ -43,19 +37,16 @@ pub(in crate::cli) struct Merge {
 }
 
 impl Merge {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job()?;
         let existing = arguments::on_existing(self.overwrite);
         let ran = run_job(&job, screen.progress(), existing, Some(0));
         screen.clear();
         let (outcome, _) = ran?;
-        print::result(&match self.json {
-            true => print::json(&outcome.manifest.counts)?,
-            false => as_text(&job, &outcome),
-        })
+        print::json_or(self.json, &outcome.manifest.counts, || as_text(&job, &outcome))
     }
 
-    /// The job that merges: the settings of the last output, on the engine of this command.
+    /// A job with the settings of the last output and the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;

@@ -31,20 +31,20 @@ mod verify;
 
 use clap::Subcommand;
 
-use crate::cli::support::progress::Screen;
+use crate::cli::screen::Screen;
 use crate::error::Result;
 
-/// Declares the commands in the order of the help, with what each needs besides its arguments.
+/// Declares the commands in the order of the help, and the parameter that each needs.
 macro_rules! commands {
     (|$screen:ident, $line:ident| $($(#[$cfg:meta])* $name:ident: $module:ident::$arguments:ident($($needed:ident)?),)*) => {
         #[derive(Subcommand)]
-        pub(in crate::cli) enum Command {
+        pub(crate) enum Command {
             $($(#[$cfg])* $name($module::$arguments),)*
         }
 
         impl Command {
-            /// Runs the command; `line` describes the command line.
-            pub(in crate::cli) fn run(
+            /// Runs the command. `line` describes the command line.
+            pub(crate) fn run(
                 &self,
                 $screen: &Screen,
                 $line: impl FnOnce() -> clap::Command,
@@ -90,16 +90,16 @@ commands! {
 }
 
 impl Command {
-    /// The id of a run in the log; `None` for other commands.
-    pub(in crate::cli) fn run_id(&self) -> Option<&str> {
+    /// The id of a run; `None` for other commands.
+    pub(crate) fn run_id(&self) -> Option<&str> {
         match self {
             Command::Run(command) => Some(command.id()),
             _ => None,
         }
     }
 
-    /// The name of a command that runs the stages of a job, for its spans; `None` for other commands.
-    pub(in crate::cli) fn traced(&self) -> Option<&'static str> {
+    /// The name of a command that is traced because it runs the stages of a job; `None` for other commands.
+    pub(crate) fn traced(&self) -> Option<&'static str> {
         match self {
             Command::Run(_) => Some("run"),
             Command::Find(_) => Some("find"),
@@ -110,13 +110,13 @@ impl Command {
         }
     }
 
-    /// Whether its log has no line for each stage.
-    pub(in crate::cli) fn is_brief(&self) -> bool {
+    /// Whether the log has no lines for stages.
+    pub(crate) fn is_brief(&self) -> bool {
         matches!(self, Command::Find(_) | Command::Dedup(_))
     }
 
-    /// Whether this is a role of a cluster, which logs and shows no progress.
-    pub(in crate::cli) fn is_role(&self) -> bool {
+    /// Whether this is a role of a cluster. Roles log, and show no progress.
+    pub(crate) fn is_role(&self) -> bool {
         #[cfg(feature = "cluster")]
         return matches!(self, Command::Scheduler(_) | Command::Executor(_));
         #[cfg(not(feature = "cluster"))]

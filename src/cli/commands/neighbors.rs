@@ -1,4 +1,4 @@
-//! `resemblance neighbors`: finds the documents of a finished output that are nearest to one document.
+//! `resemblance neighbors`: finds the documents of a finished output that are most similar to one document.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -7,8 +7,9 @@ use std::num::NonZeroUsize;
 use datafusion::prelude::SessionContext;
 
 use crate::address;
-use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, print, side_by_side};
+use crate::cli::arguments;
+use crate::cli::process::on_session;
+use crate::cli::screen::{print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
 use crate::job::Job;
@@ -18,24 +19,19 @@ use crate::lookup::show::MemberTexts;
 use crate::lookup::{Finished, not_found, sketch};
 use crate::page::side_by_side::Extent;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance neighbors out/reviews/ --id 42 --top 3
-  resemblance neighbors out/reviews/ --text letter.txt";
-
 /// Find the documents of a finished output that are most similar to one document
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct NeighborsCommand {
+#[command(after_help = "  resemblance neighbors out/reviews/ --id 42 --top 3
+  resemblance neighbors out/reviews/ --text letter.txt")]
+pub(crate) struct NeighborsCommand {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
     #[command(flatten)]
-    of: QueryView,
+    query: QueryArguments,
     /// Maximum number of neighbors to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
-    /// What to sort neighbors by; equal ones are sorted by the other value, then by id
+    /// Sort order of neighbors; ties are sorted by the other value, then by id
     #[arg(long, value_enum, default_value_t = By::Estimate)]
     by: By,
     /// Print one JSON object per neighbor
@@ -44,7 +40,7 @@ pub(in crate::cli) struct NeighborsCommand {
     /// Print the texts of the first N neighbors next to that of the document, with common passages marked; without N, 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
-    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    /// The location of a source that was moved; name as many as the source has URLs, in their order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -54,11 +50,11 @@ pub(in crate::cli) struct NeighborsCommand {
 
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
-struct QueryView {
+struct QueryArguments {
     /// Id of a document in the output
     #[arg(long, allow_negative_numbers = true)]
     id: Option<String>,
-    /// A text file, which need not be in the output; - means standard input
+    /// A text file that need not be in the output; - means standard input
     #[arg(long, value_name = "FILE")]
     text: Option<String>,
 }
@@ -77,7 +73,7 @@ const COLUMNS: [&str; 9] = [
 ];
 
 impl NeighborsCommand {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let (found, shown) = on_session(self.memory, async |session, _| self.find(session).await)?;
         let sentence = self.sentence(&found);
         if self.json {
@@ -90,7 +86,7 @@ impl NeighborsCommand {
         if !found.nearest.is_empty() {
             let rows: Vec<_> = found.nearest.iter().map(cells).collect();
             text.push_str(&print::table(&COLUMNS, &rows));
-            let _ = writeln!(text, "a is {}, b the document of the row", visible(&self.asked()));
+            let _ = writeln!(text, "a is {}, b the document of the row", visible(&self.query_name()));
         }
         if let Some(sentence) = sentence {
             let _ = writeln!(text, "{}", visible(&sentence));
@@ -98,18 +94,18 @@ impl NeighborsCommand {
         print::result(&(text + &shown))
     }
 
-    /// The neighbors, and the texts of the first ones as `--show` prints them.
+    /// The neighbors, and the texts of the first neighbors for `--show`.
     async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
         let finished = Finished::open(context, &self.output).await?.with_source_in(self.source.clone());
         let job = finished.job();
-        let own = self.of.id.as_deref().and_then(|id| finished.id(id));
+        let own = self.query.id.as_deref().and_then(|id| finished.id(id));
         let again = match (self.show, finished.keeps_shingles()) {
             (Some(_), _) => Some(Reread::open(&finished, Need::Texts).await?),
             (None, true) => None,
-            (None, false) => self.again(&finished).await?,
+            (None, false) => self.readable_source(&finished).await?,
         };
         let mut asked = None;
-        let sketch = match (&self.of.id, &self.of.text) {
+        let sketch = match (&self.query.id, &self.query.text) {
             (Some(id), _) => {
                 let stored = match &own {
                     Some(own) => sketch::of_document(&finished, own, again.as_ref()).await?,
@@ -141,35 +137,28 @@ impl NeighborsCommand {
                     (None, Some(own)) => texts.of(&own.own())?,
                     (None, None) => return Err(Error::bug("neither a document nor a text was given")),
                 };
-                self.beside(asked, nearest, &texts, job)?
+                self.show_texts(asked, nearest, &texts, job)?
             }
             _ => String::new(),
         };
         Ok((found, shown))
     }
 
-    /// The text of the query side by side with that of each neighbor.
-    fn beside(&self, text: &str, nearest: &[Neighbor], texts: &MemberTexts, job: &Job) -> Result<String> {
+    /// The text of the query side by side with the text of each neighbor.
+    fn show_texts(&self, text: &str, nearest: &[Neighbor], texts: &MemberTexts, job: &Job) -> Result<String> {
         let mut shown = String::new();
         for neighbor in nearest {
-            let names = [self.asked(), neighbor.id.to_string()];
-            let jaccard = neighbor
-                .jaccard
-                .ok_or_else(|| Error::bug("a neighbor without its similarities was shown"))?;
+            let names = [self.query_name(), neighbor.id.to_string()];
+            let missing = || Error::bug("a neighbor without its similarities was shown");
+            let jaccard = neighbor.jaccard.ok_or_else(missing)?;
             let texts = [text, texts.of(&neighbor.id.own())?];
-            shown += &side_by_side::two(
-                jaccard,
-                names.each_ref().map(String::as_str),
-                texts,
-                &job.shingle,
-                Extent::Compared,
-            );
+            shown += &side_by_side::two(jaccard, names, texts, &job.shingle, Extent::Compared);
         }
         Ok(shown)
     }
 
-    /// The source of an output that keeps no shingles; `None` if it cannot be read and estimates are enough.
-    async fn again<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
+    /// The source of an output without shingles. `None` if it cannot be read and estimates are enough.
+    async fn readable_source<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
         match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
             (Err(error), By::Jaccard) => Err(error),
@@ -180,19 +169,19 @@ impl NeighborsCommand {
         }
     }
 
-    /// The document of the query, as messages name it.
-    fn asked(&self) -> String {
-        match (&self.of.id, &self.of.text) {
+    /// The name of the query in messages.
+    fn query_name(&self) -> String {
+        match (&self.query.id, &self.query.text) {
             (Some(id), _) => id.clone(),
             (None, Some(path)) => named(path).to_owned(),
             (None, None) => String::new(),
         }
     }
 
-    /// The sentence for fewer neighbors than `--top`.
+    /// A sentence if there are fewer neighbors than `--top`.
     fn sentence(&self, found: &neighbors::Neighbors) -> Option<String> {
-        let (asked, top) = (self.asked(), self.top);
-        let other = if self.of.id.is_some() { "other " } else { "" };
+        let (asked, top) = (self.query_name(), self.top);
+        let other = if self.query.id.is_some() { "other " } else { "" };
         match found.candidates {
             0 => Some(format!("no {other}document shares a bucket with {asked}: it has no neighbors")),
             n if n < top.get() as u64 => {
@@ -205,7 +194,7 @@ impl NeighborsCommand {
     }
 }
 
-/// The text of a file or of standard input, without a byte order mark, as the format `text` reads it.
+/// Reads a text from a file or standard input, without a byte order mark, as the format `text` does.
 fn text(path: &str, output: &str) -> Result<String> {
     let mut bytes = Vec::new();
     let read = match path {
@@ -221,10 +210,7 @@ fn text(path: &str, output: &str) -> Result<String> {
     read.context(|| format!("cannot read {}", named(path)))?;
     let text = String::from_utf8(bytes)
         .map_err(|e| Error::input(format!("{} is not valid UTF-8", named(path))).because(e))?;
-    Ok(match text.strip_prefix('\u{feff}') {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    })
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 fn named(path: &str) -> &str {

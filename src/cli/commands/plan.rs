@@ -1,37 +1,39 @@
-//! `resemblance plan`: what a run of a job will take.
+//! `resemblance plan`: forecasts the time, memory, disk and requests of a run. `run --forecast` uses its parts.
 
+use std::fmt::Write;
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 
-use crate::cli::support::arguments::JobArguments;
-use crate::cli::support::progress::Screen;
-use crate::cli::support::{arguments, forecasted, print};
+use crate::cli::arguments::{self, JobArguments};
+use crate::cli::process::{JobRuntime, files};
+use crate::cli::screen::Screen;
+use crate::cli::screen::print::{self, bytes, count, counted};
+use crate::engine::RunControl;
 use crate::error::Result;
-use crate::forecast::ForecastSettings;
-
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance plan my.toml
-  resemblance plan my.toml --sample 50000 --set score.threshold=0.7
-  resemblance plan my.toml --tasks 64 --json";
+use crate::error::visible::visible;
+use crate::evaluate::Estimate;
+use crate::forecast::{Amount, Forecast, ForecastSettings, Template, forecast};
+use crate::job::{EngineSettings, Job, Mode};
+use crate::output::manifest::Run as Manifest;
 
 /// Forecast what a run takes: seconds, memory, disk and requests, each with a range, and risks
 ///
-/// Reads a part of the source, spread over its files, and runs the job over it in a temporary folder, with the memory, the
-/// threads and the folder for spills of the job. Nothing is written to the job's output. The more of the source is sampled, the
-/// narrower the ranges.
+/// Runs the job over a part of the source, spread over its files, in a temporary folder with the job's memory, threads and folder for
+/// spills. Nothing is written to the job's output. Larger samples give narrower ranges.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct PlanCommand {
+#[command(after_help = "  resemblance plan my.toml
+  resemblance plan my.toml --sample 50000 --set score.threshold=0.7
+  resemblance plan my.toml --tasks 64 --json")]
+pub(crate) struct PlanCommand {
     #[command(flatten)]
     job: JobArguments,
-    /// Documents to sample, about; all of them if there are no more
+    /// Approximate number of documents to sample
     #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     sample: NonZeroUsize,
     /// The seed of the sample
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Also estimate the seconds on a cluster that runs N tasks at once
+    /// Also estimate the seconds on a cluster that runs N tasks concurrently
     #[arg(long, value_name = "N")]
     tasks: Option<NonZeroU64>,
     /// Print one JSON object
@@ -40,17 +42,147 @@ pub(in crate::cli) struct PlanCommand {
 }
 
 impl PlanCommand {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load_over_output()?;
         let settings = ForecastSettings {
             sample: self.sample.get() as u64,
             seed: self.seed,
             tasks: self.tasks.map(NonZeroU64::get),
         };
-        let mut forecast = forecasted::make(&job, &settings, screen)?;
+        let mut forecast = make(&job, &settings, screen)?;
         for risk in &mut forecast.risks {
             risk.set.retain(|set| self.job.takes(set));
         }
-        print::result(&if self.json { print::json(&forecast)? } else { forecasted::text(&forecast, &job) })
+        print::json_or(self.json, &forecast, || text(&forecast, &job))
     }
+}
+
+/// The number of the longest stages that are listed.
+const LISTED: usize = 6;
+/// The number of the most frequent passages that are listed, and the characters of each.
+const PASSAGES: usize = 10;
+const PASSAGE_CHARACTERS: usize = 90;
+
+/// Makes a forecast in a temporary folder.
+pub(crate) fn make(job: &Job, settings: &ForecastSettings, screen: &Screen) -> Result<Forecast> {
+    let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
+    let folders = spill.into_iter().chain(files::temporary_folders()).collect();
+    let folder = files::temporary_folder_outside(&job.source.urls, folders)?;
+    let engine = EngineSettings { mode: Mode::Local, ..job.engine.clone() };
+    let runtime = JobRuntime::start(&engine)?;
+    let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
+    let made = runtime.run(forecast(job, folder.path(), settings, &control));
+    // Tasks must end before their files are removed.
+    drop(runtime);
+    drop(folder);
+    screen.clear();
+    made
+}
+
+fn seconds(Estimate { value, low, high }: Estimate) -> [String; 2] {
+    [print::duration(value), format!("{} to {}", print::duration(low), print::duration(high))]
+}
+
+fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) -> [String; 2] {
+    let range = if low == high { "exact".to_owned() } else { format!("{} to {}", shown(low), shown(high)) };
+    [shown(value), range]
+}
+
+/// The row of a passage. Its text is cut, and control characters are escaped.
+fn passage(template: &Template) -> Vec<String> {
+    let shown = visible(&template.text).into_owned();
+    let shown = match shown.char_indices().nth(PASSAGE_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &shown[..end]),
+        None => shown,
+    };
+    vec![format!("{:.1} %", 100.0 * template.share), count(template.shingles), shown]
+}
+
+/// A forecast for people.
+pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
+    let sample = &forecast.sample;
+    let mut text = format!(
+        "job {}, by a sample of {} out of {} in {} of {}\n\n",
+        forecast.name,
+        counted(sample.documents, "document"),
+        count(forecast.documents.value),
+        count(sample.files),
+        counted(sample.of_files, "file")
+    );
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, [value, range]: [String; 2]| rows.push(vec![name.to_owned(), value, range]);
+    row("seconds here", seconds(forecast.seconds));
+    if let Some(cluster) = forecast.cluster {
+        row(&format!("on a cluster of {}", counted(cluster.tasks, "task")), seconds(cluster.seconds));
+    }
+    let amounts: [(&str, Option<Amount>, fn(u64) -> String); 10] = [
+        ("peak memory", forecast.peak_memory_bytes, bytes),
+        ("written", Some(forecast.written_bytes), bytes),
+        ("result", Some(forecast.output_bytes), bytes),
+        ("most disk at once", Some(forecast.most_disk_bytes), bytes),
+        ("documents", Some(forecast.documents), count),
+        ("rejected", Some(forecast.rejects), count),
+        ("candidates", forecast.candidates, count),
+        ("pairs", Some(forecast.pairs), count),
+        ("requests: reads", forecast.requests.map(|requests| requests.reads), count),
+        ("requests: writes", forecast.requests.map(|requests| requests.writes), count),
+    ];
+    for (name, value, format) in amounts {
+        value.into_iter().for_each(|value| row(name, amount(value, format)));
+    }
+    text.push_str(&print::table(&["forecast", "value", "range"], &rows));
+    let mut longest: Vec<_> = forecast.stages.iter().collect();
+    longest.sort_by(|a, b| b.seconds.value.total_cmp(&a.seconds.value));
+    let shown = longest.iter().take(LISTED).map(|stage| {
+        let [value, range] = seconds(stage.seconds);
+        vec![stage.name.clone(), value, range, bytes(stage.written_bytes.value)]
+    });
+    text.push('\n');
+    let header = ["longest stages", "value", "range", "written"];
+    text.push_str(&print::table(&header, &shown.collect::<Vec<_>>()));
+    if let Some(scheduler) = job.engine.scheduler_address() {
+        let _ = writeln!(text, "\nthe job runs on {scheduler}: --tasks N estimates its seconds there");
+    }
+    if !forecast.templates.is_empty() {
+        let rows: Vec<_> = forecast.templates.iter().take(PASSAGES).map(passage).collect();
+        text.push('\n');
+        text.push_str(&print::table(&["documents", "shingles", "passages that many documents have"], &rows));
+    }
+    for risk in &forecast.risks {
+        let _ = writeln!(text, "\nrisk: {}", risk.text);
+        if let Some(example) = &risk.example {
+            let _ = writeln!(text, "  for example: {}", visible(example));
+        }
+        for set in &risk.set {
+            let _ = writeln!(text, "  try --set {set}");
+        }
+    }
+    for note in &forecast.notes {
+        let _ = writeln!(text, "\nnote: {note}");
+    }
+    text
+}
+
+/// A forecast and the measurements of the run, for people.
+pub(crate) fn compared(forecast: &Forecast, measured: &Manifest, peak_memory: Option<u64>) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, [value, range]: [String; 2], measured: String| {
+        rows.push(vec![name.to_owned(), value, range, measured]);
+    };
+    let all: f64 = measured.stages.iter().map(|stage| stage.seconds).sum();
+    row("seconds", seconds(forecast.seconds), print::duration(all));
+    if let Some((memory, peak)) = forecast.peak_memory_bytes.zip(peak_memory) {
+        row("peak memory", amount(memory, bytes), bytes(peak));
+    }
+    let written = measured.stages.iter().map(|stage| stage.bytes).sum();
+    row("written", amount(forecast.written_bytes, bytes), bytes(written));
+    let result = measured.files().map(|file| file.bytes).sum();
+    row("result", amount(forecast.output_bytes, bytes), bytes(result));
+    row("pairs", amount(forecast.pairs, count), count(measured.counts.pairs));
+    for stage in &forecast.stages {
+        if let Some(took) = measured.stages.iter().find(|took| took.name == stage.name) {
+            row(&stage.name, seconds(stage.seconds), print::duration(took.seconds));
+        }
+    }
+    print::table(&["", "forecast", "range", "measured"], &rows)
 }

@@ -1,32 +1,28 @@
 //! `resemblance report`: one page about a finished output.
 
 use crate::apply::result::AppliedResult;
-use crate::cli::support::own_file::{FileMark, OwnFile};
-use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, print};
+use crate::cli::arguments;
+use crate::cli::process::files::{FileMark, OwnFile};
+use crate::cli::process::on_session;
+use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::report::{self, ReportRecord, ReportSettings, html};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance report out/reviews/ --to report.html
-  resemblance report out/day=2026-11-21/ --before out/day=2026-11-20/ --to report.html
-  resemblance report out/reviews/ --evaluate 1000 --json";
-
-/// The beginning of every page.
+/// The first characters of every page.
 const MARK: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
                     <meta name=\"generator\" content=\"resemblance report\">";
 
 /// Write one page about a finished output: what was found, what would be removed and lost, and what may be missing
 ///
-/// The page is one HTML file that needs no other file and no network. It has the answer in five numbers, the alarms, the removals
-/// by reason and group, the similarities of the pairs, the sizes of the clusters, three clusters with their texts side by side,
-/// the expected recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source,
-/// which must not have changed since the job ran; without it, the page has no texts and says why.
+/// The page is one HTML file that needs no other file and no network. It has the answer in five numbers, the alarms, the removals by
+/// reason and group, the similarities of pairs, the sizes of clusters, three clusters with their texts side by side, the expected
+/// recall, and the cost of the run. Without --to, only the answer is printed. The texts come from the job's source, which must not
+/// have changed since the run; without it, the page has no texts and gives the reason.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct ReportCommand {
+#[command(after_help = "  resemblance report out/reviews/ --to report.html
+  resemblance report out/day=2026-11-21/ --before out/day=2026-11-20/ --to report.html
+  resemblance report out/reviews/ --evaluate 1000 --json")]
+pub(crate) struct ReportCommand {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,
     /// The HTML file to write; the page of an earlier report is replaced
@@ -41,16 +37,16 @@ pub(in crate::cli) struct ReportCommand {
     /// A file of labels of the pairs, as evaluate --labels reads it
     #[arg(long, value_name = "FILE")]
     labels: Option<String>,
-    /// The record that `run --forecast --record` wrote: the page then shows what was forecast next to what the run took
+    /// The record of `run --forecast --record`; the page then compares the forecast with the run
     #[arg(long, value_name = "FILE")]
     record: Option<String>,
-    /// Seed of the cluster that is drawn at random
+    /// Seed of the random cluster
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Print everything that is on the page as one JSON object
+    /// Print the contents of the page as one JSON object
     #[arg(long)]
     json: bool,
-    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    /// The location of a source that was moved; name as many as the source has URLs, in their order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -59,10 +55,9 @@ pub(in crate::cli) struct ReportCommand {
 }
 
 impl ReportCommand {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
-        let mark = FileMark { beginning: MARK, what: "a page of `resemblance report`" };
-        let page = |file| OwnFile::at("--to", file, mark);
-        let to = self.to.as_ref().map(page).transpose()?;
+    pub(crate) fn run(&self) -> Result<()> {
+        let mark = FileMark { beginning: MARK, noun: "a page of `resemblance report`" };
+        let to = self.to.as_ref().map(|file| OwnFile::at("--to", file, mark)).transpose()?;
         let settings = ReportSettings {
             seed: self.seed,
             before: self.before.clone(),
@@ -95,9 +90,14 @@ impl ReportCommand {
             let rows: Vec<Vec<String>> = before
                 .compared
                 .iter()
-                .map(|of| {
-                    let changed = of.changed.map_or("-".to_owned(), print::count);
-                    vec![of.what.clone(), print::count(of.new), print::count(of.gone), changed]
+                .map(|compared| {
+                    let changed = compared.changed.map_or("-".to_owned(), print::count);
+                    vec![
+                        compared.what.clone(),
+                        print::count(compared.new),
+                        print::count(compared.gone),
+                        changed,
+                    ]
                 })
                 .collect();
             text.push_str(&print::table(&["since the earlier output", "new", "gone", "changed"], &rows));

@@ -3,18 +3,18 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::cli::support::arguments;
-use crate::cli::support::arguments::JobArguments;
-use crate::cli::support::errors::sentences;
-use crate::cli::support::lineage::Lineage;
-use crate::cli::support::metrics::{self, MetricsDestination};
-use crate::cli::support::own_file::{FileMark, OwnFile};
-use crate::cli::support::print::{self, NumberColumn};
-use crate::cli::support::progress::Screen;
-use crate::cli::support::record::{MARK, Recorder};
-use crate::cli::support::run_job::{Ran, TopPairs, finished_already, run_without_alarms};
-use crate::cli::support::time_left::Costs;
-use crate::cli::support::{applied, evaluated, forecasted, panics, telemetry};
+use crate::cli::arguments::{self, JobArguments};
+use crate::cli::commands::apply::{left_out, shingle_in_words, short_texts};
+use crate::cli::commands::{evaluate, plan};
+use crate::cli::process::files::{FileMark, OwnFile};
+use crate::cli::process::panics;
+use crate::cli::process::run_job::{Ran, TopPairs, finished_already, run_without_alarms};
+use crate::cli::record::lineage::Lineage;
+use crate::cli::record::metrics::{self, MetricsDestination};
+use crate::cli::record::{MARK, Recorder, telemetry};
+use crate::cli::screen::Screen;
+use crate::cli::screen::print::{self, NumberColumn};
+use crate::cli::screen::time_left::Costs;
 use crate::engine::{Both, Progress};
 use crate::error::Result;
 use crate::forecast::ForecastSettings;
@@ -25,23 +25,18 @@ use crate::output::manifest::Run as Manifest;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance run my.toml
-  resemblance run my.toml --set score.threshold=0.9 --set output.url=out/strict/
-  resemblance run my.toml --overwrite --record run.json";
-
 /// Run a job: documents in, tables of pairs, clusters and rejects out
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct RunCommand {
+#[command(after_help = "  resemblance run my.toml
+  resemblance run my.toml --set score.threshold=0.9 --set output.url=out/strict/
+  resemblance run my.toml --overwrite --record run.json")]
+pub(crate) struct RunCommand {
     #[command(flatten)]
     job: JobArguments,
-    /// Replace the result that the output holds as soon as the new one is complete
+    /// Replace an existing result when the new one is complete
     #[arg(long)]
     overwrite: bool,
-    /// Name of the run in logs, record and metrics; it changes no rows [default: a new UUID]
+    /// Name of the run in logs, record and metrics [default: a new UUID]
     #[arg(long, value_name = "ID", value_parser = arguments::run_id, default_value_t = new_id(), hide_default_value = true)]
     run_id: String,
     /// Print the run's record as one JSON object
@@ -50,15 +45,14 @@ pub(in crate::cli) struct RunCommand {
     /// Write the run's record to a file; if the run fails, the record has `error`, `kind` and `exit_code`
     #[arg(long, value_name = "FILE")]
     record: Option<String>,
-    /// Write the run's metrics in Prometheus' text format, also if the run fails: to a file (for node_exporter), or to
-    /// a Pushgateway's group, such as http://host:9091/metrics/job/NAME
+    /// Write the run's metrics in Prometheus' text format, also if the run fails: to a file (for node_exporter), or to the group of a
+    /// Pushgateway, such as http://host:9091/metrics/job/NAME
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
     /// Measure the recall on about N shingle sets when the run is finished, as `resemblance evaluate` does
     #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     evaluate: Option<std::num::NonZeroUsize>,
-    /// Forecast the run before it begins, by a sample of N documents, as `resemblance plan` does; forecast and result are in the
-    /// record
+    /// Forecast the run by a sample of N documents, as `resemblance plan` does; the record has forecast and result
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "20000", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
     forecast: Option<std::num::NonZeroUsize>,
     /// Number of the most similar pairs to print
@@ -71,26 +65,24 @@ fn new_id() -> String {
 }
 
 impl RunCommand {
-    /// The id of this run.
-    pub(in crate::cli) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.run_id
     }
 
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         self.run_with(screen, |job, progress, existing| {
             run_without_alarms(job, progress, existing, Some(self.top))
         })
     }
 
-    /// Runs the job by `run`, and writes the result, the record, the metrics and the events, whether it succeeds or fails.
+    /// Runs the job by `run`. Writes the result, and in any case the record, the metrics and the events.
     fn run_with(
         &self,
         screen: &Screen,
         run: impl FnOnce(&Job, Arc<dyn Progress>, OnExisting) -> Result<Ran>,
     ) -> Result<()> {
-        let mark = FileMark { beginning: MARK, what: "the record of a run" };
-        let record = |file| OwnFile::at("--record", file, mark);
-        let file = self.record.as_ref().map(record).transpose()?;
+        let mark = FileMark { beginning: MARK, noun: "the record of a run" };
+        let file = self.record.as_ref().map(|file| OwnFile::at("--record", file, mark)).transpose()?;
         let metrics = self.metrics.as_deref().map(MetricsDestination::parse).transpose()?;
         let recorder = Recorder::begin();
         let job = self.job.load_over_output();
@@ -105,7 +97,7 @@ impl RunCommand {
             let job = job?;
             if let Some(sample) = self.forecast {
                 let settings = ForecastSettings { sample: sample.get() as u64, seed: 1, tasks: None };
-                let made = forecasted::make(&job, &settings, screen)?;
+                let made = plan::make(&job, &settings, screen)?;
                 screen.expect(Costs::forecast(&made, job.engine.scheduler_address().is_none()));
                 forecast = Some(made);
                 machine::forget_peak_memory();
@@ -120,52 +112,46 @@ impl RunCommand {
         let ran = panics::caught(|| {
             let (job, ran) = ran?;
             ran.raise_alarms(&job)?;
-            let evaluation = self.evaluate.map(|sample| evaluated::measure(&job, sample)).transpose()?;
+            let evaluation = self.evaluate.map(|sample| evaluate::measure(&job, sample)).transpose()?;
             let record = ended.success(&ran, evaluation.as_ref(), forecast.as_ref())?;
-            match self.json {
-                true => print::result(&record)?,
-                false => {
-                    let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
-                    if let Some(evaluation) = &evaluation {
-                        text.push('\n');
-                        text.push_str(&evaluated::text(evaluation));
-                    }
-                    if let Some(forecast) = &forecast {
-                        text.push('\n');
-                        text.push_str(&forecasted::compared(
-                            forecast,
-                            &ran.outcome.manifest,
-                            ended.peak_memory(),
-                        ));
-                    }
-                    print::result(&text)?;
-                }
+            if self.json {
+                print::result(&record)?;
+                return Ok((ran.outcome, record));
             }
+            let mut text = as_text(&job, &ran.outcome, &ran.pairs)?;
+            if let Some(evaluation) = &evaluation {
+                text += &format!("\n{}", evaluate::text(evaluation));
+            }
+            if let Some(forecast) = &forecast {
+                let manifest = &ran.outcome.manifest;
+                text += &format!("\n{}", plan::compared(forecast, manifest, ended.peak_memory));
+            }
+            print::result(&text)?;
             Ok((ran.outcome, record))
         });
 
         let measured = || metrics::metrics(&ended, ran.as_ref().map(|(outcome, _)| outcome));
         if let Some(metrics) = metrics {
             let text = measured().and_then(|measured| metrics::text(&measured));
-            // Metrics that cannot be written do not fail a run.
-            warn_of(text.and_then(|text| metrics.put(text)));
+            // An error of the metrics does not fail the run.
+            warn_on_error(text.and_then(|text| metrics.put(text)));
         }
         telemetry::measured(measured);
         match (ran, file) {
             (Ok((_, record)), Some(file)) => file.write(&record),
             (Ok(_), None) => Ok(()),
             (Err(e), file) => {
-                warn_of(file.map_or(Ok(()), |file| file.write(&ended.failure(&e)?)));
+                warn_on_error(file.map_or(Ok(()), |file| file.write(&ended.failure(&e)?)));
                 Err(e)
             }
         }
     }
 }
 
-/// Logs an error that does not change the run's own result.
-fn warn_of(written: Result<()>) {
+/// Logs an error that does not change the result of the run.
+fn warn_on_error(written: Result<()>) {
     if let Err(e) = written {
-        tracing::warn!("{}", sentences(&e).join("; because: "));
+        tracing::warn!("{}", print::one_line(&e));
     }
 }
 
@@ -188,28 +174,25 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
     Ok(text)
 }
 
-/// The counts of a run, each on a line.
+/// The lines of the counts of a run.
 fn numbers(job: &Job, manifest: &Manifest) -> String {
     let (counts, mut numbers) = (&manifest.counts, NumberColumn::default());
     let more = |n: Option<u64>| print::count(n.unwrap_or_default());
     numbers.line(counts.documents, "document", " compared");
-    let reasons = match print::reasons(&manifest.rejects) {
-        reasons if reasons.is_empty() => reasons,
-        reasons => format!(" ({reasons})"),
-    };
+    let reasons = print::reasons(&manifest.rejects, [" (", ")"]);
     numbers.line(counts.rejects, "", &format!("rejected{reasons}"));
-    applied::left_out(counts).iter().for_each(|(n, words)| numbers.line(*n, "", words));
-    let of = if job.second_source().is_some() { "the second source" } else { "the reference outputs" };
+    left_out(counts).iter().for_each(|(n, words)| numbers.line(*n, "", words));
+    let reference = if job.second_source().is_some() { "the second source" } else { "the reference outputs" };
     let may_match = more(counts.compared_reference_documents);
-    let rest = format!(" of {of}; {may_match} may match new documents");
+    let rest = format!(" of {reference}; {may_match} may match new documents");
     numbers.line(positive(counts.reference_documents), "document", &rest);
     numbers.line(positive(counts.reference_rejects), "", "of the second source rejected");
     numbers.line(positive(counts.replaced_documents), "document", " of the reference outputs replaced");
     let sets = print::plural(counts.shingle_sets, "shingle set");
-    let shingle = applied::shingle(&job.shingle);
+    let shingle = shingle_in_words(&job.shingle);
     let rest = format!("different {sets}, which are compared; a shingle is {shingle}");
     numbers.line(counts.shingle_sets, "", &rest);
-    applied::short(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
+    short_texts(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
     numbers.line(counts.candidates, "candidate", ": two documents that may be similar");
     let dense = positive(counts.dense_documents);
     let exact =
@@ -226,13 +209,13 @@ fn numbers(job: &Job, manifest: &Manifest) -> String {
         print::counted(counts.dense_pairs_left_out.unwrap_or_default(), "pair")
     );
     numbers.line(dense, "document", &rest);
-    let left_out = match counts.pairs_left_out {
+    let unwritten = match counts.pairs_left_out {
         0 => String::new(),
         n => {
             format!(" ({} more within large groups of identical documents are not written)", print::count(n))
         }
     };
-    numbers.line(counts.pairs, "pair", &format!(" of {} or more{left_out}", job.score.bound()));
+    numbers.line(counts.pairs, "pair", &format!(" of {} or more{unwritten}", job.score.bound()));
     let documents = print::count(counts.clustered_documents);
     let rest = format!(" of {documents} documents: groups of similar ones, each with a representative");
     numbers.line(counts.clusters, "cluster", &rest);
@@ -256,7 +239,7 @@ fn numbers(job: &Job, manifest: &Manifest) -> String {
     numbers.0
 }
 
-/// The count, unless there is none or it is 0.
+/// The count, unless it is 0.
 fn positive(count: Option<u64>) -> Option<u64> {
     count.filter(|&n| n > 0)
 }

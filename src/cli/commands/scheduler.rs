@@ -1,28 +1,25 @@
-//! `resemblance scheduler`: the role that plans the tasks of a cluster.
+//! `resemblance scheduler`: the role that plans the tasks of a cluster. Also the arguments that it shares with `executor`.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 
-use crate::cli::support::roles;
+use crate::cli::process::build_runtime;
+use crate::cli::signals::signalled;
+use crate::engine::cluster::credentials::ClusterToken;
 use crate::engine::cluster::scheduler::{self, SchedulerSettings};
-use crate::error::Result;
-
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance scheduler --bind 127.0.0.1:50050";
+use crate::error::{Error, Result};
 
 /// Run the scheduler of a cluster: jobs with `engine.mode = "cluster"` are sent to it, and executors ask it for tasks
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct SchedulerCommand {
+#[command(after_help = "  resemblance scheduler --bind 127.0.0.1:50050")]
+pub(crate) struct SchedulerCommand {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::address)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = address)]
     bind: SocketAddr,
-    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that nothing asks who connects:
+    /// Bind an address that other machines reach without a token (RESEMBLANCE_CLUSTER_TOKEN), so that connections are not authenticated:
     /// for a network that only the cluster can reach
     #[arg(long)]
     allow_unauthenticated: bool,
-    /// Seconds without a sign of life after which an executor counts as lost; executors send one every five seconds
+    /// Seconds without a heartbeat after which an executor counts as lost; executors send one every five seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
     executor_timeout: u64,
     /// Seconds that jobs wait while there is no executor
@@ -31,20 +28,82 @@ pub(in crate::cli) struct SchedulerCommand {
 }
 
 impl SchedulerCommand {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
-        roles::check_bind(self.bind, self.allow_unauthenticated)?;
+    pub(crate) fn run(&self) -> Result<()> {
+        check_bind(self.bind, self.allow_unauthenticated)?;
         let settings =
             SchedulerSettings { bind: self.bind, executor_timeout: self.executor_timeout, grace: self.grace };
-        let runtime = roles::runtime()?;
+        let runtime = runtime()?;
         let ended = runtime.block_on(async {
             let listening = |address: SocketAddr| tracing::info!(%address, "the scheduler listens");
             tokio::select! {
                 ended = scheduler::run(&settings, listening) => ended,
                 // Drivers and executors wait for the next scheduler at this address.
-                _ = crate::cli::support::work::signalled() => Ok(()),
+                _ = signalled() => Ok(()),
             }
         });
         runtime.shutdown_background();
         ended
+    }
+}
+
+/// The stack of each thread. Decoding deeply nested plans needs a large one.
+const STACK_BYTES: usize = 16 << 20;
+
+/// A runtime for a role, with a thread for each core.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    build_runtime(builder.enable_all().thread_stack_size(STACK_BYTES))
+}
+
+/// Refuses an address that other machines can reach, unless it is `allowed` or the cluster has a token. Without a token, roles do not
+/// authenticate connections.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the risk.
+pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
+    if allowed || ClusterToken::of_process().is_some() || is_loopback(bind) {
+        return Ok(());
+    }
+    Err(Error::job(format!(
+        "--bind {bind} is not a loopback address, and connections to it are not authenticated: every process that can reach it \
+         can run plans here, which read and write every file and bucket that this process may. Bind it to 127.0.0.1, set a shared \
+         secret in RESEMBLANCE_CLUSTER_TOKEN, or, in a network that only the cluster can reach, add --allow-unauthenticated"
+    )))
+}
+
+/// Whether only this machine can reach an address.
+pub(crate) fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// Whether a host is a loopback address, or cannot be resolved.
+pub(crate) fn is_on_loopback(host: &(String, u16)) -> bool {
+    let Ok(mut addresses) = host.to_socket_addrs() else { return true };
+    addresses.all(is_loopback)
+}
+
+/// Parses and resolves the `host:port` of this machine.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut addresses = text.to_socket_addrs().map_err(|e| format!("expected HOST:PORT: {e}"))?;
+    addresses.next().ok_or_else(|| "no such host".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn only_loopback_addresses_are_bound_without_permission() {
+        for loopback in ["127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            check_bind(loopback.parse().unwrap(), false).unwrap();
+        }
+        assert!(is_on_loopback(&("localhost".into(), 1)) && !is_on_loopback(&("10.0.0.7".into(), 1)));
+        for open in ["0.0.0.0:1", "[::]:1", "10.0.0.7:1", "[::ffff:10.0.0.7]:1", "192.168.1.1:1"] {
+            let error = check_bind(open.parse().unwrap(), false).unwrap_err();
+            assert_eq!(error.kind(), Kind::Job);
+            assert!(error.to_string().contains("--allow-unauthenticated"), "{error}");
+            check_bind(open.parse().unwrap(), true).unwrap();
+        }
     }
 }

@@ -1,24 +1,19 @@
 //! `resemblance schema`: the JSON Schema of a job file.
 
-use crate::cli::support::print;
+use crate::cli::screen::print;
 use crate::error::Result;
 use crate::job::file::JobFile;
-
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance schema > job.schema.json";
 
 /// Print the JSON Schema of a job file
 ///
 /// Editors that know TOML complete and check the keys of a job by it: `schemas/job.json` is the same, and the first line of
 /// a job file can name it, as in `#:schema ../schemas/job.json`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Schema {}
+#[command(after_help = "  resemblance schema > job.schema.json")]
+pub(crate) struct Schema {}
 
 impl Schema {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         print::result(&print::json(&schemars::schema_for!(JobFile))?)
     }
 }

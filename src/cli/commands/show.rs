@@ -6,9 +6,9 @@ use arrow::datatypes::DataType;
 use serde::Serialize;
 
 use crate::apply::result::{AppliedResult, RemovedFilter};
-use crate::cli::support::arguments::CsvArguments;
-use crate::cli::support::work::on_session;
-use crate::cli::support::{arguments, print, side_by_side};
+use crate::cli::arguments::{self, CsvArguments};
+use crate::cli::process::on_session;
+use crate::cli::screen::{print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -18,23 +18,18 @@ use crate::lookup::show::{self, MemberTexts, PairOrder, PairRow};
 use crate::lookup::{Finished, Id, not_found};
 use crate::page::side_by_side::{CommonPassage, Extent, common};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance show out/reviews/ --pairs least-similar --top 5
+/// Show pairs of a finished output with their texts side by side
+///
+/// Common passages of a shingle or more, in the same order, are marked: in colour on a terminal, and with [brackets] in a pipe. The
+/// texts come from the job's source, which must not have changed since the run. For a result of apply or dedup, the removed documents
+/// are shown, each next to the document that was kept instead.
+#[derive(clap::Args)]
+#[command(after_help = "  resemblance show out/reviews/ --pairs least-similar --top 5
   resemblance show out/reviews/ --cluster 42
   resemblance show out/pages/ --passage 0f3a9c
   resemblance show out/reviews/ --top 1000 --excel > pairs.csv
-  resemblance show clean/ --pairs least-similar";
-
-/// Show pairs of a finished output with their texts side by side
-///
-/// Passages of a shingle or more that both texts have in the same order are marked: in colour on a terminal, and with [brackets]
-/// in a pipe. The texts come from the job's source, which must not have changed since the job ran. Of a result of apply or dedup,
-/// the documents that were removed are shown, each next to the one that was kept instead.
-#[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Show {
+  resemblance show clean/ --pairs least-similar")]
+pub(crate) struct Show {
     /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
     /// Which pairs come first
@@ -43,13 +38,13 @@ pub(in crate::cli) struct Show {
     /// Show only pairs of this document
     #[arg(long, allow_negative_numbers = true, conflicts_with = "cluster")]
     id: Option<String>,
-    /// Show the cluster of this document: the document that represents it, next to each of the others
+    /// Show the cluster of this document: its representative next to each other document
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     cluster: Option<String>,
-    /// Show a passage that repeats inside documents and its places, by its id or the first digits of it
+    /// Show a repeated passage and its places, by the id or its first digits
     #[arg(long, value_name = "ID", conflicts_with_all = ["cluster", "id", "pairs", "seed", "full", "source"])]
     passage: Option<String>,
-    /// Maximum number of pairs to show, or of documents next to the one that represents the cluster, or of places of a passage
+    /// Maximum number of pairs, of documents next to the representative of a cluster, or of places of a passage
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
     /// Seed for random pairs; another seed shows other pairs [default: the job's]
@@ -63,7 +58,7 @@ pub(in crate::cli) struct Show {
     /// Print one JSON object per pair, with both texts and the positions of their common passages
     #[arg(long)]
     json: bool,
-    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    /// The location of a source that was moved; name as many as the source has URLs, in their order
     #[arg(long, value_name = "URL")]
     source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
@@ -81,40 +76,40 @@ enum Which {
     Random,
 }
 
-/// What is shown.
+/// The pairs to show.
 struct ShowView {
     pairs: Vec<PairRow>,
     texts: Option<MemberTexts>,
     /// The cluster that the pairs belong to, with `--cluster`.
     cluster_id: Option<Id>,
-    /// A line before the pairs.
+    /// Lines before the pairs.
     head: String,
-    /// The noun for what is counted.
+    /// The noun for the counted items.
     noun: &'static str,
-    /// How many there are in all.
+    /// The total number of items.
     all: u64,
     job: Job,
 }
 
-/// A pair with its texts, as `--json` prints it.
+/// A pair with its texts, for `--json`.
 #[derive(Serialize)]
 struct PairLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a PairRow,
-    /// Whether the document is from a reference output or a second source.
+    /// Whether the document comes from a reference output or a second source.
     reference_a: bool,
     reference_b: bool,
     text_a: &'a str,
     text_b: &'a str,
     passages: Vec<CommonPassage>,
-    /// Whether the texts were searched to their ends.
+    /// Whether the texts were compared to their ends.
     passages_complete: bool,
 }
 
 impl Show {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         if let Some(id) = &self.passage {
             return self.passage(id);
         }
@@ -153,20 +148,18 @@ impl Show {
     }
 
     async fn removed(&self, applied: &AppliedResult) -> Result<ShowView> {
-        let of = match (&self.id, &self.cluster) {
+        let filter = match (&self.id, &self.cluster) {
             (Some(id), _) => RemovedFilter::Document(id),
             (None, Some(id)) => RemovedFilter::Cluster(id),
             (None, None) => RemovedFilter::All,
         };
-        let removed = applied.removed(self.first(0), of, self.top.get()).await?;
-        let mut head = match removed.pairs.is_empty() {
-            true => String::new(),
-            false => "kept on the left, removed on the right\n".to_owned(),
-        };
+        let removed = applied.removed(self.first(0), filter, self.top.get()).await?;
+        let legend = "kept on the left, removed on the right\n";
+        let mut head = if removed.pairs.is_empty() { String::new() } else { legend.to_owned() };
         if removed.by_reference > 0 {
-            let left_out = print::counted(removed.by_reference, "removed document");
+            let hidden = print::counted(removed.by_reference, "removed document");
             head += &format!(
-                "{left_out} cannot be shown here, because the kept documents are in a reference output or a second source\n"
+                "{hidden} cannot be shown here, because the kept documents are in a reference output or a second source\n"
             );
         }
         Ok(ShowView {
@@ -182,17 +175,16 @@ impl Show {
 
     async fn pairs(&self, finished: &Finished) -> Result<ShowView> {
         let job = finished.job();
-        let of = match &self.id {
+        let id = match &self.id {
             Some(id) => Some(document(finished, id).await?),
             None => None,
         };
         let first = self.first(job.minhash.seed);
-        let found = show::pairs(finished, first, of.as_ref(), self.top.get()).await?;
-        let texts = match found.first.is_empty() {
-            true => None,
-            false => {
-                Some(MemberTexts::open(finished, found.first.iter().flat_map(PairRow::documents)).await?)
-            }
+        let found = show::pairs(finished, first, id.as_ref(), self.top.get()).await?;
+        let texts = if found.first.is_empty() {
+            None
+        } else {
+            Some(MemberTexts::open(finished, found.first.iter().flat_map(PairRow::documents)).await?)
         };
         Ok(ShowView {
             pairs: found.first,
@@ -206,8 +198,8 @@ impl Show {
     }
 
     async fn cluster(&self, finished: &Finished, id: &str) -> Result<ShowView> {
-        let of = document(finished, id).await?;
-        let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
+        let document = document(finished, id).await?;
+        let Some(cluster) = show::cluster(finished, &document, self.top.get()).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
         let representative = &cluster.representative;
@@ -277,7 +269,7 @@ impl ShowView {
         self.lines(|texts| common(texts, &self.job.shingle))?.iter().map(print::json_line).collect()
     }
 
-    /// The pairs with their texts, and the passages that `common` finds.
+    /// The pairs with their texts and the passages of `common`.
     fn lines(&self, common: impl Fn([&str; 2]) -> (Vec<CommonPassage>, bool)) -> Result<Vec<PairLine<'_>>> {
         let Some(texts) = &self.texts else { return Ok(Vec::new()) };
         let mut lines = Vec::with_capacity(self.pairs.len());

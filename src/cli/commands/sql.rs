@@ -6,31 +6,28 @@ use datafusion::prelude::SessionContext;
 use rustyline::error::ReadlineError;
 
 use crate::apply::result::AppliedResult;
-use crate::cli::support::arguments::CsvArguments;
-use crate::cli::support::work::JobRuntime;
-use crate::cli::support::{arguments, errors, print};
+use crate::cli::arguments::{self, CsvArguments};
+use crate::cli::process::JobRuntime;
+use crate::cli::screen::print;
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
 use crate::job;
 use crate::lookup::{Finished, query, rows};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance sql out/reviews/ \"SELECT * FROM pairs ORDER BY jaccard DESC LIMIT 10\"
-  resemblance sql out/reviews/ --excel \"SELECT * FROM pairs\" > pairs.csv
-  resemblance sql clean/ \"SELECT id, kept_id FROM removed\"
-  resemblance sql out/reviews/";
-
 /// Query the tables of a finished output in SQL
 ///
-/// The tables are documents, rejects, pairs, clusters and those that the job adds, such as spans; those of a result of apply or
-/// dedup are kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read them. Without a query, a
-/// prompt opens; it stays open when a query fails. If standard input is not a terminal, its queries are run one after the other,
-/// and the first one that fails ends the command with its exit code.
+/// The tables are documents, rejects, pairs, clusters and the tables that the job adds, such as spans. The tables of a result of apply
+/// or dedup are kept, removed, rejected and removed_spans. Without --allow-writes, queries can only read them. Without a query, a
+/// prompt opens, which stays open when a query fails. If standard input is not a terminal, its queries run one after the other, and
+/// the first query that fails ends the command with its exit code.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Sql {
+#[command(
+    after_help = "  resemblance sql out/reviews/ \"SELECT * FROM pairs ORDER BY jaccard DESC LIMIT 10\"
+  resemblance sql out/reviews/ --excel \"SELECT * FROM pairs\" > pairs.csv
+  resemblance sql clean/ \"SELECT id, kept_id FROM removed\"
+  resemblance sql out/reviews/"
+)]
+pub(crate) struct Sql {
     /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
     /// A query; without it, queries are read from standard input, each up to a semicolon at the end of a line
@@ -57,14 +54,14 @@ const COLUMNS: &str = "SELECT table_name, column_name, data_type FROM informatio
                        WHERE table_schema = 'public' ORDER BY table_name, ordinal_position";
 
 impl Sql {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let engine = job::EngineSettings::local(self.memory);
-        let work = JobRuntime::begin(&engine)?;
+        let runtime = JobRuntime::start(&engine)?;
         let context = session::session(&engine)?;
         // Users write joins in any order.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
-        work.run(self.open(&context))?;
-        let answer = |query: &str| work.run(self.answer(&context, query));
+        runtime.run(self.open(&context))?;
+        let answer = |query: &str| runtime.run(self.answer(&context, query));
         match &self.query {
             Some(query) => answer(query),
             None if std::io::stdin().is_terminal() => {
@@ -83,9 +80,10 @@ impl Sql {
     }
 
     async fn answer(&self, session: &SessionContext, query: &str) -> Result<()> {
-        let frame = match self.allow_writes {
-            true => query::with_writes(session, query).await?,
-            false => query::read_only(session, query).await?,
+        let frame = if self.allow_writes {
+            query::with_writes(session, query).await?
+        } else {
+            query::read_only(session, query).await?
         };
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
         let batches = query::collected(frame).await?;
@@ -94,7 +92,7 @@ impl Sql {
     }
 }
 
-/// A command of the input.
+/// An input at the prompt.
 enum PromptInput {
     /// Run a query.
     Query(String),
@@ -107,7 +105,7 @@ enum PromptInput {
 struct QueryLines(String);
 
 impl QueryLines {
-    /// Adds a line, and returns the command that it completes.
+    /// Adds a line. Returns the input that it completes.
     fn add(&mut self, line: &str) -> Option<PromptInput> {
         match line.trim() {
             "" => None,
@@ -122,7 +120,7 @@ impl QueryLines {
         }
     }
 
-    /// The query so far, without its semicolon.
+    /// Takes the query so far, without its semicolon.
     fn rest(&mut self) -> Option<String> {
         let query = std::mem::take(&mut self.0);
         let query = query.trim().trim_end_matches(';').trim_end();
@@ -148,7 +146,7 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<()>) -> Result<()>
     }
 }
 
-/// Runs the queries that are typed at the prompt.
+/// Runs the queries at the prompt.
 fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
@@ -167,12 +165,12 @@ fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<()>) -> Re
         match lines.add(&line) {
             None => {}
             Some(PromptInput::Query(query)) => {
-                // A history that cannot be kept is no reason to stop.
+                // The prompt works without a history.
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
                     Ok(()) => {}
                     Err(e) if e.kind() == Kind::Interrupted => return Err(e),
-                    Err(e) => print::error(&errors::explain(&e)),
+                    Err(e) => print::error(&print::explain(&e)),
                 }
             }
             Some(PromptInput::Help) => print::result(HELP)?,

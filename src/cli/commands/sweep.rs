@@ -3,28 +3,21 @@
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 
-use crate::cli::support::arguments;
-use crate::cli::support::measure::MeasureArguments;
-use crate::cli::support::print;
-use crate::cli::support::progress::Screen;
+use crate::cli::arguments;
+use crate::cli::commands::compare::MeasureArguments;
+use crate::cli::screen::{Screen, print};
 use crate::error::Result;
 use crate::job::MAX_SHINGLE_SIZE;
 use crate::lab::sweep::{Grid, page, sweep};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance sweep my.toml --thresholds 0.5,0.7,0.9 --sizes 3,5 --plots plots/";
-
 /// Try shingle sizes, thresholds and numbers of documents
 ///
-/// Runs every shingle size on every sample, and finds for each threshold the pairs that a run with this threshold
-/// finds. If the job has a rule for its bands, they are chosen for each threshold. A time has two parts: from texts in
-/// memory to signatures (sketches), and from there to scored pairs (search). Reading the source is not counted. Nothing
-/// is written to the job's output.
+/// Runs every shingle size on every sample, and finds the pairs that a run with each threshold would find. If the job has a rule for
+/// its bands, they are chosen for each threshold. A time has two parts: from texts in memory to signatures (sketches), and from
+/// signatures to scored pairs (search). Reading the source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct SweepCommand {
+#[command(after_help = "  resemblance sweep my.toml --thresholds 0.5,0.7,0.9 --sizes 3,5 --plots plots/")]
+pub(crate) struct SweepCommand {
     /// Thresholds: the lowest similarities of a pair, each over 0 and at most 1
     #[arg(
         long,
@@ -34,7 +27,7 @@ pub(in crate::cli) struct SweepCommand {
         value_parser = arguments::similarity
     )]
     thresholds: Vec<f64>,
-    /// Shingle sizes, in words or characters as the job says
+    /// Shingle sizes, in the unit of the job (words or characters)
     #[arg(
         long,
         value_name = "K,..",
@@ -61,7 +54,7 @@ pub(in crate::cli) struct SweepCommand {
 }
 
 impl SweepCommand {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let grid = Grid {
             thresholds: self.thresholds.clone(),
             sizes: self.sizes.clone(),

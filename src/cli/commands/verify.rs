@@ -2,28 +2,23 @@
 
 use std::time::Instant;
 
+use serde_json::json;
+
 use crate::apply::result::AppliedResult;
-use crate::cli::support::print;
-use crate::cli::support::progress::Screen;
-use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
+use crate::cli::process::{MANIFEST_MEMORY, on_session};
+use crate::cli::screen::{Screen, print};
 use crate::engine::{InputProgress, InputUnit};
 use crate::error::Result;
 use crate::output::Layout;
 use crate::output::check::{self, CheckDepth};
 
-/// Examples of the command.
-const EXAMPLES: &str = "\
-Examples:
-  resemblance verify out/reviews/
-  resemblance verify clean/";
-
 /// Read every file of a finished output, or of a result of apply, and compare its bytes with the manifest
 ///
-/// If a file is missing, or has another size or another CRC-32, the command names it and ends with exit code 3. It
-/// changes nothing.
+/// The command names every file that is missing or has another size or CRC-32, and then ends with exit code 3. It changes nothing.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Verify {
+#[command(after_help = "  resemblance verify out/reviews/
+  resemblance verify clean/")]
+pub(crate) struct Verify {
     /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
     /// Print one JSON object
@@ -32,17 +27,17 @@ pub(in crate::cli) struct Verify {
 }
 
 impl Verify {
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
         let (progress, began) = (screen.progress(), Instant::now());
         progress.stage_begins("verify", 1, 1);
-        let seen =
+        let read =
             |done, all| progress.stage_reaches("verify", InputProgress { done, all, unit: InputUnit::Bytes });
         let verified = on_session(MANIFEST_MEMORY, async |session, _| {
             let output = Layout::open(session, &self.output)?;
             if let Some(applied) = AppliedResult::find(session, &self.output).await? {
-                return Ok((output, applied.files(), applied.damage(&seen).await?));
+                return Ok((output, applied.files(), applied.damage(&read).await?));
             }
-            match check::result(&output, |_| Ok(CheckDepth::Bytes), &seen).await? {
+            match check::result(&output, |_| Ok(CheckDepth::Bytes), &read).await? {
                 Some((manifest, damage)) => Ok((output, manifest.files().cloned().collect(), damage)),
                 None => Err(output.unfinished().await?),
             }
@@ -58,17 +53,14 @@ impl Verify {
         let files = compared.len() as u64;
         let bytes: u64 = compared.iter().map(|file| file.bytes).sum();
         let damaged: Vec<String> = damage.iter().map(ToString::to_string).collect();
-        print::result(&if self.json {
-            format!("{}\n", serde_json::json!({ "files": files, "bytes": bytes, "damaged": damaged }))
-        } else if damaged.is_empty() {
-            let (files, bytes) = (print::counted(files, "file"), print::counted(bytes, "byte"));
-            format!("{files}, {bytes}, all as in the manifest\n")
-        } else {
-            format!("{}\n", damaged.join("\n"))
+        let record = json!({ "files": files, "bytes": bytes, "damaged": damaged });
+        print::json_line_or(self.json, &record, || match damaged.as_slice() {
+            [] => {
+                let (files, bytes) = (print::counted(files, "file"), print::counted(bytes, "byte"));
+                format!("{files}, {bytes}, all as in the manifest\n")
+            }
+            damaged => format!("{}\n", damaged.join("\n")),
         })?;
-        match damage.is_empty() {
-            true => Ok(()),
-            false => Err(check::damaged(&output, &damage)),
-        }
+        if damage.is_empty() { Ok(()) } else { Err(check::damaged(&output, &damage)) }
     }
 }

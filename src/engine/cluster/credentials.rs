@@ -30,7 +30,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 
 use crate::address::secrets;
-use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, Environment};
+use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, CLUSTER_TOKEN, Environment};
 use crate::error::{Error, Result};
 
 /// The authorities that the clients of this process trust. With them, every connection to the cluster is TLS.
@@ -46,7 +46,7 @@ impl Trust {
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) when the file cannot be read or holds no certificate.
     pub(crate) fn of_process() -> Result<Option<Self>> {
-        Environment::of_process().cluster_ca().map(|path| Self::read(path.as_ref())).transpose()
+        Environment::process().get(CLUSTER_CA).map(|path| Self::read(path.as_ref())).transpose()
     }
 
     fn read(path: &Path) -> Result<Self> {
@@ -91,8 +91,8 @@ impl Trust {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) when a certificate or its key is missing or cannot be used.
 pub(super) fn acceptor() -> Result<Option<TlsAcceptor>> {
-    let environment = Environment::of_process();
-    let (certificate, key) = match (environment.cluster_certificate(), environment.cluster_key()) {
+    let environment = Environment::process();
+    let (certificate, key) = match (environment.get(CLUSTER_CERTIFICATE), environment.get(CLUSTER_KEY)) {
         (Some(certificate), Some(key)) => (Path::new(certificate), Path::new(key)),
         (None, None) => return Ok(None),
         _ => {
@@ -145,7 +145,7 @@ pub(crate) struct ClusterToken {
 impl ClusterToken {
     /// The secret in the environment of this process; `None` if no secret is set.
     pub(crate) fn of_process() -> Option<Self> {
-        Environment::of_process().cluster_token().map(Self::new)
+        Environment::process().get(CLUSTER_TOKEN).map(Self::new)
     }
 
     fn new(secret: &str) -> Self {

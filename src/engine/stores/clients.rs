@@ -260,7 +260,7 @@ pub(super) fn google(
 
     let mut builder =
         GoogleCloudStorageBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
-    if let Some(path) = environment.service_account() {
+    if let Some(path) = environment.get("SERVICE_ACCOUNT") {
         builder = builder.with_service_account_path(path);
     }
     for (name, value) in environment.starting(crate::environment::GOOGLE) {

@@ -39,12 +39,12 @@ pub(crate) use remote::uploads_ended;
 
 /// The stores that URLs name, each made once, with credentials from the environment of this process.
 pub(crate) fn registry() -> Arc<dyn ObjectStoreRegistry> {
-    Arc::new(Registry { environment: Environment::of_process().clone(), stores: Mutex::default() })
+    Arc::new(Registry { environment: Environment::process().clone(), stores: Mutex::default() })
 }
 
 /// As `registry`, with `variables` as the environment.
 pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
-    Arc::new(Registry { environment: Environment::of(variables), stores: Mutex::default() })
+    Arc::new(Registry { environment: Environment::new(variables), stores: Mutex::default() })
 }
 
 struct Registry {

@@ -182,7 +182,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     let mut content = Content {
         owner: false,
         beat: FIRST_BEAT,
-        seconds: Environment::of_process().seconds(&LEASE)?,
+        seconds: Environment::process().seconds(&LEASE)?,
         what: what.to_owned(),
         process: Process::own(),
         reading: Vec::new(),

@@ -1,61 +1,63 @@
-//! Panics: each is a bug of this program, which ends the command with the exit code for bugs and one line.
+//! Panics. Each is a bug of this program: it ends the command with one line and the exit code for bugs.
 //!
 //! When a task panics, the engine may resume the panic in the waiting task, report a closed channel, or lose it because no task
-//! waits. So a hook also records every panic for the work that its thread belongs to.
+//! waits. So a hook also records every panic for the work of its thread.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 
-use crate::cli::support::progress;
+use parking_lot::Mutex;
+
+use crate::cli::screen;
 use crate::error::guard::is_guarded;
 use crate::error::{Error, Kind, Result};
 
-/// The first panic of a piece of work, on any of its threads.
+/// The first panic on any thread of some work.
 #[derive(Debug, Clone, Default)]
-pub(in crate::cli) struct Panics(Arc<Mutex<Option<String>>>);
+pub(crate) struct Panics(Arc<Mutex<Option<String>>>);
 
 thread_local! {
-    /// The panics of the work that this thread belongs to.
+    /// The panic record of the work of this thread.
     static CURRENT: RefCell<Option<Panics>> = const { RefCell::new(None) };
 }
 
 impl Panics {
-    /// The panics of the work that the calling thread belongs to, if it is watched.
-    pub(in crate::cli) fn current() -> Option<Self> {
-        // A thread that ends may have dropped its locals.
+    /// The panic record of the calling thread, if it has one.
+    pub(crate) fn current() -> Option<Self> {
+        // An ending thread may have dropped its locals.
         CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
     }
 
-    /// Assigns the calling thread to this work, and returns the previous one.
-    pub(in crate::cli) fn enter(panics: Option<Self>) -> Option<Self> {
+    /// Sets the panic record of the calling thread, and returns the previous one.
+    pub(crate) fn enter(panics: Option<Self>) -> Option<Self> {
         CURRENT.with(|current| current.replace(panics))
     }
 
     fn add(&self, panic: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| panic.to_owned());
+        self.0.lock().get_or_insert_with(|| panic.to_owned());
     }
 
     fn take(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 
-/// Installs the hook: a panic of watched work is logged in one line and recorded; others are reported as before.
-pub(in crate::cli) fn watch() {
+/// Installs the hook. It logs and records a panic of recorded work, and passes on all others.
+pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| match Panics::current() {
-            // This becomes an error of the input.
+            // Becomes an error of the input.
             _ if is_guarded() => {}
             Some(panics) => {
-                let told = describe(panic);
-                panics.add(&told);
-                // The log may be what panicked.
-                if !progress::is_writing() {
-                    tracing::error!("{told}");
+                let description = describe(panic);
+                panics.add(&description);
+                // The log itself may have panicked.
+                if !screen::is_writing() {
+                    tracing::error!("{description}");
                 }
             }
             None => before(panic),
@@ -63,9 +65,8 @@ pub(in crate::cli) fn watch() {
     });
 }
 
-/// Does `work`. A panic of this thread, or of one of the runtimes that it starts, is an error of the kind
-/// [`Kind::Bug`], whatever the work makes of it.
-pub(in crate::cli) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Does `work`. A panic of this thread, or of a runtime that it starts, becomes an error of [`Kind::Bug`], whatever `work` returns.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panics = Panics::default();
     let before = Panics::enter(Some(panics.clone()));
     let ended = catch_unwind(AssertUnwindSafe(work));
@@ -77,7 +78,7 @@ pub(in crate::cli) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         }
         (Ok(result), None) => result,
         (Ok(Ok(_)), Some(panic)) => Err(Error::bug(panic)),
-        // The command was stopped, and it ended.
+        // A command that was stopped ends in any case.
         (Ok(Err(error)), Some(_)) if error.kind() == Kind::Interrupted => Err(error),
         (Ok(Err(error)), Some(panic)) => Err(Error::bug(panic).because(error)),
     }
@@ -105,7 +106,7 @@ mod tests {
     use datafusion::prelude::SessionContext;
 
     use super::*;
-    use crate::cli::support::work::JobRuntime;
+    use crate::cli::process::JobRuntime;
     use crate::engine::session;
     use crate::job::EngineSettings;
 
@@ -116,7 +117,7 @@ mod tests {
     fn is_told(result: Result<()>, message: &str) {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), Kind::Bug, "{error}");
-        let told = crate::cli::support::errors::explain(&error);
+        let told = crate::cli::screen::print::explain(&error);
         assert!(told.contains(message) && told.contains("this is a bug"), "{told}");
     }
 
@@ -156,7 +157,7 @@ mod tests {
     fn a_panic_of_a_task_that_nobody_waits_for_is_a_bug() {
         watch();
         let result = caught(|| {
-            let work = JobRuntime::begin(&two_threads())?;
+            let work = JobRuntime::start(&two_threads())?;
             work.block_on(async {
                 let task = tokio::spawn(async { panic!("unseen") });
                 while !task.is_finished() {
@@ -177,7 +178,7 @@ mod tests {
         let fails = |_: &[ColumnarValue]| exec_err!("an error and no panic");
         let query = |name: &str| {
             caught(|| {
-                let work = JobRuntime::begin(&two_threads())?;
+                let work = JobRuntime::start(&two_threads())?;
                 let context: SessionContext = session::session(&two_threads())?;
                 for (name, function) in [
                     ("panics", Arc::new(panics) as datafusion::logical_expr::ScalarFunctionImplementation),

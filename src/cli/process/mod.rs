@@ -1,4 +1,9 @@
-//! The work of a command: its threads, the signals that stop it, and an orderly end.
+//! The process: its threads, memory, panics and local files, and the run of a job.
+
+pub(crate) mod allocator;
+pub(crate) mod files;
+pub(crate) mod panics;
+pub(crate) mod run_job;
 
 use std::sync::RwLock;
 use std::time::Duration;
@@ -7,49 +12,49 @@ use datafusion::prelude::SessionContext;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::support::allocator;
-use crate::cli::support::panics::Panics;
-use crate::engine::spills;
+use crate::cli::signals::stop_on_signal;
 use crate::engine::stores::uploads_ended;
 use crate::error::{Error, Kind, Result};
-use crate::{job, lookup, machine};
+use crate::job::EngineSettings;
+use crate::{lookup, machine};
+use panics::Panics;
 
-/// How long the cancellation of unfinished uploads may take: each is one request.
+/// The time limit for cancelling unfinished uploads. Each takes one request.
 const UPLOADS_END: Duration = Duration::from_secs(10);
-/// How long threads may take to end: what holds them longer, such as a look-up of a name, must not keep the process.
+/// The time limit for threads to end. A name lookup, for example, must not keep the process alive.
 const THREADS_END: Duration = Duration::from_secs(3);
-/// Threads that must start in addition to those of the runtime: reading local files takes some.
+/// Additional threads that must start. The runtime reads local files on some of them.
 const SPARE_THREADS: usize = 8;
-/// Bytes for a session that reads manifests and no tables.
-pub(in crate::cli) const MANIFEST_MEMORY: u64 = 64 << 20;
+/// Memory of a session that reads only manifests, in bytes.
+pub(crate) const MANIFEST_MEMORY: u64 = 64 << 20;
 
-/// Does `work` on a session of this machine with `memory` bytes, until it ends or a signal stops it.
-pub(in crate::cli) fn on_session<T>(
+/// Does `work` on a local session with `memory` bytes, until it ends or a signal stops it.
+pub(crate) fn on_session<T>(
     memory: u64,
     work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
 ) -> Result<T> {
-    let engine = job::EngineSettings::local(memory);
-    let threads = JobRuntime::begin(&engine)?;
+    let engine = EngineSettings::local(memory);
+    let runtime = JobRuntime::start(&engine)?;
     let session = lookup::session(&engine)?;
-    threads.run(work(&session, &threads.stop))
+    runtime.run(work(&session, &runtime.stop))
 }
 
 /// A runtime with the threads of a job, and the token that Ctrl-C and SIGTERM cancel.
 ///
-/// When it is dropped, its tasks are dropped and their unfinished uploads are cancelled.
-pub(in crate::cli) struct JobRuntime {
-    /// `None` when it has ended.
+/// Dropping it drops its tasks and cancels their unfinished uploads.
+pub(crate) struct JobRuntime {
+    /// `None` after the end.
     runtime: Option<Runtime>,
     /// Cancelled by the first signal.
-    pub(in crate::cli) stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
 }
 
 impl JobRuntime {
     /// Starts the threads, and sets the allocator to the job's memory budget.
     ///
     /// # Errors
-    /// [`Kind::EngineSettings`] when the system refuses to start as many threads.
-    pub(in crate::cli) fn begin(engine: &job::EngineSettings) -> Result<Self> {
+    /// [`Kind::Engine`] when the system refuses to start enough threads.
+    pub(crate) fn start(engine: &EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;
         if let Some(warning) = above_machine(engine) {
@@ -58,7 +63,7 @@ impl JobRuntime {
         allocator::give_back(engine.memory_bytes(), threads);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();
-        let runtime = built(&mut builder)?;
+        let runtime = build_runtime(&mut builder)?;
         let stop = CancellationToken::new();
         runtime.spawn(stop_on_signal(stop.clone()));
         runtime.spawn(allocator::give_back_in_intervals());
@@ -66,36 +71,37 @@ impl JobRuntime {
     }
 
     /// Does `work` to its end.
-    pub(in crate::cli) fn block_on<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match &self.runtime {
             Some(runtime) => runtime.block_on(work),
             None => Err(Error::bug("the threads of this command have ended")),
         }
     }
 
-    /// Does `work` until it ends or a signal stops it.
-    pub(in crate::cli) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.run_or(work, Error::interrupted)
+    /// Does `work` until it ends or a signal stops it. The command cannot continue later.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.run_resumable(work).map_err(not_resumable)
     }
 
-    /// Does `work` until it ends, or a signal stops it: then the error is `stopped`.
-    pub(in crate::cli) fn run_or<T>(
-        &self,
-        work: impl Future<Output = Result<T>>,
-        stopped: fn() -> Error,
-    ) -> Result<T> {
+    /// Does `work` until it ends or a signal stops it. The same command continues the work later.
+    pub(crate) fn run_resumable<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.block_on(async {
             tokio::select! {
                 biased;
                 done = work => done,
-                () = self.stop.cancelled() => Err(stopped()),
+                () = self.stop.cancelled() => Err(Error::interrupted()),
             }
         })
     }
 }
 
-/// The warning about a memory budget that is more than there is; `None` for any other.
-pub(in crate::cli) fn above_machine(engine: &job::EngineSettings) -> Option<String> {
+/// Replaces the error of a signal by one that does not promise a continuation.
+pub(crate) fn not_resumable(error: Error) -> Error {
+    if error.kind() == Kind::Interrupted { Error::stopped() } else { error }
+}
+
+/// The warning about a memory budget above the memory of this machine.
+pub(crate) fn above_machine(engine: &EngineSettings) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
         "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \
@@ -114,8 +120,8 @@ impl Drop for JobRuntime {
 }
 
 /// Ends a runtime whose work has ended or was dropped.
-pub(in crate::cli) fn end(runtime: Runtime) {
-    // Dropped tasks end when they are polled next, and only then are their uploads dropped.
+pub(crate) fn end(runtime: Runtime) {
+    // A dropped task ends when it is next polled, and only then are its uploads dropped.
     if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads_ended()).await }).is_err() {
         tracing::warn!(
             "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
@@ -126,8 +132,8 @@ pub(in crate::cli) fn end(runtime: Runtime) {
     runtime.shutdown_timeout(THREADS_END);
 }
 
-/// Builds a runtime whose threads inherit the calling thread's log span and panic record.
-pub(in crate::cli) fn built(builder: &mut Builder) -> Result<Runtime> {
+/// Builds a runtime whose threads inherit the log span and the panic record of the calling thread.
+pub(crate) fn build_runtime(builder: &mut Builder) -> Result<Runtime> {
     let (span, panics) = (tracing::Span::current(), Panics::current());
     builder.on_thread_start(move || {
         // The span ends with the thread.
@@ -137,12 +143,12 @@ pub(in crate::cli) fn built(builder: &mut Builder) -> Result<Runtime> {
     builder.build().map_err(|e| Error::engine("the threads of this program cannot be started").because(e))
 }
 
-/// Starts as many threads as will be needed, all at once, and ends them: a runtime that lacks one hangs.
+/// Starts all threads that will be needed at once, and ends them. A runtime that lacks a thread would hang.
 fn check_threads(threads: usize) -> Result<()> {
     let needed = threads + SPARE_THREADS;
     let gate = RwLock::new(());
     std::thread::scope(|scope| {
-        // Held until all have started.
+        // Closed until all threads have started.
         let _closed = gate.write();
         for started in 0..needed {
             let wait = || drop(gate.read());
@@ -156,38 +162,4 @@ fn check_threads(threads: usize) -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// Stops the work at the first Ctrl-C or SIGTERM, and ends the process at the second.
-async fn stop_on_signal(stop: CancellationToken) {
-    loop {
-        if !signalled().await {
-            return;
-        }
-        if stop.is_cancelled() {
-            spills::remove_all();
-            #[allow(clippy::disallowed_methods, reason = "the second signal ends the process at once")]
-            std::process::exit(i32::from(Kind::Interrupted.exit_code()));
-        }
-        stop.cancel();
-    }
-}
-
-#[cfg(unix)]
-pub(in crate::cli) async fn signalled() -> bool {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return false;
-    };
-    tokio::select! {
-        got = interrupt.recv() => got.is_some(),
-        got = terminate.recv() => got.is_some(),
-    }
-}
-
-#[cfg(not(unix))]
-pub(in crate::cli) async fn signalled() -> bool {
-    tokio::signal::ctrl_c().await.is_ok()
 }

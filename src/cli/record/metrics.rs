@@ -1,17 +1,17 @@
-//! The metrics of a run in Prometheus' text format, and where they go: a file or a Pushgateway.
+//! The metrics of a run in Prometheus' text format, and their destination: a file or a Pushgateway.
 //!
-//! All are gauges, which hold the last run of each job: a run is one event.
+//! All metrics are gauges with the values of a job's last run.
 
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
-use reqwest::header::CONTENT_TYPE;
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use url::Url;
 
-use crate::cli::support::http;
-use crate::cli::support::own_file::{FileMark, OwnFile};
-use crate::cli::support::record::EndedRun;
+use crate::cli::process::files::{FileMark, OwnFile};
+use crate::cli::record::{EndedRun, http};
 use crate::error::{Error, Result};
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
@@ -21,18 +21,18 @@ const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
 /// The destination of metrics.
 #[derive(Debug, PartialEq)]
-pub(in crate::cli) enum MetricsDestination {
-    /// A file, for node_exporter's textfile collector.
+pub(crate) enum MetricsDestination {
+    /// A file for node_exporter's textfile collector.
     File(OwnFile),
-    /// The group of a Pushgateway, as `http://host:9091/metrics/job/NAME`.
+    /// The group of a Pushgateway, such as `http://host:9091/metrics/job/NAME`.
     Push(Url),
 }
 
 impl MetricsDestination {
-    /// Parses `--metrics`. The message shows no URL, because it may contain a password.
-    pub(in crate::cli) fn parse(text: &str) -> Result<MetricsDestination> {
+    /// Parses `--metrics`. Messages do not contain the URL, which may hold a password.
+    pub(crate) fn parse(text: &str) -> Result<MetricsDestination> {
         if !text.contains("://") {
-            let mark = FileMark { beginning: MARK, what: "the metrics of a run" };
+            let mark = FileMark { beginning: MARK, noun: "the metrics of a run" };
             return Ok(MetricsDestination::File(OwnFile::at("--metrics", text, mark)?));
         }
         match Url::parse(text) {
@@ -44,60 +44,48 @@ impl MetricsDestination {
         }
     }
 
-    /// Writes the metrics, and replaces those of the previous run.
-    pub(in crate::cli) fn put(&self, text: String) -> Result<()> {
+    /// Replaces the metrics of the previous run.
+    pub(crate) fn put(&self, text: String) -> Result<()> {
         match self {
             MetricsDestination::File(file) => file.write(&text),
-            MetricsDestination::Push(url) => push(url, text),
+            MetricsDestination::Push(url) => {
+                let text_format = (CONTENT_TYPE, HeaderValue::from_static(prometheus::TEXT_FORMAT));
+                let headers = HeaderMap::from_iter([text_format]);
+                http::send(PUSH_LIMIT, Method::PUT, url, "the metrics", headers, text)
+            }
         }
     }
 }
 
-fn push(url: &Url, text: String) -> Result<()> {
-    let shown = http::without_secrets(url);
-    let put = |client: reqwest::Client| {
-        client.put(url.clone()).header(CONTENT_TYPE, prometheus::TEXT_FORMAT).body(text)
-    };
-    let (status, said) = http::exchange(PUSH_LIMIT, reqwest::Client::builder(), put)
-        .map_err(|e| Error::input(format!("{shown} does not accept the metrics")).because(e))?;
-    match status.is_success() {
-        true => Ok(()),
-        false => {
-            Err(Error::input(format!("{shown} does not accept the metrics: it answers {status}: {said}")))
-        }
-    }
-}
+/// The first characters of all files of metrics.
+const MARK: &str = "# HELP resemblance_";
 
-/// The beginning of every text of metrics.
-pub(crate) const MARK: &str = "# HELP resemblance_";
-
-/// The metrics of `run`, and of its outcome or of the error that ended it.
+/// The metrics of a run and its result. A failed run has an exit code and no counts.
 ///
-/// A failed run has no counts, and its exit code instead of them. Only `resemblance_run_info` has the id of the run as a label,
-/// because each id is a new time series.
+/// Only `resemblance_run_info` has the id of the run as a label, because each id starts a new time series.
 ///
 /// # Errors
 /// Only a bug causes one.
-pub(crate) fn metrics(run: &EndedRun<'_>, how: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
+pub(crate) fn metrics(run: &EndedRun<'_>, result: Result<&Outcome, &Error>) -> Result<Vec<MetricFamily>> {
     let page = MetricsPage { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.id), ("version", env!("CARGO_PKG_VERSION"))];
     page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;
-    let success = f64::from(u8::from(how.is_ok()));
+    let success = f64::from(u8::from(result.is_ok()));
     page.one("run_success", "Whether the run succeeded (1) or not (0).", &[], success)?;
-    let exit_code = f64::from(how.err().map_or(0, |error| error.kind().exit_code()));
+    let exit_code = f64::from(result.err().map_or(0, |error| error.kind().exit_code()));
     page.one("run_exit_code", "The exit code of the run's process.", &[], exit_code)?;
     page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
     page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.at)?;
     let help = "How often finished work was lost with an executor, or a stage was submitted again.";
     page.one("run_recoveries", help, &[], run.recoveries as f64)?;
-    match how {
+    match result {
         Ok(outcome) => page.outcome(outcome)?,
         Err(_) => page.stages(&run.stages)?,
     }
     Ok(page.registry.gather())
 }
 
-/// Metrics as a text that node_exporter's textfile collector and the Pushgateway take.
+/// Formats metrics for node_exporter and the Pushgateway.
 ///
 /// # Errors
 /// Only a bug causes one.
@@ -122,7 +110,7 @@ impl MetricsPage<'_> {
         let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
         self.one("input_bytes", "Bytes of the files that were read.", &[], bytes as f64)?;
         for (name, help, count) in manifest.counts.all() {
-            // Rejects are counted by their reasons.
+            // Rejects are counted by reason below.
             if let Some(count) = count.filter(|_| name != "rejects") {
                 self.one(name, help, &[], count as f64)?;
             }
@@ -141,19 +129,14 @@ impl MetricsPage<'_> {
     }
 
     fn one(&self, metric: &str, help: &str, labels: &[(&str, &str)], value: f64) -> Result<()> {
-        let (mut names, mut values) = (vec!["name"], vec![self.name]);
-        for (name, value) in labels {
-            names.push(name);
-            values.push(value);
-        }
-        self.gauge(metric, help, &names)?
-            .get_metric_with_label_values(&values)
-            .map_err(unexpected)?
-            .set(value);
+        let labels = [&[("name", self.name)][..], labels].concat();
+        let (names, values): (Vec<&str>, Vec<&str>) = labels.into_iter().unzip();
+        let gauge = self.gauge(metric, help, &names)?;
+        gauge.get_metric_with_label_values(&values).map_err(unexpected)?.set(value);
         Ok(())
     }
 
-    /// One value for each value of `label`.
+    /// Sets one value for each value of `label`.
     fn each<'v>(
         &self,
         metric: &str,
@@ -162,8 +145,8 @@ impl MetricsPage<'_> {
         values: impl Iterator<Item = (&'v str, f64)>,
     ) -> Result<()> {
         let gauge = self.gauge(metric, help, &["name", label])?;
-        for (of, value) in values {
-            gauge.get_metric_with_label_values(&[self.name, of]).map_err(unexpected)?.set(value);
+        for (label, value) in values {
+            gauge.get_metric_with_label_values(&[self.name, label]).map_err(unexpected)?.set(value);
         }
         Ok(())
     }
@@ -183,11 +166,11 @@ fn unexpected(error: prometheus::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::support::record::Recorder;
+    use crate::cli::record::Recorder;
     use crate::engine::Progress;
 
     #[test]
-    fn a_url_is_pushed_to_and_anything_else_is_a_file() {
+    fn a_url_is_a_pushgateway_and_anything_else_a_file() {
         let url = "http://user:secret@localhost:9091/metrics/job/nightly?token=secret";
         let MetricsDestination::Push(url) = MetricsDestination::parse(url).unwrap() else {
             panic!("a URL is no file")
@@ -203,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_tells_how_far_it_came() {
+    fn a_failed_run_has_its_finished_stages() {
         let recorder = Recorder::begin();
         recorder.stage_ends("sketches", 7, 1.5, false);
         let run =

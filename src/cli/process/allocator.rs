@@ -1,47 +1,45 @@
 //! Makes the system's allocator return freed memory.
 //!
-//! Left alone, glibc keeps up to 64 MiB of freed memory for each of its arenas, eight for each core: it raises both of its
-//! thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a budget of 512 MiB held up
-//! to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program sets stay as they are.
+//! By default, glibc keeps up to 64 MiB of freed memory in each of its arenas, eight per core: it raises both of its thresholds to
+//! the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run with a budget of 512 MiB held up to 840 MB, while
+//! its operators had reserved at most 360 MB. Thresholds that a program sets stay fixed.
 //!
-//! Freed memory stays for two further reasons. A thread that blocks or ends leaves its arena to another one, so every arena grows
-//! to the largest need of any thread: there is one arena for each thread that computes, and threads that wait for files share
-//! them. And memory that is free in the middle of an arena is not returned by itself, so it is returned in intervals.
+//! Freed memory stays for two more reasons. A thread that blocks or ends leaves its arena to another thread, so that every arena
+//! grows to the largest need of any thread. Therefore there is one arena per computing thread, which waiting threads share. And
+//! memory that is free in the middle of an arena is not returned by itself, so it is returned in intervals.
 
 use std::time::Duration;
 
-/// The budget divided by this: larger blocks are mapped one by one, and each is returned when it is freed.
+/// Blocks above the budget divided by this are mapped one by one, and returned when they are freed.
 const MAPPED_PART: u64 = 128;
 
-/// The budget divided by this: if more is free at the end of an arena, it is returned.
+/// Free memory at the end of an arena is returned above the budget divided by this.
 const FREE_PART: u64 = 32;
 
-/// The maximum of both thresholds, which is that of M_MMAP_THRESHOLD. They are as large as the budget allows, because mapping
-/// and clearing memory takes time.
+/// The maximum of M_MMAP_THRESHOLD, for both thresholds. Large thresholds save time, because mapping and clearing memory is slow.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// How often memory that is free inside of arenas is returned.
+/// The interval in which free memory inside of arenas is returned.
 const RETURNED_EVERY: Duration = Duration::from_secs(2);
 
-/// Makes glibc's allocator return freed memory to the system, for a budget of `memory` bytes and for `threads` that compute. Other
-/// allocators are unchanged.
-pub(in crate::cli) fn give_back(memory: u64, threads: usize) {
+/// Makes glibc return freed memory, for a budget of `memory` bytes and this many computing `threads`. Other allocators are unchanged.
+pub(crate) fn give_back(memory: u64, threads: usize) {
     let (mapped, free) = thresholds(memory);
     set(mapped, free, i32::try_from(threads.max(1)).unwrap_or(i32::MAX));
 }
 
-/// Returns what is free inside of arenas, in intervals and without end.
-pub(in crate::cli) async fn give_back_in_intervals() {
+/// Returns free memory inside of arenas in intervals, without end.
+pub(crate) async fn give_back_in_intervals() {
     loop {
         tokio::time::sleep(RETURNED_EVERY).await;
-        // It may take some milliseconds.
+        // This may take some milliseconds.
         if tokio::task::spawn_blocking(trim).await.is_err() {
             return;
         }
     }
 }
 
-/// Bytes from which on a block is mapped alone, and bytes that may lie free at the end of an arena.
+/// The size above which a block is mapped alone, and the limit of free memory at the end of an arena, in bytes.
 fn thresholds(memory: u64) -> (i32, i32) {
     let part = |of: u64| i32::try_from((memory / of).min(MAX_BYTES)).unwrap_or(i32::MAX);
     (part(MAPPED_PART), part(FREE_PART))
@@ -90,7 +88,7 @@ mod tests {
 
         use super::super::*;
 
-        /// Set for the process that measures itself: whether it gives memory back.
+        /// Set in the process that measures itself: whether it returns memory.
         const INSIDE: &str = "RESEMBLANCE_TEST_ALLOCATOR";
 
         #[test]
@@ -105,7 +103,7 @@ mod tests {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args([
                 "--exact",
-                "cli::support::allocator::tests::glibc::in_a_process_of_its_own",
+                "cli::process::allocator::tests::glibc::in_a_process_of_its_own",
                 "--ignored",
             ]);
             let output = command.arg("--nocapture").env(INSIDE, gives_back).output().unwrap();
@@ -121,9 +119,9 @@ mod tests {
             if gives_back == "yes" {
                 give_back(256 << 20, 2);
             }
-            // What raises glibc's own thresholds, as one large buffer of a run does.
+            // Raises the thresholds of glibc, as one large buffer of a run does.
             drop(vec![1_u8; 31 << 20]);
-            // Blocks that are there at the same time lie in an arena for each thread.
+            // Concurrent blocks lie in one arena per thread.
             let all_there = std::sync::Barrier::new(8);
             std::thread::scope(|scope| {
                 for _ in 0..8 {

@@ -1,16 +1,15 @@
-//! The time that a run will still take, by the costs of its stages and by how fast it has been so far.
+//! The remaining time of a run, estimated from the costs of its stages and its speed so far.
 //!
-//! The costs are seconds of a forecast, or those of typical runs. What was measured counts from the first moment: a run that is
-//! twice as slow as its forecast is expected to stay so.
+//! Costs are seconds of a forecast, or proportions of typical runs. A run that is twice as slow as its forecast is expected to stay so.
 
 use std::collections::BTreeMap;
 
-use crate::cli::support::print;
+use crate::cli::screen::print;
 use crate::forecast::Forecast;
 
-/// The costs of stages in typical runs, where [`FIRST`] costs 100. Most were measured on generated documents and on news, with
-/// thresholds of 0.5 and 0.8, bands and prefixes, lines and runs of words; those that read texts or reference documents once more
-/// are estimates. A run over data of another kind corrects them while it runs.
+/// The costs of stages in typical runs, relative to 100 for [`FIRST`]. Most were measured on generated documents and on news, with
+/// thresholds of 0.5 and 0.8, bands and prefixes, lines and runs of words. Costs of stages that read texts or reference documents
+/// again are estimates. The measured speed of a run corrects them.
 const TYPICAL: [(&str, f64); 26] = [
     (FIRST, 100.0),
     ("left_out", 20.0),
@@ -40,69 +39,69 @@ const TYPICAL: [(&str, f64); 26] = [
     ("passages", 55.0),
 ];
 
-/// The stage that every run has which reads texts.
+/// The stage of every run that reads texts.
 const FIRST: &str = "sketches";
 
-/// The cost of a stage that has none in the table, such as those that only sort a few rows.
+/// The cost of stages without an entry. Most of them only sort a few rows.
 const SMALL: f64 = 2.0;
 
-/// The share of a run that must be done before its speed says something about the rest.
+/// The share of a run that must be done before its speed is used.
 const ENOUGH: f64 = 0.02;
 
-/// How much a forecast in seconds counts against what was measured: as much as this share of the run.
+/// The weight of a forecast in seconds against the measured time, as a share of the run.
 const TRUST: f64 = 0.1;
 
-/// The costs of stages, in the same unit.
+/// The costs of stages, in one unit.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct Costs {
-    of: BTreeMap<String, f64>,
-    /// The cost of a stage that is not in `of`.
+pub(crate) struct Costs {
+    stages: BTreeMap<String, f64>,
+    /// The cost of any other stage.
     other: f64,
-    /// Whether the unit is the second on this machine.
+    /// Whether the unit is a second on this machine.
     in_seconds: bool,
 }
 
 impl Costs {
-    /// Those of typical runs.
-    pub(in crate::cli) fn typical() -> Self {
-        let of = TYPICAL.into_iter().map(|(name, cost)| (name.to_owned(), cost)).collect();
-        Self { of, other: SMALL, in_seconds: false }
+    /// The costs of typical runs.
+    pub(crate) fn typical() -> Self {
+        let stages = TYPICAL.into_iter().map(|(name, cost)| (name.to_owned(), cost)).collect();
+        Self { stages, other: SMALL, in_seconds: false }
     }
 
-    /// Those of a forecast. On a cluster, only their proportions count.
-    pub(in crate::cli) fn forecast(forecast: &Forecast, is_here: bool) -> Self {
-        let of = forecast.stages.iter().map(|stage| (stage.name.clone(), stage.seconds.value)).collect();
-        Self { of, other: 0.0, in_seconds: is_here }
+    /// The costs of a forecast. On a cluster, only their proportions count.
+    pub(crate) fn forecast(forecast: &Forecast, is_here: bool) -> Self {
+        let stages = forecast.stages.iter().map(|stage| (stage.name.clone(), stage.seconds.value)).collect();
+        Self { stages, other: 0.0, in_seconds: is_here }
     }
 
     fn stage(&self, name: &str) -> f64 {
-        self.of.get(name).copied().unwrap_or(self.other)
+        self.stages.get(name).copied().unwrap_or(self.other)
     }
 }
 
 /// The progress of a run in costs.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct TimeLeft {
+pub(crate) struct TimeLeft {
     costs: Costs,
-    /// Stages that have not begun, with their costs.
+    /// Stages that have not begun, and their costs.
     waiting: Vec<(String, f64)>,
-    /// Stages that run, with their costs and the shares of their inputs that were read.
+    /// Running stages, their costs, and the shares of their inputs that were read.
     running: Vec<(String, f64, f64)>,
-    /// The costs of the stages that this run finished.
+    /// The cost of the stages that this run finished.
     done: f64,
-    /// Whether its stages ended, and others follow that are not of the run.
+    /// Whether the run has ended, and other work follows.
     is_over: bool,
 }
 
 impl TimeLeft {
-    /// The time of a run with these stages.
-    pub(in crate::cli) fn of(costs: Costs, stages: &[String]) -> Self {
+    /// Starts a run of these stages.
+    pub(crate) fn new(costs: Costs, stages: &[String]) -> Self {
         let waiting = stages.iter().map(|name| (name.clone(), costs.stage(name))).collect();
         Self { costs, waiting, running: Vec::new(), done: 0.0, is_over: false }
     }
 
-    /// A stage begins.
-    pub(in crate::cli) fn begins(&mut self, name: &str) {
+    /// Records that a stage begins.
+    pub(crate) fn begins(&mut self, name: &str) {
         self.is_over |= self.waiting.is_empty() && self.running.is_empty();
         let cost = match self.waiting.iter().position(|(waiting, _)| waiting == name) {
             Some(at) => self.waiting.remove(at).1,
@@ -111,26 +110,26 @@ impl TimeLeft {
         self.running.push((name.to_owned(), cost, 0.0));
     }
 
-    /// A stage has read this share of its input.
-    pub(in crate::cli) fn reaches(&mut self, name: &str, share: f64) {
+    /// Records the share of its input that a stage has read.
+    pub(crate) fn reaches(&mut self, name: &str, share: f64) {
         if let Some((_, _, reached)) = self.running.iter_mut().find(|(running, ..)| running == name) {
             *reached = share.clamp(0.0, 1.0);
         }
     }
 
-    /// A stage ended. One that an earlier run had finished says nothing about the speed of this one.
-    pub(in crate::cli) fn ends(&mut self, name: &str, reused: bool) {
+    /// Records the end of a stage. A stage that an earlier run had finished does not count for the speed.
+    pub(crate) fn ends(&mut self, name: &str, reused: bool) {
         if let Some(at) = self.running.iter().position(|(running, ..)| running == name) {
             let (_, cost, _) = self.running.remove(at);
             self.done += if reused { 0.0 } else { cost };
         }
     }
 
-    /// Seconds until the end of the run, `elapsed` seconds after its beginning; `None` as long as they cannot be estimated.
-    pub(in crate::cli) fn seconds(&self, elapsed: f64) -> Option<f64> {
+    /// Estimates the seconds until the end of the run, `elapsed` seconds after its start. `None` before an estimate is possible.
+    pub(crate) fn seconds(&self, elapsed: f64) -> Option<f64> {
         let done = self.done + self.running.iter().map(|(_, cost, share)| cost * share).sum::<f64>();
         let running: f64 = self.running.iter().map(|(_, cost, share)| cost * (1.0 - share)).sum();
-        // The sum of no numbers is -0.0.
+        // An empty sum is -0.0.
         let left = 0.0 + running + self.waiting.iter().map(|(_, cost)| cost).sum::<f64>();
         let all = done + left;
         let trust = if self.costs.in_seconds { TRUST * all } else { 0.0 };
@@ -139,8 +138,8 @@ impl TimeLeft {
     }
 }
 
-/// The place of a stage in its run, with the seconds that are left.
-pub(in crate::cli) fn text(name: &str, (number, stages): (usize, usize), left: Option<f64>) -> String {
+/// The name and position of a stage, and the remaining seconds.
+pub(crate) fn text(name: &str, (number, stages): (usize, usize), left: Option<f64>) -> String {
     let left = left.map(|seconds| format!(", {} to go", print::duration(seconds.ceil()))).unwrap_or_default();
     format!("[stage {number} of {stages}{left}] {name}")
 }
@@ -154,13 +153,13 @@ mod tests {
     }
 
     fn costs(in_seconds: bool) -> Costs {
-        let of = [("a", 60.0), ("b", 30.0), ("c", 10.0)].into_iter();
-        Costs { of: of.map(|(name, cost)| (name.to_owned(), cost)).collect(), other: 5.0, in_seconds }
+        let stages = [("a", 60.0), ("b", 30.0), ("c", 10.0)].map(|(name, cost)| (name.to_owned(), cost));
+        Costs { stages: stages.into(), other: 5.0, in_seconds }
     }
 
     #[test]
-    fn what_is_left_follows_from_costs_and_speed() {
-        let mut run = TimeLeft::of(costs(false), &names(&["a", "b", "c"]));
+    fn the_rest_follows_from_costs_and_speed() {
+        let mut run = TimeLeft::new(costs(false), &names(&["a", "b", "c"]));
         assert_eq!(run.seconds(1.0), None, "nothing was read yet");
         run.begins("a");
         run.reaches("a", 0.01);
@@ -186,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_forecast_counts_before_anything_was_measured() {
-        let mut run = TimeLeft::of(costs(true), &names(&["a", "b", "c"]));
+        let mut run = TimeLeft::new(costs(true), &names(&["a", "b", "c"]));
         assert_eq!(run.seconds(0.0), Some(100.0));
         run.begins("a");
         run.reaches("a", 0.5);
@@ -196,7 +195,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_at_the_end() {
-        let mut run = TimeLeft::of(costs(true), &names(&["a"]));
+        let mut run = TimeLeft::new(costs(true), &names(&["a"]));
         run.begins("a");
         run.ends("a", false);
         assert_eq!(run.seconds(30.0).map(f64::to_bits), Some(0.0_f64.to_bits()));
@@ -204,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_stage_of_an_earlier_run_does_not_make_this_one_quick() {
-        let mut run = TimeLeft::of(costs(false), &names(&["a", "b", "c"]));
+        let mut run = TimeLeft::new(costs(false), &names(&["a", "b", "c"]));
         run.begins("a");
         run.ends("a", true);
         assert_eq!(run.seconds(0.1), None);

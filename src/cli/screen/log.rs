@@ -1,4 +1,4 @@
-//! The log's filter, the span and fields of its lines, and the last line of a failed command.
+//! The log: its filter, its span, the format of its lines, and the last line of a failed command.
 
 use std::fmt::Debug;
 
@@ -10,32 +10,32 @@ use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::address::secrets::masked;
-use crate::cli::support::errors::sentences;
+use crate::cli::screen::print;
 use crate::error::Error;
 use crate::error::visible::{escaped, visible};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum LogFormat {
+pub(crate) enum LogFormat {
     /// Lines for people
     Text,
     /// One JSON object per line
     Json,
 }
 
-/// The target of events that every filter passes.
+/// The target of events that pass every filter.
 const ALWAYS: &str = "resemblance::always";
 
-/// Events of Ballista that repeat ours: a failed job, which the driver reports with its recovery, and each of the twenty requests
-/// a second that a scheduler does not answer, which the executor reports once.
+/// Directives against events of Ballista that repeat ours. The driver reports a failed job with its recovery, and the executor
+/// reports once that a scheduler does not answer.
 const REPEATED: [&str; 3] = [
     "ballista_core::execution_plans=off",
     "ballista_scheduler::display=off",
     "ballista_executor::execution_loop=error",
 ];
 
-/// The filter `given` if it is valid, else `default`. Events of Ballista are left out only if the filter does not name it.
-pub(in crate::cli) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
+/// The filter `given` if it is valid, else `default`. A filter that does not name Ballista drops the events that repeat ours.
+pub(crate) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     let given = given.and_then(|given| Some((given, EnvFilter::try_new(given).ok()?)));
     let (text, mut filter) = given.unwrap_or_else(|| (default, EnvFilter::new(default)));
     let left_out: &[&str] = if text.contains("ballista") { &[] } else { &REPEATED };
@@ -48,13 +48,13 @@ pub(in crate::cli) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     filter
 }
 
-/// The span of a run, which adds the run's id to log lines.
-pub(in crate::cli) fn span(run_id: &str) -> tracing::Span {
+/// The span of a run. It adds the run's id to log lines.
+pub(crate) fn span(run_id: &str) -> tracing::Span {
     tracing::error_span!(target: ALWAYS, "run", run_id)
 }
 
-/// The format of fields in text lines: control characters are escaped, and the field `plan` has its own lines.
-pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
+/// The format of fields in text lines. Control characters are escaped, and the field `plan` starts on a new line.
+pub(crate) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = format!("{value:?}");
         match field.name() {
@@ -66,8 +66,8 @@ pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 
     debug_fn(field).delimited(" ")
 }
 
-/// A log line with secrets masked, and without characters on which a terminal would act.
-pub(in crate::cli) fn without_secrets(line: &str, format: LogFormat) -> String {
+/// Masks the secrets of a log line, and escapes control characters.
+pub(crate) fn without_secrets(line: &str, format: LogFormat) -> String {
     let masked = masked(line);
     if format == LogFormat::Text {
         return masked;
@@ -75,7 +75,7 @@ pub(in crate::cli) fn without_secrets(line: &str, format: LogFormat) -> String {
     if masked == line {
         return escaped(line).into_owned();
     }
-    // A mask may have replaced a part of a JSON escape.
+    // The mask may have split a JSON escape.
     let Ok(mut value) = serde_json::from_str(line) else { return masked };
     mask_strings(&mut value);
     escaped(&format!("{value}\n")).into_owned()
@@ -90,14 +90,14 @@ fn mask_strings(value: &mut Value) {
     }
 }
 
-/// The error that ends the command, as a log line.
-pub(in crate::cli) fn failed(error: &Error) {
+/// Logs the error that ends the command.
+pub(crate) fn failed(error: &Error) {
     let (kind, exit_code) = (error.kind().name(), error.kind().exit_code());
-    tracing::error!(target: ALWAYS, kind, exit_code, "{}", sentences(error).join("\n  because: "));
+    tracing::error!(target: ALWAYS, kind, exit_code, "{}", print::sentences(error).join("\n  because: "));
 }
 
-/// Whether a command line that cannot be parsed asks for a JSON log.
-pub(in crate::cli) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
+/// Whether the arguments ask for a JSON log. They need not be valid.
+pub(crate) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
     arguments.iter().any(|a| a == "--log-format=json")
         || arguments.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json")
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ballista_repeats_is_left_out_unless_the_filter_names_it() {
+    fn repeated_events_of_ballista_are_dropped_unless_the_filter_names_it() {
         let directives = |given, default| filter(given, default).to_string();
         for left_out in [directives(None, "warn"), directives(Some("warn,resemblance=debug"), "error")] {
             assert!(REPEATED.iter().all(|directive| left_out.contains(directive)), "{left_out}");

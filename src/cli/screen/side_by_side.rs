@@ -1,10 +1,10 @@
-//! Documents with their texts side by side, and passages, as text.
+//! Texts of documents side by side, and passages.
 
 use std::fmt::Write;
 
 use arrow::array::RecordBatch;
 
-use crate::cli::support::print;
+use crate::cli::screen::print;
 use crate::error::Result;
 use crate::error::visible::visible;
 use crate::job::Shingle;
@@ -13,11 +13,11 @@ use crate::lookup::rows;
 use crate::lookup::show::{MemberTexts, PairRow};
 use crate::page::side_by_side::{Extent, PassageMark, View, side_by_side};
 
-/// The most lines of two texts, unless they are wanted whole.
+/// The line limit of two texts, unless they are shown whole.
 const MAX_LINES: usize = 200;
 
-/// Each of `pairs` with its texts, in two columns under its similarity.
-pub(in crate::cli) fn pairs(
+/// Shows each pair as its similarity and its texts in two columns.
+pub(crate) fn pairs(
     pairs: &[PairRow],
     texts: &MemberTexts,
     shingle: &Shingle,
@@ -28,20 +28,21 @@ pub(in crate::cli) fn pairs(
         let names = [pair.id_a.to_string(), pair.id_b.to_string()];
         let [a, b] = pair.documents();
         let texts = [texts.of(&a)?, texts.of(&b)?];
-        shown += &two(pair.jaccard, names.each_ref().map(String::as_str), texts, shingle, extent);
+        shown += &two(pair.jaccard, names, texts, shingle, extent);
     }
     Ok(shown)
 }
 
-/// Two texts in two columns, each under its name and both under their similarity.
-pub(in crate::cli) fn two(
+/// Shows two texts in two columns under their names and their similarity.
+pub(crate) fn two(
     jaccard: f64,
-    names: [&str; 2],
+    names: [String; 2],
     texts: [&str; 2],
     shingle: &Shingle,
     extent: Extent,
 ) -> String {
     let mark = if print::colour() { PassageMark::Colour } else { PassageMark::Brackets };
+    let names = names.each_ref().map(String::as_str);
     let layout = side_by_side(names, texts, View { width: print::width(), mark, extent, shingle });
     let mut shown = format!("\njaccard {jaccard:.6}\n");
     let most = match extent {
@@ -61,8 +62,8 @@ pub(in crate::cli) fn two(
     shown
 }
 
-/// The sentence for the pairs that are not shown, with the `option` that shows more.
-pub(in crate::cli) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
+/// A sentence with the number that is not shown, and the `option` that shows more. Empty if all are shown.
+pub(crate) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),
         n => format!(
@@ -74,11 +75,11 @@ pub(in crate::cli) fn left_out(all: u64, shown: usize, noun: &str, option: &str)
     }
 }
 
-/// The passage with its counts, a sample, and a table of its places, and another of those in reference documents.
+/// Shows a passage: its counts, a sample, and tables of its places in documents and in reference documents.
 ///
 /// # Errors
 /// When Arrow cannot format a type.
-pub(in crate::cli) fn passage(passage: &Passage) -> Result<String> {
+pub(crate) fn passage(passage: &Passage) -> Result<String> {
     let Passage { id, words, occurrences, documents, sample, places, reference } = passage;
     let all = &places.all;
     let (words, documents) = (print::counted(*words, "word"), print::counted(*documents, "document"));
@@ -96,7 +97,7 @@ pub(in crate::cli) fn passage(passage: &Passage) -> Result<String> {
     Ok(text)
 }
 
-/// A table of places, and how many are left out.
+/// A table of places, and the number of places that are left out.
 fn table(columns: &[&str], places: &PassagePlaces) -> Result<String> {
     let shown: usize = places.first.iter().map(RecordBatch::num_rows).sum();
     let table = print::table(columns, &rows::cells(&places.first)?);

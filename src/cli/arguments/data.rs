@@ -1,34 +1,34 @@
-//! The arguments of commands that compare data without a job file, and the job that they ask for.
+//! The arguments of commands that read data without a job file, and the job for them.
 
 use std::num::NonZeroUsize;
 
-use crate::cli::support::arguments;
-use crate::cli::support::progress::Screen;
-use crate::cli::support::work::on_session;
+use crate::cli::arguments;
+use crate::cli::process::on_session;
+use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
 use crate::inspect::{self, InspectedPaths};
 use crate::job::file::JobFile;
-use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
+use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, Method, Score, ShingleSection, Unit};
 
-/// Bytes for the session that looks at data.
-pub(in crate::cli) const LOOK_MEMORY: u64 = 256 << 20;
+/// Memory of a session that inspects data, in bytes.
+pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
 
-/// Files that are left out and named.
+/// The number of skipped files that are named.
 const NAMED: usize = 20;
 
-/// Data, and how their documents are compared.
+/// Data, and the settings for their comparison.
 #[derive(clap::Args)]
-pub(in crate::cli) struct FromData {
-    /// Files, folders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder of a Delta table),
-    /// or text files; folders are read with their subfolders
+pub(crate) struct FromData {
+    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder
+    /// of a Delta table), or text files
     #[arg(required = true, value_name = "PATH")]
-    pub(in crate::cli) paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     /// The column of data that holds the texts, or several with commas [default: the only one of strings, or one that is named text,
     /// body, content ...]
     #[arg(long, value_name = "COL")]
     text: Option<String>,
-    /// The column of data that identifies a document [default: `id` if its values are unique, or else row numbers]
+    /// The column of data that identifies a document [default: `id` if its values are unique, else row numbers]
     #[arg(long, value_name = "COL")]
     id: Option<String>,
     /// Compare only the rows that meet this SQL condition over the columns, as in "lang = 'en' AND stars > 2"
@@ -43,14 +43,14 @@ pub(in crate::cli) struct FromData {
     /// Number of words (or characters) in a shingle [default: 5 words, or 9 characters]
     #[arg(short = 'k', long, value_name = "N", value_parser = shingle_size)]
     size: Option<NonZeroUsize>,
-    /// What shingles are made of
+    /// Unit of shingles
     #[arg(short, long, value_enum, default_value_t = Unit::Word)]
     unit: Unit,
-    /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: for data what their
-    /// bytes say, for text files utf-8]
+    /// Encoding of the files: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: detected for data, utf-8 for
+    /// text files]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<Encoding>,
-    /// Compare every document with every other one: exact, but slow for many documents
+    /// Compare all pairs of documents: exact, but slow for many documents
     #[arg(long)]
     all: bool,
 }
@@ -59,49 +59,24 @@ fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
     arguments::one_to(MAX_SHINGLE_SIZE)(text).map_err(|expected| format!("{expected} after -k"))
 }
 
-pub(in crate::cli) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
+pub(crate) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
     name.parse().map_err(|e: Error| e.to_string().replacen(&format!("{name:?}: "), "", 1))
 }
 
-/// A job over data.
-pub(in crate::cli) struct DataJob {
-    pub(in crate::cli) job: job::Job,
-    /// What its documents are.
-    pub(in crate::cli) noun: Noun,
-}
-
-/// What documents are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Noun {
-    /// Each is a file.
-    File,
-    /// Each is a row.
-    Document,
-}
-
-impl Noun {
-    pub(in crate::cli) fn word(self) -> &'static str {
-        match self {
-            Noun::File => "file",
-            Noun::Document => "document",
-        }
-    }
-}
-
 impl FromData {
-    /// The job that these arguments of `command` ask for, with its tables in `output`, and what it spills in `folder`. What was
-    /// found out about the data is shown on the screen. `change` sets what these arguments do not.
+    /// Makes a job of these arguments with its tables in `output` and its spills in `folder`. `change` sets further keys. Returns also
+    /// the noun for its documents: `file` or `document`. A description of the data is shown on the screen.
     ///
     /// # Errors
-    /// As [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
-    pub(in crate::cli) fn job(
+    /// Returns the errors of [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) if the column of texts is not clear.
+    pub(crate) fn job(
         &self,
         screen: &Screen,
         command: &str,
         output: &str,
         folder: &SpillFolder,
         change: impl FnOnce(&mut JobFile),
-    ) -> Result<DataJob> {
+    ) -> Result<(Job, &'static str)> {
         let columns = (self.text.as_deref(), self.id.as_deref());
         let (mut file, noun) = file(screen, command, &self.paths, columns, self.encoding, output)?;
         file.shingle = Some(ShingleSection {
@@ -117,41 +92,41 @@ impl FromData {
         change(&mut file);
         let mut job = job::resolve(file)?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        Ok(DataJob { job, noun })
+        Ok((job, noun))
     }
 }
 
-/// A job file over the `paths` of `command` with the columns of the text and the id, and the noun for its documents. A sentence about
+/// Makes a job file for `paths` with the columns of the text and the id. Returns also the noun for its documents. A description of
 /// the data is shown on the screen.
 ///
 /// # Errors
-/// The errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
-pub(in crate::cli) fn file(
+/// Returns the errors of [`look`], and [`Kind::Job`](crate::error::Kind::Job) if the column of texts is not clear.
+pub(crate) fn file(
     screen: &Screen,
     command: &str,
     paths: &[String],
     (text, id): (Option<&str>, Option<&str>),
     encoding: Option<Encoding>,
     output: &str,
-) -> Result<(JobFile, Noun)> {
+) -> Result<(JobFile, &'static str)> {
     let InspectedPaths { dataset, urls, .. } = look(screen, command, paths, encoding)?;
     let Some(dataset) = dataset else {
         refuse_columns(&[("--text", text), ("--id", id)])?;
         let mut file = JobFile::new(job::Format::Text.into(), urls, output);
         file.source.encoding = encoding.map(|encoding| encoding.to_string());
-        return Ok((file, Noun::File));
+        return Ok((file, "file"));
     };
     let id = dataset.id_column(id);
     let text = dataset.text_column(text, id.as_deref())?;
     screen.say(&dataset.sentence(&text, id.as_deref()));
-    Ok((dataset.job(&text, id.as_deref(), output), Noun::Document))
+    Ok((dataset.job(&text, id.as_deref(), output), "document"))
 }
 
-/// What the `paths` of `command` name. Files that are left out are shown on the screen.
+/// Inspects the files of `paths`. The names of skipped files are shown on the screen.
 ///
 /// # Errors
-/// As [`inspect::look`].
-pub(in crate::cli) fn look(
+/// Returns the errors of [`inspect::look`].
+pub(crate) fn look(
     screen: &Screen,
     command: &str,
     paths: &[String],
@@ -171,16 +146,14 @@ pub(in crate::cli) fn look(
     Ok(found)
 }
 
-/// Refuses options for columns, which text files do not have.
+/// Refuses options that name columns, which text files do not have.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the option.
-pub(in crate::cli) fn refuse_columns(options: &[(&str, Option<&str>)]) -> Result<()> {
-    match options.iter().find(|(_, given)| given.is_some()) {
-        None => Ok(()),
-        Some((option, _)) => Err(Error::job(format!(
-            "{option} names a column, and text files have none: leave it out, or name data (Parquet, CSV, JSON lines or a Delta \
-             table) alone"
-        ))),
-    }
+pub(crate) fn refuse_columns(options: &[(&str, Option<&str>)]) -> Result<()> {
+    let Some((option, _)) = options.iter().find(|(_, given)| given.is_some()) else { return Ok(()) };
+    Err(Error::job(format!(
+        "{option} names a column, and text files have no columns: leave it out, or name only data (Parquet, CSV, JSON lines or a \
+         Delta table)"
+    )))
 }

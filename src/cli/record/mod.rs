@@ -1,44 +1,49 @@
-//! The record of a run: its name, its end, and the times of its stages.
+//! The record of a run: its name, its end, and the times of its stages. Events, spans and metrics are its parts for other programs.
 
+pub(crate) mod http;
+pub(crate) mod lineage;
+pub(crate) mod metrics;
+pub(crate) mod telemetry;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::address::masked;
 use crate::apply::alarms::AlarmVerdict;
-use crate::cli::support::errors::causes;
-use crate::cli::support::print;
-use crate::cli::support::run_job::Ran;
+use crate::cli::process::run_job::Ran;
+use crate::cli::screen::print;
 use crate::engine::Progress;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, distinct_messages};
 use crate::evaluate::Evaluation;
 use crate::forecast::Forecast;
 use crate::lookup::rows;
 use crate::machine;
 use crate::output::manifest::{Run as Manifest, StageTime};
 
-/// The beginning of every record.
-pub(in crate::cli) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
+/// The first characters of every record.
+pub(crate) const MARK: &str = "{\n  \"record\": \"resemblance run\",";
 
 /// Records the stages of a run.
-pub(in crate::cli) struct Recorder {
+pub(crate) struct Recorder {
     began: Instant,
     stages: Mutex<Vec<StageTime>>,
     recoveries: AtomicU64,
 }
 
 impl Recorder {
-    /// Begins now.
-    pub(in crate::cli) fn begin() -> Arc<Self> {
+    /// Starts the clock of a run.
+    pub(crate) fn begin() -> Arc<Self> {
         Arc::new(Self { began: Instant::now(), stages: Mutex::default(), recoveries: AtomicU64::new(0) })
     }
 
-    /// Ends the run `id` of the job `name`.
-    pub(in crate::cli) fn end<'a>(&self, name: &'a str, id: &'a str) -> EndedRun<'a> {
-        let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// Stops the clock of the run `id` of the job `name`.
+    pub(crate) fn end<'a>(&self, name: &'a str, id: &'a str) -> EndedRun<'a> {
+        let stages = self.stages.lock().clone();
         let seconds = self.began.elapsed().as_secs_f64();
         let recoveries = self.recoveries.load(Ordering::Relaxed);
         let at = machine::now();
@@ -53,13 +58,13 @@ impl Progress for Recorder {
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, _reused: bool) {
         let stage = StageTime { name: name.to_owned(), seconds, rows, bytes: 0, join: None };
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
+        self.stages.lock().push(stage);
     }
 }
 
 /// A run that ended.
 #[derive(Debug, Serialize)]
-pub(in crate::cli) struct EndedRun<'a> {
+pub(crate) struct EndedRun<'a> {
     /// The job's name.
     pub(super) name: &'a str,
     #[serde(rename = "run_id")]
@@ -70,22 +75,22 @@ pub(in crate::cli) struct EndedRun<'a> {
     pub(super) at: f64,
     #[serde(skip)]
     pub(super) stages: Vec<StageTime>,
-    /// The number of losses of finished work on a cluster and of resubmitted stages.
+    /// How often a cluster lost finished work or submitted a stage again.
     pub(super) recoveries: u64,
-    /// The most memory of the process, if the system says how much it has.
+    /// The peak memory of the process, if the system reports it.
     #[serde(rename = "peak_memory_bytes")]
-    pub(super) peak_memory: Option<u64>,
+    pub(crate) peak_memory: Option<u64>,
 }
 
-/// The record of a run, with more by how it ended.
+/// The record of a run, followed by the fields of its result.
 #[derive(Serialize)]
-struct RunRecord<'a, H> {
+struct RunRecord<'a, R> {
     record: &'static str,
     #[serde(flatten)]
     run: &'a EndedRun<'a>,
     exit_code: u8,
     #[serde(flatten)]
-    how: H,
+    result: R,
 }
 
 #[derive(Serialize)]
@@ -99,7 +104,7 @@ struct Success<'a> {
     top_pairs: Vec<Value>,
 }
 
-/// The finished stages stand instead of a manifest.
+/// The error of a run, and the stages that it had finished.
 #[derive(Serialize)]
 struct FailureRecord<'a> {
     error: String,
@@ -109,13 +114,8 @@ struct FailureRecord<'a> {
 }
 
 impl EndedRun<'_> {
-    /// The most memory of the process, if the system says how much it has.
-    pub(in crate::cli) fn peak_memory(&self) -> Option<u64> {
-        self.peak_memory
-    }
-
     /// The record of a successful run, as JSON.
-    pub(in crate::cli) fn success(
+    pub(crate) fn success(
         &self,
         ran: &Ran,
         evaluation: Option<&Evaluation>,
@@ -137,17 +137,17 @@ impl EndedRun<'_> {
     }
 
     /// The record of a run that `error` ended, as JSON.
-    pub(in crate::cli) fn failure(&self, error: &Error) -> Result<String> {
+    pub(crate) fn failure(&self, error: &Error) -> Result<String> {
         let failure = FailureRecord {
             error: masked(&error.to_string()),
-            causes: causes(error).iter().map(|cause| masked(cause)).collect(),
+            causes: distinct_messages(error).iter().skip(1).map(|cause| masked(cause)).collect(),
             kind: error.kind().name(),
             stages: &self.stages,
         };
         self.record(error.kind().exit_code(), failure)
     }
 
-    fn record(&self, exit_code: u8, how: impl Serialize) -> Result<String> {
-        print::json(&RunRecord { record: "resemblance run", run: self, exit_code, how })
+    fn record(&self, exit_code: u8, result: impl Serialize) -> Result<String> {
+        print::json(&RunRecord { record: "resemblance run", run: self, exit_code, result })
     }
 }

@@ -1,0 +1,272 @@
+//! Arguments of several commands, and parsers of arguments. Each error names the allowed values.
+
+pub(crate) mod data;
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::num::NonZeroUsize;
+
+use arrow::array::RecordBatch;
+
+use crate::cli::process::{MANIFEST_MEMORY, on_session};
+use crate::cli::screen::print;
+use crate::error::{Error, Result};
+use crate::job::file::JobFile;
+use crate::job::{self, Names, Prefer, Preference};
+use crate::lookup::rows::{self, CsvStyle};
+use crate::output::Stored;
+use crate::pipeline::OnExisting;
+
+type ParsedArgument<T> = std::result::Result<T, String>;
+
+/// The maximum of a sample to evaluate.
+pub(crate) const MAX_EVALUATED: usize = 1_000_000;
+
+/// The maximum of pairs in an audit, whose texts are held in memory.
+pub(crate) const MAX_AUDITED: usize = 100_000;
+
+/// The maximum of printed rows, which are sorted in memory.
+pub(crate) const MAX_TOP: usize = 1_000_000;
+/// The maximum of documents in a sample, which is held in memory.
+pub(crate) const MAX_SAMPLE: usize = 1_000_000_000;
+/// The maximum of repetitions of a measurement.
+pub(crate) const MAX_REPEAT: usize = 1_000_000;
+
+/// Parses a whole number from 1 to `most`.
+pub(crate) fn one_to(
+    most: usize,
+) -> impl Fn(&str) -> ParsedArgument<NonZeroUsize> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse::<NonZeroUsize>() {
+        Ok(number) if number.get() <= most => Ok(number),
+        _ => Err(format!("expected a whole number of 1 or more, and at most {most}")),
+    }
+}
+
+/// Parses a whole number from 0 to `most`.
+pub(crate) fn zero_to(most: usize) -> impl Fn(&str) -> ParsedArgument<usize> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse() {
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(format!("expected a whole number from 0 to {most}")),
+    }
+}
+
+/// Parses a similarity in (0, 1].
+pub(crate) fn similarity(text: &str) -> ParsedArgument<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(similarity) if similarity > 0.0 && similarity <= 1.0 => Ok(similarity),
+        _ => Err("expected a number over 0 and at most 1".to_owned()),
+    }
+}
+
+/// Parses a share in [0, 1].
+pub(crate) fn share(text: &str) -> ParsedArgument<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a number from 0 to 1".to_owned()),
+    }
+}
+
+/// Parses the id of a run.
+pub(crate) fn run_id(text: &str) -> ParsedArgument<String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    if (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
+        return Ok(text.to_owned());
+    }
+    Err("expected 1 to 128 characters out of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned())
+}
+
+/// Parses `HOST:PORT` without resolving the host. A `df://` before it is ignored.
+pub(crate) fn host_port(text: &str) -> ParsedArgument<(String, u16)> {
+    let parts = text.strip_prefix("df://").unwrap_or(text).rsplit_once(':');
+    match parts.and_then(|(host, port)| Some((url::Host::parse(host).ok()?, port.parse().ok()?))) {
+        Some((host, port)) if port > 0 => Ok((host.to_string(), port)),
+        _ => Err("expected HOST:PORT, such as localhost:50050 or [::1]:50050".to_owned()),
+    }
+}
+
+/// Parses the URL of a scheduler.
+pub(crate) fn scheduler(text: &str) -> ParsedArgument<String> {
+    job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
+}
+
+/// The engine of a command: this machine, or the cluster of `scheduler`.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for an invalid URL.
+pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
+    match scheduler {
+        None => Ok(job::EngineSettings::local(memory)),
+        Some(url) => job::EngineSettings::on_cluster(url, memory)
+            .map_err(|expected| Error::job(format!("--scheduler is {url:?}: {expected}"))),
+    }
+}
+
+/// The treatment of an existing result, according to `--overwrite`.
+pub(crate) fn on_existing(overwrite: bool) -> OnExisting {
+    if overwrite { OnExisting::Overwrite } else { OnExisting::Fail }
+}
+
+/// Parses an amount of memory, in bytes.
+pub(crate) fn memory(text: &str) -> ParsedArgument<u64> {
+    job::parse_size(text).map_err(|e| e.to_string())
+}
+
+/// Options for CSV output.
+#[derive(clap::Args)]
+pub(crate) struct CsvArguments {
+    /// Print CSV: UTF-8 with a header and exact values
+    #[arg(long, conflicts_with_all = ["json", "excel"])]
+    csv: bool,
+    /// Print CSV that Excel opens by double click: with a byte order mark, and with ' before texts that look like formulas
+    #[arg(long, conflicts_with = "json")]
+    excel: bool,
+}
+
+impl CsvArguments {
+    /// Prints rows with columns of these `names` as JSON lines, as CSV, or as `text`.
+    pub(crate) fn print(
+        &self,
+        json: bool,
+        names: &[&str],
+        rows: &[RecordBatch],
+        text: impl FnOnce() -> Result<String>,
+    ) -> Result<()> {
+        match self.kind().filter(|_| !json) {
+            Some(kind) => self.print_csv(&rows::csv(names, rows, kind)?),
+            None if json => print::result(&rows::json_lines(rows)?),
+            None => print::result(&text()?),
+        }
+    }
+
+    /// Prints CSV byte for byte, or escaped on a terminal.
+    pub(crate) fn print_csv(&self, text: &str) -> Result<()> {
+        if std::io::stdout().is_terminal() { print::result(text) } else { print::exact(text) }
+    }
+
+    /// The style of CSV, if the options ask for CSV.
+    pub(crate) fn kind(&self) -> Option<CsvStyle> {
+        match (self.csv, self.excel) {
+            (_, true) => Some(CsvStyle::Spreadsheet),
+            (true, false) => Some(CsvStyle::Exact),
+            (false, false) => None,
+        }
+    }
+}
+
+/// A job file and overrides of its keys.
+#[derive(clap::Args)]
+pub(crate) struct JobArguments {
+    /// The job file (TOML)
+    #[arg(value_name = "JOB.toml")]
+    job: std::path::PathBuf,
+    /// Set a key of the job, such as `--set score.threshold=0.9`; a value that is not TOML is a string
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+impl JobArguments {
+    /// Loads and resolves the job.
+    ///
+    /// # Errors
+    /// When the file cannot be read or breaks a rule.
+    pub(crate) fn load(&self) -> Result<job::Job> {
+        job::Job::load(&self.job, &self.sets)
+    }
+
+    /// Loads and resolves the job, with the manifest of the finished output that it may reuse.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::load`], and an error when the output cannot be read.
+    pub(crate) fn load_over_output(&self) -> Result<job::Job> {
+        let draft = job::Draft::read(&self.job, &self.sets)?;
+        let Some(url) = draft.reuse()? else { return draft.resolve(None) };
+        draft.resolve(Some(&made_by(&url)?))
+    }
+
+    /// Whether the job stays valid with another `KEY=VALUE`.
+    pub(crate) fn takes(&self, set: &str) -> bool {
+        let sets: Vec<String> = self.sets.iter().cloned().chain([set.to_owned()]).collect();
+        job::Draft::read(&self.job, &sets).and_then(|draft| draft.resolve(None)).is_ok()
+    }
+
+    /// The name of the job file without its ending. It names a job whose file cannot be read.
+    pub(crate) fn stem(&self) -> String {
+        self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
+/// The job that wrote the finished output at `url`.
+///
+/// # Errors
+/// Returns the errors of [`Stored::open`].
+pub(crate) fn made_by(url: &str) -> Result<job::Job> {
+    on_session(MANIFEST_MEMORY, async |session, _| Ok(Stored::open(session, url).await?.job().clone()))
+}
+
+/// The option for the document that stays.
+#[derive(clap::Args)]
+pub(crate) struct KeepArguments {
+    /// Which of similar documents stays: longest (the most different shingles), first or last (by file name, then by row), COLUMN for
+    /// the smallest value, "COLUMN desc" for the greatest value, or "COLUMN in (A, B)" for A before B. With several rules, separated by
+    /// commas, the first rule decides by which two documents differ; if they differ by none, the first document stays
+    #[arg(long, value_name = "RULES", default_value = "longest", value_parser = keep_rules)]
+    keep: String,
+}
+
+fn keep_rules(text: &str) -> ParsedArgument<String> {
+    for rule in rules(text) {
+        rule.parse::<Preference>().map_err(|fault| format!("the rule {rule:?} {fault}"))?;
+    }
+    Ok(text.to_owned())
+}
+
+/// Splits rules at commas outside of brackets.
+fn rules(text: &str) -> Vec<&str> {
+    let mut open = 0_i32;
+    let between = |c: char| {
+        open += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && open == 0
+    };
+    text.split(between).map(str::trim).collect()
+}
+
+impl KeepArguments {
+    /// The rules. The last rule decides between any two documents.
+    pub(crate) fn rules(&self) -> Vec<&str> {
+        let mut rules = rules(&self.keep);
+        if !rules.iter().any(|rule| matches!(*rule, "first" | "last")) {
+            rules.push("first");
+        }
+        rules
+    }
+
+    /// Adds the rules and their columns to a job over data.
+    pub(crate) fn set(&self, file: &mut JobFile) {
+        let rules = self.rules();
+        let entries = rules.iter().flat_map(|rule| Preference::entries(rule));
+        let keep: Vec<Preference> = entries.filter_map(|rule| rule.parse().ok()).collect();
+        let columns: BTreeSet<String> = keep.iter().cloned().filter_map(Preference::column_of_data).collect();
+        if !columns.is_empty() {
+            file.source.columns = Some(Names::Many(columns.into_iter().collect()));
+        }
+        file.clusters.keep = keep;
+    }
+
+    /// The rules in words, such as `the one with the greatest stars, if equal the first`.
+    pub(crate) fn in_words(&self) -> String {
+        self.rules().into_iter().map(rule_in_words).collect::<Vec<_>>().join(", if equal ")
+    }
+}
+
+fn rule_in_words(rule: &str) -> String {
+    match (rule, rule.parse()) {
+        ("first" | "last" | "longest", _) => format!("the {rule}"),
+        (_, Ok(Preference::Column { column, prefer: Prefer::Least })) => {
+            format!("the one with the smallest {column}")
+        }
+        (_, Ok(Preference::Column { column, prefer: Prefer::Most })) => {
+            format!("the one with the greatest {column}")
+        }
+        _ => format!("by {rule}"),
+    }
+}

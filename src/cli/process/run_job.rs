@@ -1,0 +1,131 @@
+//! The run of a job, until it ends or a signal stops it.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::apply::alarms::{self, AlarmVerdict, Bounds};
+use crate::cli::process::JobRuntime;
+use crate::cli::process::files::{self, WriteFolder};
+use crate::cli::record::telemetry;
+use crate::engine::{self, Progress, RunControl};
+use crate::error::{Error, Result};
+use crate::inspect;
+use crate::job::Job;
+use crate::lookup::{self, Finished};
+use crate::pipeline::{self, OnExisting, Outcome};
+
+/// The most similar pairs of a run.
+pub(crate) type TopPairs = Vec<arrow::array::RecordBatch>;
+
+/// A job that ran to its end.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    /// The most similar pairs.
+    pub(crate) pairs: TopPairs,
+    /// The verdicts on the bounds of the job.
+    pub(crate) verdicts: Vec<AlarmVerdict>,
+}
+
+impl Ran {
+    /// Warns of each exceeded bound, or returns an error if the job asks for one.
+    pub(crate) fn raise_alarms(&self, job: &Job) -> Result<()> {
+        alarms::raise(&self.verdicts, job.alarms.fail, &job.output.url)
+    }
+}
+
+/// Runs a job and reads its `top` most similar pairs. An exceeded bound of the job may be an error.
+pub(crate) fn run_job(
+    job: &Job,
+    progress: Arc<dyn Progress>,
+    existing: OnExisting,
+    top: Option<usize>,
+) -> Result<(Outcome, TopPairs)> {
+    let ran = run_without_alarms(job, progress, existing, top)?;
+    ran.raise_alarms(job)?;
+    Ok((ran.outcome, ran.pairs))
+}
+
+/// Runs a job as [`run_job`] does, and leaves the alarms to the caller.
+pub(crate) fn run_without_alarms(
+    job: &Job,
+    progress: Arc<dyn Progress>,
+    existing: OnExisting,
+    top: Option<usize>,
+) -> Result<Ran> {
+    telemetry::runs(job);
+    let work = JobRuntime::start(&job.engine)?;
+    let stop = &work.stop;
+    let run = async {
+        match run_on(job, progress, existing, top, stop).await {
+            Err(error) => Err(explain(error, job).await),
+            ran => ran,
+        }
+    };
+    work.block_on(async {
+        tokio::select! {
+            biased;
+            result = run => result,
+            // Some work does not check the token, such as a listing of an object store.
+            () = stopped_for_long(stop) => Err(Error::interrupted()),
+        }
+    })
+}
+
+async fn run_on(
+    job: &Job,
+    progress: Arc<dyn Progress>,
+    existing: OnExisting,
+    top: Option<usize>,
+    stop: &CancellationToken,
+) -> Result<Ran> {
+    let control = RunControl { stop: stop.clone(), progress };
+    let engine = engine::open(&job.engine, &control).await?;
+    let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
+    telemetry::ran(&outcome);
+    let finished = Finished::open(engine.session(), &job.output.url).await?;
+    let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
+    let verdicts = alarms::verdicts(&finished, job, bounds).await?;
+    let pairs = finished.top_pairs(top).await?.collect().await?;
+    Ok(Ran { outcome, pairs, verdicts })
+}
+
+/// Explains the error of a full disk.
+async fn explain(error: Error, job: &Job) -> Error {
+    if !files::is_disk_full(&error) {
+        return error;
+    }
+    let mut folders: Vec<WriteFolder> =
+        WriteFolder::from_url("output.url", &job.output.url).into_iter().collect();
+    folders.extend(job.engine.scheduler_address().is_none().then(|| WriteFolder::spills(&job.engine)));
+    // Commands without a job file have both in one temporary folder.
+    if let ([output, spills], Some(_)) = (folders.as_slice(), &job.engine.spill)
+        && output.folder.starts_with(&spills.folder)
+        && files::temporary_folders().iter().any(|folder| output.folder.starts_with(folder))
+    {
+        folders = vec![WriteFolder { setting: "TMPDIR", folder: spills.folder.clone() }];
+    }
+    let contents = async {
+        let session = lookup::session(&job.engine)?;
+        inspect::contents(&session, &job.source).await
+    };
+    let needed = contents
+        .await
+        .ok()
+        .map(|contents| contents.disk(job))
+        .and_then(|disk| disk.total(disk.result + disk.between));
+    files::explain_full_disk(error, &folders, needed)
+}
+
+/// The line for an output that was already finished.
+pub(crate) fn finished_already(job: &Job, outcome: &Outcome) -> String {
+    if !outcome.already_finished {
+        return String::new();
+    }
+    format!("{} is finished already; nothing was run (--overwrite runs it again)\n", job.output.url)
+}
+
+async fn stopped_for_long(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+}

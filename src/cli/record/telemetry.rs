@@ -1,0 +1,146 @@
+//! The spans and metrics of a command, which a collector of OpenTelemetry receives when the command ends.
+//!
+//! Without the feature `otlp`, nothing is recorded, and a variable that names a collector causes a warning.
+
+#[cfg(not(feature = "otlp"))]
+pub(crate) use disabled::{applied, begin, end, measured, ran, runs, watched};
+#[cfg(feature = "otlp")]
+pub(crate) use enabled::{applied, begin, end, measured, ran, runs, watched};
+
+#[cfg(feature = "otlp")]
+mod enabled {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use prometheus::proto::MetricFamily;
+
+    use crate::apply::ApplyOutcome;
+    use crate::cli::record::http;
+    use crate::cli::screen::print::one_line;
+    use crate::engine::{Both, Progress};
+    use crate::environment::Environment;
+    use crate::error::{Error, Result};
+    use crate::job::Job;
+    use crate::machine;
+    use crate::pipeline::Outcome;
+    use crate::telemetry::{
+        CollectorRequest, Recorded, TelemetrySettings, apply_attributes, job_attributes, run_attributes,
+    };
+
+    /// The time limit of a request. It ends before the wait for all senders, so that its own error is reported.
+    const REQUEST_LIMIT: Duration = Duration::from_millis(1_800);
+
+    thread_local! {
+        /// The command of this thread, if the environment names a collector.
+        static CURRENT: RefCell<Option<Arc<Recorded>>> = const { RefCell::new(None) };
+    }
+
+    fn with_current(record: impl FnOnce(&Recorded)) {
+        if let Some(recorded) = CURRENT.with(|current| current.borrow().clone()) {
+            record(&recorded);
+        }
+    }
+
+    /// Begins the record of a command, if the environment names a collector. Errors are warnings.
+    pub(crate) fn begin(command: &str, run_id: Option<&str>) {
+        let settings = TelemetrySettings::read(Environment::process()).unwrap_or_else(|error| {
+            tracing::warn!("no spans and no metrics are sent: {}", one_line(&error));
+            None
+        });
+        let Some(settings) = settings else { return };
+        let recorded = Recorded::begin(settings, command, machine::now());
+        if let Some(id) = run_id {
+            recorded.set_text("resemblance.run.id", id);
+        }
+        CURRENT.with(|current| current.replace(Some(Arc::new(recorded))));
+    }
+
+    /// Adds spans for stages to `progress`.
+    pub(crate) fn watched(progress: Arc<dyn Progress>) -> Arc<dyn Progress> {
+        match CURRENT.with(|current| current.borrow().clone()) {
+            Some(recorded) => Arc::new(Both(recorded, progress)),
+            None => progress,
+        }
+    }
+
+    /// Records the job of the command.
+    pub(crate) fn runs(job: &Job) {
+        with_current(|recorded| recorded.set(job_attributes(job)));
+    }
+
+    /// Records the result of a run.
+    pub(crate) fn ran(outcome: &Outcome) {
+        with_current(|recorded| recorded.set(run_attributes(outcome)));
+    }
+
+    /// Records the result of apply in the folder `to`.
+    pub(crate) fn applied(to: &str, outcome: &ApplyOutcome) {
+        with_current(|recorded| recorded.set(apply_attributes(to, outcome)));
+    }
+
+    /// Records the metrics of a run.
+    pub(crate) fn measured(metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) {
+        with_current(|recorded| {
+            if let Err(error) = recorded.measure(metrics) {
+                tracing::warn!("{}", one_line(&error));
+            }
+        });
+    }
+
+    /// Ends the command, and starts to send its requests.
+    pub(crate) fn end(error: Option<&Error>) {
+        let Some(recorded) = CURRENT.with(RefCell::take) else { return };
+        let failure = error.map(|error| (error.kind().name(), one_line(error)));
+        let exit_code = error.map_or(0, |error| error.kind().exit_code());
+        if let Err(error) = recorded.end(exit_code, failure).and_then(send) {
+            tracing::warn!("{}", one_line(&error));
+        }
+    }
+
+    fn send(requests: Vec<CollectorRequest>) -> Result<()> {
+        requests.into_iter().try_for_each(|CollectorRequest { url, headers, body }| {
+            http::start("the spans and metrics of OpenTelemetry", move || {
+                http::post(REQUEST_LIMIT, &url, "what OpenTelemetry sends", headers, body)
+            })
+        })
+    }
+}
+
+#[cfg(not(feature = "otlp"))]
+mod disabled {
+    use std::sync::Arc;
+
+    use prometheus::proto::MetricFamily;
+
+    use crate::apply::ApplyOutcome;
+    use crate::engine::Progress;
+    use crate::environment::Environment;
+    use crate::error::{Error, Result};
+    use crate::job::Job;
+    use crate::pipeline::Outcome;
+    use crate::telemetry::collector_variable;
+
+    /// Warns if the environment names a collector.
+    pub(crate) fn begin(_command: &str, _run_id: Option<&str>) {
+        if let Some(variable) = collector_variable(Environment::process()) {
+            tracing::warn!(
+                "{variable} is set, but this program was compiled without the feature otlp: no spans and no metrics are sent"
+            );
+        }
+    }
+
+    pub(crate) fn watched(progress: Arc<dyn Progress>) -> Arc<dyn Progress> {
+        progress
+    }
+
+    pub(crate) fn runs(_job: &Job) {}
+
+    pub(crate) fn ran(_outcome: &Outcome) {}
+
+    pub(crate) fn applied(_to: &str, _outcome: &ApplyOutcome) {}
+
+    pub(crate) fn measured(_metrics: impl FnOnce() -> Result<Vec<MetricFamily>>) {}
+
+    pub(crate) fn end(_error: Option<&Error>) {}
+}

@@ -1,0 +1,39 @@
+//! Signals: the first Ctrl-C or SIGTERM stops the work, the second one ends the process.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::spills;
+use crate::error::Kind;
+
+/// Cancels `stop` at the first signal, and exits at the second.
+pub(crate) async fn stop_on_signal(stop: CancellationToken) {
+    while signalled().await {
+        if stop.is_cancelled() {
+            spills::remove_all();
+            #[allow(clippy::disallowed_methods, reason = "the second signal ends the process at once")]
+            std::process::exit(i32::from(Kind::Interrupted.exit_code()));
+        }
+        stop.cancel();
+    }
+}
+
+/// Waits for a signal. Returns false if signals cannot be received.
+#[cfg(unix)]
+pub(crate) async fn signalled() -> bool {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return false;
+    };
+    tokio::select! {
+        got = interrupt.recv() => got.is_some(),
+        got = terminate.recv() => got.is_some(),
+    }
+}
+
+/// Waits for Ctrl-C. Returns false if it cannot be received.
+#[cfg(not(unix))]
+pub(crate) async fn signalled() -> bool {
+    tokio::signal::ctrl_c().await.is_ok()
+}

@@ -1,0 +1,201 @@
+//! The encoding, the dialect and the kind of a file, judged by its first bytes.
+
+use std::borrow::Cow;
+
+use crate::error::Result;
+use crate::job::{Csv, Encoding};
+use crate::source::first_records;
+
+/// The delimiters that are tried, the more usual ones first.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+/// The escape characters that are tried.
+const ESCAPES: [Option<u8>; 2] = [None, Some(b'\\')];
+/// Records by which a dialect is judged.
+const JUDGED: usize = 100;
+/// Shares of regular records are compared in steps of one part in this many, so that one odd record does not decide.
+const PARTS: usize = 20;
+
+/// Detects the encoding of a file that begins with `bytes`, or consists of them if `whole`: by its byte order mark, else UTF-8 if
+/// most lines with non-ASCII characters are UTF-8, else windows-1252, in which all bytes but five are characters.
+///
+/// # Errors
+/// Only a bug causes one: the names of these encodings are known.
+pub(super) fn encoding(bytes: &[u8], whole: bool) -> Result<Encoding> {
+    match encoding_rs::Encoding::for_bom(bytes) {
+        Some((encoding, _)) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
+        Some((encoding, _)) => encoding.name().parse(),
+        None if is_utf_8(bytes, whole) => Ok(Encoding::Utf8),
+        None => "windows-1252".parse(),
+    }
+}
+
+/// Whether bytes are UTF-8, except for a character that is cut off at the end, or in most of their lines.
+fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => return true,
+        Err(error) if !whole && error.error_len().is_none() => return true,
+        Err(_) => {}
+    }
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_ascii());
+    let (utf_8, others): (Vec<_>, Vec<_>) = lines.partition(|line| std::str::from_utf8(line).is_ok());
+    utf_8.len() > others.len()
+}
+
+/// Decodes `bytes` without a byte order mark. Invalid parts become replacement characters.
+pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
+    match encoding {
+        Encoding::Utf8 | Encoding::Utf8Lossy => encoding_rs::UTF_8.decode_with_bom_removal(bytes).0,
+        Encoding::Latin1 => encoding_rs::mem::decode_latin1(bytes),
+        Encoding::Standard(label) => label.encoding().decode(bytes).0,
+    }
+}
+
+/// The dialect of delimited text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dialect {
+    pub csv: Csv,
+    /// Whether the text is almost certainly a table: five records or more, all with the same number of fields, two or more.
+    pub is_table: bool,
+}
+
+/// Detects the dialect of a file that begins with `text`, or consists of it if `whole`.
+///
+/// The delimiter and the escape are those for which the most records have as many fields as the first record, two or more. Ties go
+/// to the larger number of fields. The first record is a header if its fields are distinct and none is empty or a number.
+pub(super) fn dialect(text: &str, whole: bool) -> Dialect {
+    let syntaxes = ESCAPES.into_iter().flat_map(|escape| {
+        DELIMITERS.into_iter().map(move |delimiter| Csv { escape, ..Csv::new(delimiter) })
+    });
+    let mut best = (Csv::new(b','), (0, 0), true, false);
+    for (at, csv) in syntaxes.enumerate() {
+        let records = first_records(text, whole, csv, JUDGED);
+        let (all, fields) = (records.len(), records.first().map_or(0, Vec::len));
+        let alike = records.iter().filter(|record| record.len() == fields).count();
+        let rank = if fields < 2 { (0, 0) } else { (alike * PARTS / all, fields) };
+        if at == 0 || rank > best.1 {
+            let header = records.first().is_none_or(|first| is_header(first));
+            best = (csv, rank, header, fields > 1 && alike == all && all >= 5);
+        }
+    }
+    let (csv, _, header, is_table) = best;
+    Dialect { csv: Csv { header, ..csv }, is_table }
+}
+
+fn is_header(record: &[String]) -> bool {
+    let mut fields: Vec<&str> = record.iter().map(|field| field.trim()).collect();
+    let named = fields.iter().all(|field| !field.is_empty() && !is_number(field));
+    let all = fields.len();
+    fields.sort_unstable();
+    fields.dedup();
+    named && fields.len() == all
+}
+
+/// Whether a value is written as a number.
+pub(super) fn is_number(value: &str) -> bool {
+    value.trim().parse::<f64>().is_ok()
+}
+
+/// Whether the first line of `text` that is not blank is an object. Its values are not parsed: the line may be longer than `text`, or
+/// have values such as NaN.
+pub(super) fn is_json_lines(text: &str, whole: bool) -> bool {
+    let Some(line) = lines(text, true).next().map(str::trim) else { return false };
+    let inside = line.strip_prefix('{').map(str::trim_start);
+    let begins = inside.is_some_and(|inside| inside.starts_with(['"', '}']));
+    begins && (line.ends_with('}') || !whole && text.trim_end().ends_with(line))
+}
+
+/// Whether `text` is the beginning of an array of objects.
+pub(super) fn is_json_array(text: &str) -> bool {
+    text.trim_start().strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'))
+}
+
+/// The lines that are not blank, without a last line that is cut off.
+pub(super) fn lines(text: &str, whole: bool) -> impl Iterator<Item = &str> {
+    let end = if whole { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
+    // Concatenated files have byte order marks inside.
+    let lines = text[..end].split(['\n', '\r']).map(|line| line.trim_start_matches('\u{feff}'));
+    lines.filter(|line| !line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn encodings_are_known_by_their_bytes() {
+        for (bytes, whole, expected, read) in [
+            (&b"caf\xC3\xA9"[..], true, "utf-8", "café"),
+            (b"\xEF\xBB\xBFa", true, "utf-8", "a"),
+            (b"plain", true, "utf-8", "plain"),
+            (b"caf\xC3", false, "utf-8", "caf\u{fffd}"),
+            (b"caf\xC3", true, "windows-1252", "cafÃ"),
+            (b"\xE9\n\xC3\xA9\n\xC3\xA9\n", true, "utf-8", "\u{fffd}\né\né\n"),
+            (b"caf\xE9 \x93x\x94", true, "windows-1252", "café “x”"),
+            (b"\xFF\xFEa\0", true, "utf-16le", "a"),
+            (b"\xFE\xFF\0a", true, "utf-16be", "a"),
+            (b"", true, "utf-8", ""),
+        ] {
+            let found = encoding(bytes, whole).unwrap();
+            assert_eq!(found.to_string(), expected, "{bytes:?}");
+            assert_eq!(decode(bytes, found), read, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn delimiters_and_headers_are_found() {
+        for (text, delimiter, header) in [
+            ("id,text\n1,one two\n2,\"three, four\"\n", b',', true),
+            ("id;text\n1;one, two, three\n2;four, five\n3;six\n", b';', true),
+            ("id\ttext\n1\ta;b\n2\tc;d\n", b'\t', true),
+            ("id|name|text\n1|x|a, b\n", b'|', true),
+            ("1;one\n2;two\n", b';', false),
+            ("a,a\n1,2\n", b',', false),
+            ("id,\n1,2\n", b',', false),
+            ("id,text\n1,\"a\nb;c;d\"\n2,\"e\nf\"\n", b',', true),
+            ("id,text\n1,\"a \\\"b, c\\\"\"\n2,\"d\"\n", b',', true),
+            ("just one line of words", b',', true),
+            ("", b',', true),
+        ] {
+            let csv = dialect(text, true).csv;
+            assert_eq!((csv.delimiter, csv.header), (delimiter, header), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_has_records_that_are_alike() {
+        let table = |text: &str| dialect(text, true).is_table;
+        assert!(table(&"a\tb\n".repeat(5)));
+        assert!(!table(&"a\tb\n".repeat(4)));
+        assert!(!table(
+            "Dear reader,\nthis is prose, with commas,\nand more, of them,\nin lines\nof its own,\nand so on\n"
+        ));
+    }
+
+    #[test]
+    fn an_object_on_a_line_is_a_row() {
+        for row in ["\n {\"a\": 1}\n{", "{}", "{\"a\": NaN}\n"] {
+            assert!(is_json_lines(row, true), "{row}");
+        }
+        for other in ["", "[]", "{\n\"a\": 1}", "words", "{\"a\": 1} words", "{words}"] {
+            assert!(!is_json_lines(other, true), "{other}");
+        }
+        let long = "{\"a\": \"a line that is longer than";
+        assert!(is_json_lines(long, false) && !is_json_lines(long, true));
+        assert!(is_json_array(" [\n{\"a\"") && !is_json_array("[1]") && !is_json_array("[words]"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_an_encoding(bytes in any::<Vec<u8>>(), whole: bool) {
+            decode(&bytes, encoding(&bytes, whole).unwrap());
+        }
+
+        #[test]
+        fn any_text_is_judged(text in "(?s)[{}\\[\\]\",:;\\t|\n\r a1é]{0,80}", whole: bool) {
+            dialect(&text, whole);
+            is_json_lines(&text, whole);
+        }
+    }
+}
