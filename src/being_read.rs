@@ -1,4 +1,4 @@
-//! The files that this process is reading. Others learn them from its claim if it is killed meanwhile.
+//! The files that this process is reading. Its claim names them, so that other processes know them if this one is killed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ static FILES: Mutex<FilesBeingRead> =
     Mutex::new(FilesBeingRead { names: BTreeMap::new(), next: 0, listeners: Vec::new() });
 
 struct FilesBeingRead {
-    /// By the order in which their reading began.
+    /// In the order in which reading began.
     names: BTreeMap<u64, Arc<str>>,
     next: u64,
     listeners: Vec<Weak<OnChange>>,
@@ -25,7 +25,7 @@ impl FilesBeingRead {
     }
 }
 
-/// A file counts as being read while the value lives.
+/// Marks a file as being read until the value is dropped.
 pub(crate) struct BeingRead(u64);
 
 impl BeingRead {

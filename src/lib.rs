@@ -17,7 +17,7 @@
 //! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
-//! | [`clusters`] | clusters of pairs: connected components, strongest paths, representatives |
+//! | `clusters` | clusters of pairs: connected components, strongest paths, representatives |
 //! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | the node of every operator, and the store of rows that spill |
 //! | `delta` | the logs of Delta tables: actions, protocol, snapshots |
@@ -66,7 +66,7 @@ pub mod apply;
 pub mod audit;
 mod being_read;
 pub mod cli;
-pub mod clusters;
+mod clusters;
 mod delta;
 pub mod engine;
 mod environment;

@@ -1,52 +1,50 @@
-//! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit; the free
-//! space of disks, the limit of open files, and the clock.
+//! The machine: its memory or the limit of the container (cgroup v1 or v2), the free space of disks, the limit of open files, and the
+//! clock.
 
 use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The memory of a system that does not report how much it has.
+/// The memory that is assumed if the system does not report any.
 pub(crate) const UNKNOWN: u64 = 8 << 30;
 
-/// Seconds since 1970, for the manifest, the record, the metrics and the events of a run: no row depends on them.
+/// Seconds since 1970, for the manifest, the record, the metrics and the events of a run. No row depends on them.
 #[allow(clippy::disallowed_methods, reason = "the one place that asks the clock")]
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Bytes of memory that this process may use; `None` where the system does not say.
+/// Bytes of memory that this process may use; `None` if the system does not report them.
 pub(crate) fn memory() -> Option<u64> {
     memory_below(Path::new("/"))
 }
 
-/// Bytes that this process may still write to the disk of an existing folder; `None` where the system does not say.
+/// Free bytes on the disk of an existing folder; `None` if the system does not report them.
 #[cfg(unix)]
 pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-/// Other systems are not asked.
+/// Not supported on this system.
 #[cfg(not(unix))]
 pub(crate) fn free_bytes(_folder: &Path) -> Option<u64> {
     None
 }
 
-/// The most bytes of memory that this process has had, since it began or since [`forget_peak_memory`]; `None` where the system
-/// does not say.
+/// The most bytes of memory that this process has had since it began or since [`forget_peak_memory`]; `None` if the system does not report
+/// them.
 pub(crate) fn peak_memory() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    peak.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+    kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
-/// Lets [`peak_memory`] begin again. Where that is not possible, it stays what it was.
+/// Resets [`peak_memory`], if the system allows it.
 pub(crate) fn forget_peak_memory() {
-    // 5 resets the peak alone: proc(5), /proc/PID/clear_refs.
+    // 5 resets only the peak: proc(5), /proc/PID/clear_refs.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The files that this process may have open at once; `None` where the system does not say.
+/// The number of files that this process may have open at once; `None` if the system does not report it.
 pub(crate) fn open_files() -> Option<u64> {
     soft_limit_of_files(&fs::read_to_string("/proc/self/limits").ok()?)
 }
@@ -57,21 +55,21 @@ fn soft_limit_of_files(limits: &str) -> Option<u64> {
     of_files.split_whitespace().next()?.parse().ok()
 }
 
-/// As [`memory`], with the files of the system under `root`.
+/// As [`memory`], with the files of the system below `root`.
 fn memory_below(root: &Path) -> Option<u64> {
-    let total = machine(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
+    let total = kilobytes(&fs::read_to_string(root.join("proc/meminfo")).ok()?, "MemTotal:")?;
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     groups.lines().filter_map(|line| limit(root, line)).chain([total]).min()
 }
 
-/// The bytes of `MemTotal` in `/proc/meminfo`.
-fn machine(meminfo: &str) -> Option<u64> {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+/// The bytes in the line `name` of a file in `/proc`, which has them in kB.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
 }
 
-/// The least limit of the cgroup of a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. In a
-/// container the path may be that of the host, so that the root of the mount is looked at in any case.
+/// The least limit of the cgroup in a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. The root of the mount
+/// is always included, since a container may have a path of the host.
 fn limit(root: &Path, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, group) = (parts.next()?, parts.next()?);
@@ -83,7 +81,7 @@ fn limit(root: &Path, line: &str) -> Option<u64> {
         _ => return None,
     };
     let group = Path::new(group.trim_start_matches('/'));
-    // "max" is no number, and no limit.
+    // "max" is no number and sets no limit.
     let read = |group: &Path| {
         fs::read_to_string(root.join(mount).join(group).join(file)).ok()?.trim().parse::<u64>().ok()
     };

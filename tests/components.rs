@@ -7,9 +7,9 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::engine::{Local, session};
+use resemblance::frames::components::{large_star, small_star};
 use resemblance::job::{EngineSettings, Job};
 use resemblance::pipeline::OnExisting;
-use resemblance::pipeline::stage::stars::{large_star, small_star};
 
 use crate::support::refusing::Refusing;
 use crate::support::stopping::run_until_on;

@@ -26,7 +26,7 @@ fn two_ids_with_one_key_are_told_from_one_id_that_comes_twice() {
     ])
     .unwrap();
     let shingle = job(Path::new("in"), Path::new("out"), &[]).shingle;
-    let found = frames::duplicates::duplicates(context.read_batch(batch).unwrap(), &shingle).unwrap();
+    let found = frames::documents::duplicates(context.read_batch(batch).unwrap(), &shingle).unwrap();
     let mut rows = BTreeSet::new();
     for batch in block_on(found.collect()).unwrap() {
         let text = |i: usize| batch.column(i).as_string::<i32>();

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::decisions::removed_ids;
 use super::settings::ApplySettings;
 use crate::error::{Error, Result};
-use crate::frames::by_group;
+use crate::frames::groups;
 use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
 use crate::schema::Table;
@@ -124,7 +124,7 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
 /// is named.
 fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
     let documents = stored.table(Table::Documents)?;
-    let documents = documents.select(vec![col("id"), by_group::group(group)])?;
+    let documents = documents.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),

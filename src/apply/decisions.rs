@@ -22,7 +22,7 @@ use futures::TryStreamExt;
 
 use super::settings::ApplySettings;
 use crate::error::Result;
-use crate::frames::{by_group, in_columns, keep};
+use crate::frames::{groups, in_columns, keep};
 use crate::output::Stored;
 use crate::rewrite::DocumentCounts;
 use crate::schema::{IdType, Table};
@@ -223,7 +223,7 @@ pub(super) fn dropped(stored: &Stored, contained: Option<f64>, short: DataFrame)
 
     let order = stored.job().clusters.order();
     let mut columns = vec![col("id"), col("shingle_count")];
-    columns.extend(keep::columns(&order, stored.job().source.group.as_deref())?);
+    columns.extend(keep::order_columns(&order, stored.job().source.group.as_deref())?);
     let documents = stored.table(Table::Documents)?.select(columns)?;
     let names = short.clone().select(vec![col("id").alias("short_id")])?;
     let rest = names.join(orphans.clone(), JoinType::RightAnti, &["short_id"], &["gone_id"], None)?;
@@ -259,8 +259,7 @@ pub(super) fn all_removed(
 /// job has one.
 fn removed_as_short(stored: &Stored, dropped: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let groups = stored.table(Table::Documents)?;
-    let groups =
-        groups.select(vec![col("id").alias("of_id"), col("origin_number"), by_group::group(group)])?;
+    let groups = groups.select(vec![col("id").alias("of_id"), col("origin_number"), groups::group(group)])?;
     let rows = dropped.join(groups, JoinType::Inner, &["id"], &["of_id"], None)?;
     let rows = rows.with_column("reason", lit(TOO_SHORT))?;
     in_columns(rows, &removed_schema(stored.manifest().source.id))
@@ -297,7 +296,7 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
     }
     let documents = stored.table(Table::Documents)?;
     let mut columns = ["id", "source", "position", "origin_number"].map(col).to_vec();
-    columns.push(by_group::group(group));
+    columns.push(groups::group(group));
     let documents = documents.select(columns)?;
     Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?.select(vec![
         col("member"),

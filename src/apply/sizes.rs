@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::ApplySettings;
 use crate::error::{Error, Result};
-use crate::frames::by_group;
+use crate::frames::groups;
 use crate::output::Stored;
 use crate::rewrite::Annotation;
 use crate::schema::Table;
@@ -62,7 +62,7 @@ fn represented(removed: DataFrame) -> Result<DataFrame> {
 
 /// The documents that were compared and stay: (id, source, position, group).
 fn kept(stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
-    let group = by_group::group(stored.job().source.group.as_deref());
+    let group = groups::group(stored.job().source.group.as_deref());
     let documents = stored.table(Table::Documents)?;
     let documents = documents.select(vec![
         col("id"),

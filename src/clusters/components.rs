@@ -1,6 +1,8 @@
-//! Connected components of the pairs, by union-find on one machine.
+//! Connected components by union-find, of all pairs or of the stronger pairs of one component.
 
 use std::ops::Range;
+
+use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
 
 /// The value of an empty slot of the hash table.
 const EMPTY: u32 = u32::MAX;
@@ -8,21 +10,21 @@ const EMPTY: u32 = u32::MAX;
 /// The first capacity, in nodes.
 const FIRST_ROOM: usize = 64;
 
-/// An odd number near 2^64 divided by the golden ratio: multiplied with it, keys that lie close together lie far apart
-/// (Knuth, *The Art of Computer Programming*, volume 3, section 6.4).
+/// An odd number near 2^64 divided by the golden ratio. Keys that are close together are far apart after multiplication with it (Knuth,
+/// *The Art of Computer Programming*, volume 3, section 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The component of each node, named by its root, which is the least node.
+/// The component of each node, named by its root, the least node.
 ///
-/// Each node has a place, in the order of first appearance. There are three arrays: the node of each place (8 bytes), its
-/// parent's place (4 bytes), and a hash table with open addressing for the place of a node (4 bytes a slot, at most three of
-/// four slots in use). That is 17.4 bytes a node of capacity. The capacity grows by half at a time, so a node takes between 17.4
-/// and 26 bytes; the tests measure it.
+/// Each node has a place, in the order of first appearance. There are three arrays: the node of each place (8 bytes), its parent's place
+/// (4 bytes), and a hash table with open addressing for the place of a node (4 bytes per slot, at most three of four slots in use). That
+/// is 17.4 bytes per node of capacity. The capacity grows by half at a time, so a node takes between 17.4 and 26 bytes, as the tests
+/// measure.
 ///
-/// The greater of two roots is put below the lesser, so there is no rank to keep and the root needs no search at the end. With
-/// path halving, m joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
+/// The greater of two roots is put below the lesser, so no rank is stored and the root is the least node. With path halving, m joins of n
+/// nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
 #[derive(Debug, Default)]
-pub struct Components {
+pub(crate) struct Components {
     nodes: Vec<u64>,
     parents: Vec<u32>,
     slots: Vec<u32>,
@@ -30,7 +32,7 @@ pub struct Components {
 
 impl Components {
     /// Joins the components of `a` and `b`.
-    pub fn join(&mut self, a: u64, b: u64) {
+    pub(crate) fn join(&mut self, a: u64, b: u64) {
         self.make_room(2);
         let (a, b) = (self.place(a), self.place(b));
         let (a, b) = (self.root(a), self.root(b));
@@ -38,15 +40,15 @@ impl Components {
         self.parents[other as usize] = least;
     }
 
-    /// Bytes of the arrays.
+    /// The bytes of the arrays.
     pub(crate) fn bytes(&self) -> usize {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
 
-    /// The most bytes with room for `more` nodes, also while it grows; `None` if it cannot number so many.
+    /// The most bytes with room for `more` nodes, also while the arrays grow; `None` if places cannot number so many nodes.
     pub(crate) fn bytes_with_room(&self, more: usize) -> Option<usize> {
         let room = self.room_for(more);
-        // Places have 32 bits, and one value means an empty slot.
+        // Places have 32 bits, and one value marks an empty slot.
         if room >= EMPTY as usize {
             return None;
         }
@@ -59,8 +61,7 @@ impl Components {
         if room == self.nodes.capacity() {
             return;
         }
-        // The hash table, which follows from the nodes, is freed first and made last, so that growing never takes more memory
-        // than the result.
+        // The hash table is freed first and rebuilt from the nodes last, so that growing never takes more memory than the result.
         self.slots = Vec::new();
         self.nodes.reserve_exact(room - self.nodes.len());
         self.parents.reserve_exact(room - self.parents.len());
@@ -80,7 +81,7 @@ impl Components {
     /// The slot that holds `node`, or the empty one where it belongs.
     fn slot(&self, node: u64) -> usize {
         let slots = self.slots.len();
-        // Folded first: keys in equal steps would collide.
+        // Without folding, keys in equal steps would collide.
         let mixed = (node ^ (node >> 32)).wrapping_mul(GOLDEN);
         let mut slot = ((u128::from(mixed) * slots as u128) >> 64) as usize;
         while self.slots[slot] != EMPTY && self.nodes[self.slots[slot] as usize] != node {
@@ -112,36 +113,59 @@ impl Components {
         }
     }
 
-    /// Nodes that were joined.
-    pub fn len(&self) -> usize {
+    /// The number of nodes.
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether no node was joined.
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
-    /// The nodes at these places and the roots of their components. Places behind the last node are ignored.
-    pub fn roots(&mut self, places: Range<usize>) -> (Vec<u64>, Vec<u64>) {
+    /// The nodes at these places and the roots of their components. Places after the last node are ignored.
+    pub(crate) fn roots(&mut self, places: Range<usize>) -> (Vec<u64>, Vec<u64>) {
         let places = places.start..places.end.min(self.nodes.len());
-        places.map(|place| (self.nodes[place], self.root_of(place))).unzip()
-    }
-
-    fn root_of(&mut self, place: usize) -> u64 {
-        let root = self.root(place as u32);
-        self.nodes[root as usize]
+        let root = |place: usize| {
+            let root = self.root(place as u32);
+            (self.nodes[place], self.nodes[root as usize])
+        };
+        places.map(root).unzip()
     }
 }
 
-/// Slots of the hash table for `room` nodes: one in four stays empty, and at least one.
+/// The slots of the hash table for `room` nodes. One in four stays empty, and at least one.
 fn slots_for(room: usize) -> usize {
     room + room / 3 + 1
 }
 
+/// The connected parts of a component whose weaker edges are left out. The first node of a part represents it. Nodes without an edge
+/// have no row, and neither have representatives.
+#[derive(Debug, Default)]
+pub(crate) struct Parts(Components);
+
+impl Representatives for Parts {
+    fn order(&self) -> EdgeOrder {
+        // Any order is correct.
+        EdgeOrder::ByNodes
+    }
+
+    fn bytes_with(&self, _edge: Edge) -> usize {
+        self.0.bytes_with_room(2).unwrap_or(usize::MAX)
+    }
+
+    fn add(&mut self, edge: Edge, _found: &mut dyn FnMut(Represented)) {
+        self.0.join(edge.high, edge.low);
+    }
+
+    fn end(&mut self, found: &mut dyn FnMut(Represented)) {
+        let (nodes, roots) = std::mem::take(&mut self.0).roots(0..usize::MAX);
+        for (node, representative) in nodes.into_iter().zip(roots).filter(|(node, root)| node != root) {
+            found(Represented { node, representative, jaccard: None, weakest_link: None });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -185,5 +209,47 @@ mod tests {
         let components = Components::default();
         assert!(components.bytes_with_room(4_000_000_000).is_some());
         assert!(components.bytes_with_room(u32::MAX as usize).is_none());
+    }
+
+    fn parts(edges: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, u64> {
+        let mut parts = Parts::default();
+        let mut found = BTreeMap::new();
+        // The second component starts empty.
+        for _ in 0..2 {
+            found.clear();
+            for &(high, low) in edges {
+                let edge = Edge { high, low, jaccard: 1.0 };
+                parts.add(edge, &mut |_| panic!("a part is known at its end"));
+            }
+            parts.end(&mut |row| assert!(found.insert(row.node, row.representative).is_none()));
+        }
+        found
+    }
+
+    #[test]
+    fn a_component_falls_into_parts() {
+        assert_eq!(parts(&[(2, 1), (5, 3), (7, 5)].into()), [(2, 1), (5, 3), (7, 3)].into());
+        assert_eq!(parts(&[(9, 8), (9, 2), (8, 7)].into()), [(7, 2), (8, 2), (9, 2)].into());
+        assert_eq!(parts(&BTreeSet::new()), BTreeMap::new());
+    }
+
+    proptest! {
+        /// Checked against label propagation.
+        #[test]
+        fn each_node_has_the_least_node_of_its_part(
+            pairs in prop::collection::btree_set((1_u64..40, 1_u64..40), 0..60),
+        ) {
+            let edges: BTreeSet<_> = pairs.into_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.max(b), a.min(b))).collect();
+            let mut least: Vec<u64> = (0..40).collect();
+            for _ in 0..40 {
+                for &(high, low) in &edges {
+                    let both = least[high as usize].min(least[low as usize]);
+                    (least[high as usize], least[low as usize]) = (both, both);
+                }
+            }
+            let expected: BTreeMap<u64, u64> =
+                (0..40).map(|node| (node, least[node as usize])).filter(|(node, least)| node != least).collect();
+            prop_assert_eq!(parts(&edges), expected);
+        }
     }
 }

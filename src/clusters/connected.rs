@@ -1,20 +1,20 @@
-//! A component as one cluster, which its first node represents.
+//! A component as one cluster, which its first node represents, and the strongest paths to that node.
 
 use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
-use super::strongest::StrongestPaths;
 
-/// The largest number of a node in a component whose paths are searched, which takes 20 to 40 bytes a node.
+/// The largest number of a node in a component whose paths are searched, which takes 20 to 40 bytes per node.
 const MOST_NODES: u32 = 1_000_000;
-/// The node that represents the component.
-const FIRST: u64 = 1;
 
-/// Node 1 represents its component. Every node has a row if no number is over [`MOST_NODES`]; in a larger component only the
-/// nodes that are paired with node 1 have one, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest
-/// similarity, by which copies without a pair are connected.
+/// The node that represents the component.
+const FIRST: u32 = 1;
+
+/// Node 1 represents its component. Every node has a row if no number is greater than [`MOST_NODES`]. In a larger component, only nodes
+/// that are paired with node 1 have a row, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest similarity, which
+/// connects copies without a pair.
 #[derive(Debug, Default)]
 pub(crate) struct Connected {
     paths: StrongestPaths,
-    /// Whether a node has a number over [`MOST_NODES`].
+    /// Whether a node has a number greater than [`MOST_NODES`].
     too_large: bool,
 }
 
@@ -27,7 +27,7 @@ impl Connected {
 
 /// A node of the cluster of node 1.
 fn member(node: u64, jaccard: Option<f64>, weakest_link: Option<f64>) -> Represented {
-    Represented { node, representative: FIRST, jaccard, weakest_link }
+    Represented { node, representative: FIRST.into(), jaccard, weakest_link }
 }
 
 impl Representatives for Connected {
@@ -42,7 +42,7 @@ impl Representatives for Connected {
     fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented)) {
         let Edge { high, low, jaccard } = edge;
         if let Some(high) = self.searched(high) {
-            // Less than `high`, so it has 32 bits too.
+            // `low` is less than `high`, so it has 32 bits too.
             self.paths.join(high, low as u32, jaccard);
             return;
         }
@@ -51,14 +51,14 @@ impl Representatives for Connected {
                 found(member(path.node.into(), path.direct, None));
             }
         }
-        if low == FIRST {
+        if low == u64::from(FIRST) {
             found(member(high, Some(jaccard), None));
         }
     }
 
     fn end(&mut self, found: &mut dyn FnMut(Represented)) {
         if !std::mem::take(&mut self.too_large) {
-            found(member(FIRST, None, self.paths.strongest_of_first()));
+            found(member(FIRST.into(), None, self.paths.strongest_of_first()));
             for path in self.paths.paths() {
                 found(member(path.node.into(), path.direct, Some(path.weakest)));
             }
@@ -67,8 +67,119 @@ impl Representatives for Connected {
     }
 }
 
+/// The strongest path from each node of a component to node 1. A path is as strong as its weakest edge.
+///
+/// Edges come strongest first and join trees, as in Kruskal's algorithm. The root with the greater number is put below the other root,
+/// with the weight of the edge. Later edges are weaker, so the weakest edge between a node and its root is the edge below the root. Any
+/// other path has a weaker edge, so this path is the strongest (Hu, *The maximum capacity route problem*, 1961). For the same reason, path
+/// halving moves a node up with the weight above it.
+#[derive(Debug, Default)]
+struct StrongestPaths {
+    /// The parent of each node, by its number. A root is its own parent.
+    parents: Vec<u32>,
+    /// The weakest edge between a node and its parent.
+    weights: Vec<f64>,
+    /// The weight of the edge to node 1, and for node 1 the weight of its strongest edge. NaN without such an edge.
+    direct: Vec<f64>,
+}
+
+/// The connection of a node with node 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct StrongestPath {
+    node: u32,
+    /// The weight of the edge between the two, if any.
+    direct: Option<f64>,
+    /// The weakest edge of the strongest path.
+    weakest: f64,
+}
+
+impl StrongestPaths {
+    /// Adds an edge between two nodes, `low` < `high`. Later edges must not be stronger.
+    fn join(&mut self, high: u32, low: u32, weight: f64) {
+        self.make_room(high);
+        if low == FIRST {
+            for node in [high, FIRST] {
+                let direct = &mut self.direct[node as usize];
+                if direct.is_nan() {
+                    *direct = weight;
+                }
+            }
+        }
+        let (a, b) = (self.root(high), self.root(low));
+        if a != b {
+            let (low, high) = (a.min(b), a.max(b));
+            self.parents[high as usize] = low;
+            self.weights[high as usize] = weight;
+        }
+    }
+
+    fn make_room(&mut self, node: u32) {
+        let from = self.parents.len() as u32;
+        if node >= from {
+            let room = node as usize + 1;
+            self.parents.extend(from..=node);
+            self.weights.resize(room, f64::INFINITY);
+            self.direct.resize(room, f64::NAN);
+        }
+    }
+
+    fn root(&mut self, mut node: u32) -> u32 {
+        loop {
+            let parent = self.parents[node as usize];
+            if parent == node {
+                return node;
+            }
+            let grandparent = self.parents[parent as usize];
+            if grandparent != parent {
+                self.parents[node as usize] = grandparent;
+                self.weights[node as usize] = self.weights[parent as usize];
+            }
+            node = parent;
+        }
+    }
+
+    /// The connection of each node except node 1, in the order of their numbers. Call this after all edges of the component.
+    fn paths(&mut self) -> impl Iterator<Item = StrongestPath> {
+        (0..self.parents.len() as u32).filter_map(|node| {
+            let root = self.root(node);
+            if root == node {
+                return None;
+            }
+            // The parent has a lesser number, so its parent is the root already. Now the parent of this node is the root too.
+            let (weakest, direct) = (self.weights[node as usize], self.direct[node as usize]);
+            Some(StrongestPath { node, direct: Some(direct).filter(|direct| !direct.is_nan()), weakest })
+        })
+    }
+
+    /// The weight of the strongest edge of node 1, if any.
+    fn strongest_of_first(&self) -> Option<f64> {
+        self.direct.get(FIRST as usize).copied().filter(|direct| !direct.is_nan())
+    }
+
+    fn clear(&mut self) {
+        self.parents.clear();
+        self.weights.clear();
+        self.direct.clear();
+    }
+
+    /// The bytes of the arrays.
+    fn bytes(&self) -> usize {
+        4 * self.parents.capacity() + 8 * (self.weights.capacity() + self.direct.capacity())
+    }
+
+    /// The bytes of the arrays with nodes up to `node`.
+    fn bytes_with(&self, node: u32) -> usize {
+        // Vectors double.
+        self.bytes().max(2 * (4 + 8 + 8) * (node as usize + 1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     /// The order of the edges does not matter, even of the one that shows the component's size.
@@ -93,5 +204,59 @@ mod tests {
         }
         let expected = [member(1, None, Some(0.9)), member(large - 1, Some(0.9), Some(0.9))];
         assert_eq!(found(&[(large - 1, 1, 0.9)]), expected);
+    }
+
+    fn paths(edges: &[(u32, u32, f64)]) -> Vec<StrongestPath> {
+        let mut strongest = StrongestPaths::default();
+        edges.iter().for_each(|&(high, low, weight)| strongest.join(high, low, weight));
+        strongest.paths().collect()
+    }
+
+    #[test]
+    fn a_way_round_is_taken_where_it_is_stronger() {
+        let edges = [(3, 2, 0.9), (2, 1, 0.8), (3, 1, 0.5), (4, 3, 0.25)];
+        let path = |node, direct, weakest| StrongestPath { node, direct, weakest };
+        assert_eq!(paths(&edges), [path(2, Some(0.8), 0.8), path(3, Some(0.5), 0.8), path(4, None, 0.25)]);
+        assert_eq!(paths(&[]), []);
+        let mut strongest = StrongestPaths::default();
+        assert_eq!(strongest.strongest_of_first(), None);
+        edges.iter().for_each(|&(high, low, weight)| strongest.join(high, low, weight));
+        assert_eq!(strongest.strongest_of_first(), Some(0.8));
+    }
+
+    proptest! {
+        /// Checked against relaxation.
+        #[test]
+        fn no_path_is_stronger(
+            tree in prop::collection::vec((any::<prop::sample::Index>(), 1_u32..9), 1..60),
+            more in prop::collection::vec((1_u32..60, 1_u32..60, 1_u32..9), 0..60),
+        ) {
+            let mut edges = BTreeMap::new();
+            for (at, (to, weight)) in (2..).zip(&tree) {
+                edges.insert((at, 1 + to.index(at as usize - 1) as u32), f64::from(*weight));
+            }
+            let nodes = tree.len() as u32 + 1;
+            for (a, b, weight) in more {
+                let (a, b) = (a.min(nodes), b.min(nodes));
+                if a != b {
+                    edges.entry((a.max(b), a.min(b))).or_insert(f64::from(weight));
+                }
+            }
+            let mut strength = vec![0.0_f64; nodes as usize + 1];
+            strength[1] = f64::INFINITY;
+            for _ in 0..nodes {
+                for (&(a, b), &weight) in &edges {
+                    let (a, b) = (a as usize, b as usize);
+                    strength[a] = strength[a].max(strength[b].min(weight));
+                    strength[b] = strength[b].max(strength[a].min(weight));
+                }
+            }
+            let mut sorted: Vec<_> = edges.iter().map(|(&(high, low), &weight)| (high, low, weight)).collect();
+            sorted.sort_by(|a, b| b.2.total_cmp(&a.2));
+            let expected: Vec<_> = (2..=nodes)
+                .map(|node| StrongestPath { node, direct: edges.get(&(node, 1)).copied(), weakest: strength[node as usize] })
+                .collect();
+            prop_assert_eq!(paths(&sorted), expected);
+        }
     }
 }

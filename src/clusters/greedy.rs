@@ -1,25 +1,25 @@
-//! Representatives, each with the nodes that are paired with it.
+//! Greedy representatives, each with the nodes that are paired with it.
 
 use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
 
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Representatives, chosen in the order of their numbers: a node that is paired with an earlier representative is a member of the
-/// first such, and any other node is a representative.
+/// Representatives, chosen in the order of their numbers. A node that is paired with earlier representatives is a member of the first of
+/// them. Any other node is a representative.
 ///
 /// The representatives are the lexicographically first maximal independent set of the pairs (Blelloch, Fineman and Shun, *Greedy
-/// sequential maximal independent set and matching are parallel on average*, SPAA 2012). One pass over sorted pairs finds them,
-/// with one bit for each node.
+/// sequential maximal independent set and matching are parallel on average*, SPAA 2012). One pass over sorted pairs finds them, with one
+/// bit per node.
 #[derive(Debug, Default)]
-pub struct Greedy {
-    /// For each node a bit: whether it is a member.
+pub(crate) struct Greedy {
+    /// One bit per node: whether it is a member.
     members: Vec<u64>,
 }
 
 impl Greedy {
-    /// Whether `low` represents `high`, with which it is paired. Pairs come in the order of (high, low), so `low` is decided.
-    pub fn represents(&mut self, high: u64, low: u64) -> bool {
+    /// Whether `low` represents `high`, with which it is paired. Pairs come in the order of (high, low), so `low` is decided already.
+    fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {
             return false;
         }
@@ -36,13 +36,8 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// Removes all nodes.
-    pub fn clear(&mut self) {
-        self.members.clear();
-    }
-
-    /// The bytes that it holds.
-    pub(crate) fn bytes(&self) -> usize {
+    /// The bytes of the bits.
+    fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }
 }
@@ -58,19 +53,14 @@ impl Representatives for Greedy {
     }
 
     fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented)) {
-        let Edge { high, low, jaccard } = edge;
-        if self.represents(high, low) {
-            found(Represented {
-                node: high,
-                representative: low,
-                jaccard: Some(jaccard),
-                weakest_link: None,
-            });
+        let Edge { high: node, low: representative, jaccard } = edge;
+        if self.represents(node, representative) {
+            found(Represented { node, representative, jaccard: Some(jaccard), weakest_link: None });
         }
     }
 
     fn end(&mut self, _found: &mut dyn FnMut(Represented)) {
-        self.clear();
+        self.members.clear();
     }
 }
 
@@ -108,7 +98,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with the definition, one node after the other.
+        /// Checked against the definition, one node after the other.
         #[test]
         fn each_node_has_the_first_representative_that_it_is_paired_with(
             pairs in prop::collection::btree_set((0_u64..40, 0_u64..40), 0..120),

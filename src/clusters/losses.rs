@@ -1,9 +1,9 @@
-//! The shingles that no document of a cluster has any more once its duplicates are removed.
+//! The shingles that no document of a cluster has any more after its duplicates are removed.
 
 use crate::kernel::containment::{containment_of, missing};
 
-/// The shingles of a cluster that its representative lacks, by whether a document that stays has them. One cluster at a time: first
-/// the representative, then the others.
+/// The shingles of a cluster that its representative lacks, by whether a document that stays has them. Takes one cluster at a time: first
+/// the representative, then the other documents.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterLosses {
     representative: Option<Vec<u64>>,
@@ -11,15 +11,15 @@ pub(crate) struct ClusterLosses {
     spared: ShingleCollection,
 }
 
-/// Distinct shingles, collected with repeats that are dropped from time to time.
+/// Distinct shingles. Repeats are dropped from time to time.
 #[derive(Debug, Default)]
 struct ShingleCollection {
     all: Vec<u64>,
-    /// How many there may be before repeats are dropped.
+    /// The number of shingles from which repeats are dropped next.
     room: usize,
 }
 
-/// The number of shingles from which on repeats are dropped.
+/// The first number of shingles from which repeats are dropped.
 const FIRST_ROOM: usize = 1 << 12;
 
 impl ShingleCollection {
@@ -50,8 +50,8 @@ impl ClusterLosses {
         self.representative = Some(representative);
     }
 
-    /// Adds the sorted shingles of another document, which may be spared if the job has a least containment. Returns how many of
-    /// them the representative has, and how many that has; `None` if the cluster has not begun.
+    /// Adds the sorted shingles of another document, which may be spared if the job has a least containment. Returns how many of them the
+    /// representative has, and how many shingles the representative has; `None` if the cluster has not begun.
     pub(crate) fn add(
         &mut self,
         shingles: &[u64],
@@ -62,10 +62,9 @@ impl ClusterLosses {
         let lost = missing(shingles, representative);
         let shared = (shingles.len() - lost.len()) as u64;
         let of_representative = representative.len() as u64;
-        match is_spared(contained, paired, shared, shingles.len() as u64) {
-            true => self.spared.add(&lost),
-            false => self.removed.add(&lost),
-        }
+        let spared = is_spared(contained, paired, shared, shingles.len() as u64);
+        let others = if spared { &mut self.spared } else { &mut self.removed };
+        others.add(&lost);
         Some((shared, of_representative))
     }
 
@@ -75,25 +74,25 @@ impl ClusterLosses {
         self.spared.add(&missing(shingles, representative));
     }
 
-    /// Ends the cluster. Returns the shingles of its representative, and how many shingles only removed documents have; `None` if
-    /// there is no cluster.
+    /// Ends the cluster. Returns the number of shingles of its representative, and the number of shingles that only removed documents
+    /// have; `None` if there is no cluster.
     pub(crate) fn end(&mut self) -> Option<(u64, u64)> {
         let representative = self.representative.take()?;
         let gone = missing(self.removed.distinct(), self.spared.distinct());
         Some((representative.len() as u64, gone.len() as u64))
     }
 
-    /// Bytes that it takes with a document of so many shingles more, at most.
+    /// The most bytes with one more document of this many shingles.
     pub(crate) fn bytes_with(&self, shingles: usize) -> usize {
         let representative = self.representative.as_ref().map_or(0, Vec::capacity);
-        // Vectors double, and what is missing is collected once.
+        // Vectors double, and the missing shingles are collected once.
         let numbers = 2 * (self.removed.all.capacity() + self.spared.all.capacity() + shingles) + shingles;
         size_of::<u64>() * (representative + numbers)
     }
 }
 
-/// Whether a document that does not represent its cluster stays: because it is not `paired` with the representative, or because
-/// that has only `shared` of its shingles, a smaller share than `contained`. Without a least containment every document may be
+/// Whether a document stays that does not represent its cluster. It stays if it is not `paired` with the representative, or if the
+/// representative has only `shared` of its shingles, a smaller share than `contained`. Without a least containment, every document may be
 /// removed.
 pub(crate) fn is_spared(contained: Option<f64>, paired: bool, shared: u64, shingles: u64) -> bool {
     contained.is_some_and(|least| !paired || containment_of(shared, shingles) < least)

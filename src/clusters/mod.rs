@@ -1,30 +1,25 @@
-//! Clusters of pairs, on one machine: plain functions on numbered nodes, one edge at a time.
+//! Clusters of pairs in memory: plain functions on numbered nodes, one edge at a time.
 //!
-//! - `components`: connected components, by union-find.
-//! - `representatives`: the interface of a cluster method, and what it finds.
-//! - `connected`, `strongest`: a component as one cluster, with the strongest path from each node to the first.
+//! - `components`: connected components by union-find, and the parts of a component that stronger edges alone connect.
+//! - `representatives`: the interface of a cluster method.
+//! - `connected`: a component as one cluster, with the strongest path from each node to the first.
 //! - `greedy`: representatives, each with the nodes that are paired with it.
 //! - `losses`: the shingles that are lost when the duplicates of a cluster are removed.
-//! - `parts`: the parts of a component that stronger edges alone connect.
 
 mod components;
 mod connected;
 mod greedy;
 mod losses;
-mod parts;
 mod representatives;
-mod strongest;
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::ClusterMethod;
-pub use components::Components;
-pub use greedy::Greedy;
+pub(crate) use components::Components;
 pub(crate) use losses::ClusterLosses;
 pub(crate) use representatives::{Edge, EdgeOrder, Representatives, Represented};
-pub use strongest::StrongestPaths;
 
-/// How the nodes of a component are divided.
+/// The way in which the nodes of a component are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Division {
     /// By a cluster method, with all edges of the component.
@@ -33,13 +28,13 @@ pub(crate) enum Division {
     Part(ClusterMethod),
 }
 
-/// The representatives by a method: the list of methods.
+/// The list of cluster methods.
 pub(crate) fn representatives(division: Division) -> Box<dyn Representatives> {
     match division {
         Division::Whole(ClusterMethod::Components) => Box::<connected::Connected>::default(),
-        Division::Part(ClusterMethod::Components) => Box::<parts::Parts>::default(),
+        Division::Part(ClusterMethod::Components) => Box::<components::Parts>::default(),
         Division::Whole(ClusterMethod::Representative) | Division::Part(ClusterMethod::Representative) => {
-            Box::<Greedy>::default()
+            Box::<greedy::Greedy>::default()
         }
     }
 }

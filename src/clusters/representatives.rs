@@ -1,6 +1,6 @@
-//! The interface of a cluster method: which node of a component represents each.
+//! The interface of a cluster method, which finds the representative of each node of a component.
 
-/// A pair of nodes of a component, which are numbered from 1 in the order of preference; `low` is less than `high`.
+/// A pair of nodes of a component. Nodes are numbered from 1 in the order of preference, and `low` is less than `high`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
     pub(crate) high: u64,
@@ -13,9 +13,9 @@ pub(crate) struct Edge {
 pub(crate) struct Represented {
     pub(crate) node: u64,
     pub(crate) representative: u64,
-    /// Their similarity, if they are a pair.
+    /// The similarity of the two, if they are a pair.
     pub(crate) jaccard: Option<f64>,
-    /// The least similarity on the best path between them, if the method looks for it.
+    /// The least similarity on the best path between the two, if the method searches for it.
     pub(crate) weakest_link: Option<f64>,
 }
 
@@ -28,17 +28,17 @@ pub(crate) enum EdgeOrder {
     ByNodes,
 }
 
-/// The representatives of the nodes of one component after the other. Nodes without a row represent themselves.
+/// Finds the representatives of the nodes of one component after the other. Nodes without a row represent themselves.
 pub(crate) trait Representatives: Send {
     /// The order in which edges come.
     fn order(&self) -> EdgeOrder;
 
-    /// The most bytes that it holds with the edge.
+    /// The most bytes in memory after the edge is added.
     fn bytes_with(&self, edge: Edge) -> usize;
 
-    /// Adds an edge of the component. Nodes whose representatives are now decided go to `found`.
+    /// Adds an edge of the component. Passes nodes whose representatives are now decided to `found`.
     fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented));
 
-    /// Ends the component: the other nodes go to `found`, and all nodes are removed.
+    /// Ends the component: passes the other nodes to `found` and removes all nodes.
     fn end(&mut self, found: &mut dyn FnMut(Represented));
 }

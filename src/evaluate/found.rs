@@ -77,7 +77,7 @@ pub(super) async fn stay(stored: &Stored, sets: &Sets, partners: &Partners) -> R
     let job = stored.job();
     let (order, group) = (job.clusters.order(), job.source.group.as_deref());
     let mut columns = ["id", "doc", "shingle_count"].map(col).to_vec();
-    columns.extend(keep::columns(&order, group)?);
+    columns.extend(keep::order_columns(&order, group)?);
     let documents = stored.table(Table::Documents)?.select(columns)?;
     let documents = members.join(documents, JoinType::Inner, &["member"], &["doc"], None)?;
     let removed = clusters(stored)?.filter(!col("representative"))?;

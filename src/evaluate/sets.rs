@@ -12,7 +12,7 @@ use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::prelude::{DataFrame, Expr, cast, col, lit};
 
 use crate::error::{Error, Result};
-use crate::frames::{by_group, merged};
+use crate::frames::{groups, merged};
 use crate::job::Compare;
 use crate::output::Stored;
 use crate::schema::Table;
@@ -157,7 +157,7 @@ fn documents_of(stored: &Stored) -> Result<DataFrame> {
     let key = match job.candidates.compare {
         Compare::All => lit(0_u64).alias("group_key"),
         Compare::Within | Compare::Across => {
-            by_group::key(by_group::group(job.source.group.as_deref()).unalias())
+            groups::key(groups::group(job.source.group.as_deref()).unalias())
         }
     };
     let columns = vec![col("doc"), col(KEY[0]), col(KEY[1]), key, col("shingle_count")];

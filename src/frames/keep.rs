@@ -1,11 +1,12 @@
-//! keep: the order of the documents of a cluster, by `clusters.keep`.
+//! The order of the documents of a cluster, by `clusters.keep`.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
-use super::by_group::group;
+use super::groups::group;
+use super::no_number;
 use crate::error::Result;
 use crate::job::{Prefer, Preference, Source};
 use crate::udf::expr_fn::order_key;
@@ -14,13 +15,12 @@ use crate::udf::values::order_key as key_of;
 /// The column with the place of a document, if an order names reference documents: the least place comes first.
 pub(crate) const BEFORE: &str = "before";
 
-/// The name of the column for preference number `at`. Its least value comes first, or its greatest if the preference is
-/// for the greatest.
+/// The name of the column for preference number `at`. Its least value comes first, or its greatest if the preference asks for that.
 fn name(at: usize) -> String {
     format!("keep_{at}")
 }
 
-/// The preferences of `order` that need a column, with its name. All documents have the number of shingles.
+/// The preferences of `order` that need a column, with its name. All documents have the number of their shingles.
 fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     order.iter().enumerate().filter_map(|(at, preference)| match preference {
         Preference::Reference => None,
@@ -33,26 +33,23 @@ fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Pref
     })
 }
 
-/// The names of [`columns`].
+/// The names of [`order_columns`].
 pub(crate) fn names(order: &[Preference]) -> Vec<String> {
     by_columns(order).map(|(name, ..)| name).collect()
 }
 
-/// The columns that order documents besides the number of their shingles, of a frame with the columns of `documents`
-/// and its carried ones.
-///
-/// # Errors
-/// When the engine refuses the expression.
-pub(crate) fn columns(order: &[Preference], of_group: Option<&str>) -> Result<Vec<Expr>> {
-    by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, of_group)?.alias(name))).collect()
+/// The columns that order documents besides the number of their shingles, from a frame with the columns of `documents` and the
+/// carried columns. `group` is the column with the group.
+pub(crate) fn order_columns(order: &[Preference], group: Option<&str>) -> Result<Vec<Expr>> {
+    by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, group)?.alias(name))).collect()
 }
 
 /// The preferences of `order` for values of the data, with the names of their columns.
-pub(crate) fn of_data(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
-    let is_ours = |column: &str| {
+pub(crate) fn data_preferences(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
+    let is_own = |column: &str| {
         matches!(column, Preference::LENGTH | Preference::SOURCE | Preference::POSITION | Preference::ID)
     };
-    by_columns(order).filter(move |(_, column, _)| !is_ours(column))
+    by_columns(order).filter(move |(_, column, _)| !is_own(column))
 }
 
 /// The value of `column` as documents have it.
@@ -71,20 +68,20 @@ pub(crate) fn stored(column: &str, of_group: Option<&str>) -> Expr {
 fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> {
     let value = stored(column, of_group);
     match (prefer, column) {
-        (Prefer::In(values), _) => place(value, values),
-        // They have the order that they have in tables.
+        (Prefer::In(values), _) => place_in(value, values),
+        // These have the same order as in tables.
         (_, Preference::SOURCE | Preference::POSITION | Preference::ID) => Ok(value),
         _ => Ok(order_key(value)),
     }
 }
 
-/// The place of a value in `values`, counted from 0, and after them for all others; null for no value.
-fn place(value: Expr, values: &[String]) -> Result<Expr> {
+/// The place of a value in `values`, counted from 0. Other values come after them; no value is null.
+fn place_in(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
     let key = order_key(text.clone());
     let is = |listed: &String| key.clone().eq(lit(ScalarValue::Binary(key_of(listed))));
-    let Some((first, at)) = places.next() else { return Ok(lit(ScalarValue::UInt64(None))) };
+    let Some((first, at)) = places.next() else { return Ok(no_number()) };
     let mut place = when(is(first), lit(at));
     for (value, at) in places {
         place = place.when(is(value), lit(at));
@@ -92,17 +89,17 @@ fn place(value: Expr, values: &[String]) -> Result<Expr> {
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
-/// The order of documents by [`columns`], the preferred ones first, if it does not name reference documents.
+/// The order of documents by [`order_columns`], the preferred ones first. Preferences for reference documents are ignored.
 pub(crate) fn sorted(order: &[Preference]) -> Vec<SortExpr> {
-    by(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
+    sort_exprs(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
 }
 
-/// The same, and by the column [`BEFORE`] if the order names reference documents.
+/// As [`sorted`], and by the column [`BEFORE`] if the order names reference documents.
 pub(crate) fn sorted_with_reference(order: &[Preference]) -> Vec<SortExpr> {
-    by(order.iter().enumerate())
+    sort_exprs(order.iter().enumerate())
 }
 
-fn by<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<SortExpr> {
+fn sort_exprs<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<SortExpr> {
     let by = |(at, preference): (usize, &Preference)| match preference {
         Preference::Reference => col(BEFORE).sort(true, false),
         Preference::Column { column, prefer } => {
@@ -113,16 +110,10 @@ fn by<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<SortExpr>
             value.sort(*prefer != Prefer::Most, false)
         }
     };
-    let mut sorted: Vec<SortExpr> = order.map(by).collect();
-    sorted.push(col("id").sort(true, false));
-    sorted
+    order.map(by).chain([col("id").sort(true, false)]).collect()
 }
 
-/// Documents of a second source, which carry no columns, with null for the missing ones of [`columns`], in the types of
-/// `like`.
-///
-/// # Errors
-/// When `like` lacks its columns.
+/// Adds the missing ones of [`order_columns`] to documents of a second source, which carry no columns: as nulls, in the types of `like`.
 pub(crate) fn without_carried(
     documents: DataFrame,
     order: &[Preference],
@@ -131,9 +122,10 @@ pub(crate) fn without_carried(
     let mut documents = documents;
     for (name, column, prefer) in by_columns(order) {
         let kind = like.schema().as_arrow().field_with_name(&name)?.data_type().clone();
-        let value = match Preference::OWN.contains(&column) {
-            true => value(column, prefer, Some("group"))?,
-            false => lit(ScalarValue::try_from(&kind)?),
+        let value = if Preference::OWN.contains(&column) {
+            value(column, prefer, Some("group"))?
+        } else {
+            lit(ScalarValue::try_from(&kind)?)
         };
         documents = documents.with_column(&name, cast(value, kind))?;
     }

@@ -1,96 +1,88 @@
-//! merged: the pairs of several outputs as the scores of one run over all of their documents.
+//! Merged outputs: the pairs of several outputs, as the scores of one run over all of their documents.
 //!
-//! Pairs of documents are turned back into scores of groups of copies. Of a large group only some pairs were written,
-//! and a later run may have replaced one document of a group and not the others.
+//! Pairs of documents are turned back into scores of groups of copies. Only some pairs of a large group were written, and a later run
+//! may have replaced one document of a group and not the others.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::functions_aggregate::expr_fn::{max, min};
 use datafusion::functions_window::expr_fn::lead;
-use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, col, when};
 
-use super::copies::{key, of_one_key};
-use super::scores::needed;
+use super::copies::{key, with_same_key};
+use super::{all_columns, columns, needed, renamed, suffixed};
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
 /// The columns of a score after its documents.
 const MEASURED: [&str; 5] = ["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"];
 
-/// The columns of a table of pairs that are read: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b,
-/// estimate, shared_bands).
-pub(crate) fn pairs() -> Vec<Expr> {
-    let mut columns =
+/// The columns of a table `pairs` that are read: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate,
+/// shared_bands).
+pub(crate) fn pair_columns() -> Vec<Expr> {
+    let ends =
         vec![document_key(col("id_a")).alias("a"), document_key(col("id_b")).alias("b"), col("reference_b")];
-    columns.extend(MEASURED.map(col));
-    columns
+    [ends, columns(MEASURED)].concat()
 }
 
-/// The table clusters with those documents as representatives, too, that the table spared has: they all stay.
+/// The table `clusters`, where the documents of the table `spared` are representatives too: all of these stay.
 pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<DataFrame> {
-    let columns = clusters.schema().columns().into_iter().map(|column| match column.name.as_str() {
-        "representative" => col("representative").or(col("spared_id").is_not_null()).alias("representative"),
-        _ => Expr::Column(column),
-    });
-    let columns: Vec<Expr> = columns.collect();
-    let spared =
-        spared.select(vec![col("id").alias("spared_id"), col("reference").alias("spared_reference")])?;
+    let mut columns = all_columns(&clusters);
+    for column in columns.iter_mut().filter(|column| **column == ident("representative")) {
+        *column = col("representative").or(col("spared_id").is_not_null()).alias("representative");
+    }
+    let spared = spared.select(renamed([("id", "spared_id"), ("reference", "spared_reference")]))?;
     let keys = (&["spared_id", "spared_reference"], &["id", "reference"]);
     Ok(spared.join(clusters, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
 }
 
-/// [`pairs`], the groups (rep, doc, size) -> the columns of scores, if no document was ever replaced.
-pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
-    let of = |end: &str| {
-        let copies = groups.clone().filter(col("rep").not_eq(col("doc")))?;
-        copies.select(vec![col("doc").alias(format!("copy_{end}")), col("rep").alias(format!("rep_{end}"))])
-    };
-    let mut columns = vec![
-        coalesce(vec![col("rep_a"), col("a")]).alias("first"),
-        coalesce(vec![col("rep_b"), col("b")]).alias("second"),
+/// [`pair_columns`], copies (rep, doc, size) -> the columns of scores, if no document was ever replaced.
+pub(crate) fn scores(pairs: DataFrame, copies: DataFrame) -> Result<DataFrame> {
+    let copies = copies.filter(col("rep").not_eq(col("doc")))?;
+    let end = |end: &str| suffixed(&copies, &["doc", "rep"], end);
+    let joined = end("a")?.join(pairs, JoinType::Right, &["doc_a"], &["a"], None)?;
+    let joined = end("b")?.join(joined, JoinType::Right, &["doc_b"], &["b"], None)?;
+    let ends = vec![
+        coalesce(columns(["rep_a", "a"])).alias("first"),
+        coalesce(columns(["rep_b", "b"])).alias("second"),
     ];
-    columns.extend(MEASURED.map(col));
-    let joined = of("a")?.join(pairs, JoinType::Right, &["copy_a"], &["a"], None)?;
-    let joined = of("b")?.join(joined, JoinType::Right, &["copy_b"], &["b"], None)?;
-    in_order(joined.select(columns)?)
+    in_order(joined.select([ends, columns(MEASURED)].concat())?)
 }
 
-/// (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, replaced ones included -> the same with
-/// `until`: the run that replaced the document; null if none did.
+/// Adds `until` to (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, replaced ones included: the run that replaced
+/// the document, or null.
 pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
-    let until = lead(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
+    let until = lead(col("run"), Some(1), None).partition_by(columns(["doc"])).order_by(order).build()?;
     Ok(documents.window(vec![until.alias("until")])?)
 }
 
-/// (run, doc, ..) of the documents of all runs, (run, doc) of those of runs that replaced some -> the rows that no later run
+/// (run, doc, ..) of the documents of all runs, and (run, doc) of the runs that replaced documents -> the rows that no later run
 /// replaced, without `run`.
 pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFrame> {
-    let columns = documents.schema().columns().into_iter().filter(|column| column.name != "run");
-    let columns: Vec<Expr> = columns.map(Expr::Column).collect();
-    let later = later.aggregate(vec![col("doc").alias("replaced")], vec![max(col("run")).alias("until")])?;
+    let mut columns = all_columns(&documents);
+    columns.retain(|column| *column != ident("run"));
+    let later = later.aggregate(renamed([("doc", "replaced")]), vec![max(col("run")).alias("until")])?;
     let all = later.join(documents, JoinType::Right, &["replaced"], &["doc"], None)?;
     let stays = col("until").is_null().or(col("until").lt_eq(col("run")));
     Ok(all.filter(stays)?.select(columns)?)
 }
 
-/// The groups of copies, a row each: `rep`, and the columns in which its remaining documents (doc, set_hash_0,
-/// set_hash_1, ..) agree (see [`super::copies::copies`]). A document without copies is a group too.
+/// Documents (doc, set_hash_0, set_hash_1, ..) -> one row for each group of copies (see [`super::copies::copies`]): its key, and `rep`.
+/// A document without copies is a group too.
 pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
     let same = key(&documents).into_iter().map(col).collect();
     Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
 }
 
-/// Documents with the column `rep` of the [`representatives`] of their groups, without those whose group has no
-/// document left.
-pub(crate) fn grouped(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
-    of_one_key(representatives, vec![col("rep")], documents)
+/// Adds the column `rep` of [`representatives`] to documents. A document whose group has no document left is dropped.
+pub(crate) fn with_representative(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
+    with_same_key(representatives, vec![col("rep")], documents)
 }
 
-/// (run, ..) with the columns of [`pairs`], the [`versions`] of all documents, and the [`representatives`] of the
-/// remaining ones -> (first, second, shared, ..): the pairs of groups that have a document, also those of a group with
-/// itself.
+/// `run` and [`pair_columns`], the [`versions`] of all documents, and the [`representatives`] of the remaining ones -> (first, second,
+/// shared, ..): the pairs of groups that have a document, also those of a group with itself.
 pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,
@@ -98,39 +90,36 @@ pub(crate) fn pairs_of_groups(
 ) -> Result<DataFrame> {
     // The group of each version of a document, and the runs between which that version existed.
     let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
-    let versions = grouped(versions, representatives)?;
-    let of = |end: &str| {
-        let columns = ["since", "until", "version", "rep"];
-        versions.clone().select(columns.map(|column| col(column).alias(format!("{column}_{end}"))).to_vec())
-    };
-    let own = |end: &str| col(format!("since_{end}")).eq(col("run"));
+    let versions = with_representative(versions, representatives)?;
+    let end = |end: &str| suffixed(&versions, &["since", "until", "version", "rep"], end);
+    let own = |since: &str| col(since).eq(col("run"));
     let earlier =
         col("since_b").lt(col("run")).and(col("until_b").is_null().or(col("until_b").gt_eq(col("run"))));
-    let joined = of("a")?.join(pairs, JoinType::Inner, &["version_a"], &["a"], None)?.filter(own("a"))?;
-    let joined = of("b")?.join(joined, JoinType::Inner, &["version_b"], &["b"], None)?;
-    let joined = joined.filter(when(col("reference_b"), earlier).otherwise(own("b"))?)?;
-    let mut columns = vec![col("rep_a").alias("first"), col("rep_b").alias("second")];
-    columns.extend(MEASURED.map(col));
-    Ok(joined.select(columns)?)
+    let joined =
+        end("a")?.join(pairs, JoinType::Inner, &["version_a"], &["a"], None)?.filter(own("since_a"))?;
+    let joined = end("b")?.join(joined, JoinType::Inner, &["version_b"], &["b"], None)?;
+    let joined = joined.filter(when(col("reference_b"), earlier).otherwise(own("since_b"))?)?;
+    let ends = renamed([("rep_a", "first"), ("rep_b", "second")]);
+    Ok(joined.select([ends, columns(MEASURED)].concat())?)
 }
 
-/// [`pairs_of_groups`], the remaining documents (doc, set_hash_0, set_hash_1, ..), and their [`representatives`] -> (a:
-/// UInt64, b: UInt64): the edges of those pairs. The copies of a group are connected if the group is in a pair.
+/// [`pairs_of_groups`], the remaining documents (doc, set_hash_0, set_hash_1, ..), and their [`representatives`] -> (a: UInt64, b:
+/// UInt64): the edges of these pairs. The copies of a group are connected if the group is in a pair.
 pub(crate) fn connections(
     pairs: DataFrame,
     documents: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    let edges = pairs.select(vec![col("first").alias("a"), col("second").alias("b")])?.distinct()?;
-    let copies = grouped(documents, representatives)?.filter(col("rep").not_eq(col("doc")))?;
+    let edges = pairs.select(renamed([("first", "a"), ("second", "b")]))?.distinct()?;
+    let copies = with_representative(documents, representatives)?.filter(col("rep").not_eq(col("doc")))?;
     let copies = needed(edges.clone())?.join(copies, JoinType::RightSemi, &["needed"], &["rep"], None)?;
-    let copies = copies.select(vec![col("rep").alias("a"), col("doc").alias("b")])?;
+    let copies = copies.select(renamed([("rep", "a"), ("doc", "b")]))?;
     Ok(edges.filter(col("a").not_eq(col("b")))?.union(copies)?)
 }
 
-/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair once.
+/// (first, second, shared, ..) -> the columns of scores, with the lesser document first and each pair once.
 pub(crate) fn in_order(rows: DataFrame) -> Result<DataFrame> {
-    let ends = || vec![col("first"), col("second")];
+    let ends = || columns(["first", "second"]);
     let ordered = |one: &str, other: &str| -> Result<Expr> {
         Ok(when(col("first").lt(col("second")), col(one)).otherwise(col(other))?)
     };

@@ -1,33 +1,26 @@
-//! Functions from frames to frames that stages, look-ups and measurements share: lazy, without I/O and without a session. If a
-//! function here does not say more, it fails only where a frame lacks its columns.
+//! Functions from frames to frames, shared by stages, look-ups and measurements.
+//!
+//! They are lazy: they read no file and need no session. Unless documented otherwise, a function fails only if a frame lacks a
+//! column.
 
-pub(crate) mod bands;
-pub(crate) mod by_group;
-pub mod cluster_id;
+pub mod candidates;
+pub mod clusters;
+pub mod components;
 pub mod copies;
-pub(crate) mod dictionary;
 pub mod documents;
-pub mod duplicates;
-pub(crate) mod empty_text;
 pub(crate) mod frequent;
-pub(crate) mod given_pairs;
+pub(crate) mod groups;
 pub(crate) mod keep;
-pub mod leaders;
-pub(crate) mod mark;
-pub(crate) mod may_match;
+pub(crate) mod losses;
 pub(crate) mod merged;
 pub(crate) mod pairs;
 pub(crate) mod passages;
 pub mod prefix;
+pub mod ranks;
 pub(crate) mod reference;
-pub(crate) mod repeats;
-pub(crate) mod reused;
 pub(crate) mod scores;
 pub(crate) mod shingles;
-pub(crate) mod signatures;
 pub mod sketches;
-pub(crate) mod spans;
-pub(crate) mod word_runs;
 
 use std::sync::Arc;
 
@@ -45,44 +38,45 @@ use crate::operator::{Operator, apply};
 use crate::source::CUT;
 use crate::udf::expr_fn::shingles;
 
-/// The carried columns of the source in a frame, in their order: see [`crate::schema::carried`].
-fn carried(frame: &DataFrame) -> impl Iterator<Item = Expr> {
-    let has = |name: &String| frame.schema().as_arrow().column_with_name(name).is_some();
-    (0..).map(crate::schema::carried).take_while(has).map(|name| col(name.as_str()))
+/// Columns by name.
+pub(crate) fn columns<const N: usize>(names: [&str; N]) -> Vec<Expr> {
+    names.map(col).to_vec()
 }
 
-/// The columns of documents after a stage: where they stand, their ids, `own` columns, and those that `frame` carries.
-pub(crate) fn of_documents(frame: &DataFrame, own: impl IntoIterator<Item = Expr>) -> Vec<Expr> {
-    ["source", "position", "id"].map(col).into_iter().chain(own).chain(carried(frame)).collect()
+/// Columns under new names: (name, new name).
+pub(crate) fn renamed<const N: usize>(names: [(&str, &str); N]) -> Vec<Expr> {
+    names.map(|(name, new)| col(name).alias(new)).to_vec()
 }
 
-/// The text of a frame, and `cut` if the frame has it: the shingles of texts that were cut while they were read.
-pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
-    let cut = frame.schema().as_arrow().column_with_name(CUT).map(|_| col(CUT));
-    std::iter::once(col("text")).chain(cut).collect()
+/// These columns of `frame`, renamed from `name` to `name_end`.
+pub(crate) fn suffixed(frame: &DataFrame, names: &[&str], end: &str) -> Result<DataFrame> {
+    let columns = names.iter().map(|name| col(*name).alias(format!("{name}_{end}")));
+    Ok(frame.clone().select(columns.collect::<Vec<_>>())?)
 }
 
-/// The shingles of the texts of a frame; null for a text that is null.
-pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle) -> Result<Expr> {
-    Ok(match frame.schema().as_arrow().column_with_name(CUT) {
-        None => shingles(text, shingle),
-        // A text that was cut already is here only in part.
-        Some(_) => {
-            let uncut = when(col(CUT).is_null(), text.clone()).end()?;
-            let cut = when(text.is_not_null(), col(CUT)).end()?;
-            coalesce(vec![cut, shingles(uncut, shingle)])
-        }
-    })
+/// All columns of `frame`, to restore them after a join.
+pub(crate) fn all_columns(frame: &DataFrame) -> Vec<Expr> {
+    frame.schema().columns().into_iter().map(|column| ident(column.name)).collect()
 }
 
-/// (doc, ..) with the other columns that `of_docs` (doc, ..) has for each document.
-pub(crate) fn with_columns(frame: DataFrame, of_docs: DataFrame) -> Result<DataFrame> {
-    let mut columns: Vec<Expr> = frame.schema().columns().into_iter().map(Expr::Column).collect();
-    let names = of_docs.schema().columns().into_iter().map(|column| column.name);
-    let others: Vec<Expr> = names.filter(|name| name != "doc").map(ident).collect();
-    columns.extend(others.iter().cloned());
-    let of_docs = of_docs.select([vec![col("doc").alias("of_doc")], others].concat())?;
-    Ok(of_docs.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
+/// Whether `frame` has a column of this name.
+fn has_column(frame: &DataFrame, name: &str) -> bool {
+    frame.schema().has_column_with_unqualified_name(name)
+}
+
+/// A null of type UInt64.
+pub(crate) fn no_number() -> Expr {
+    lit(ScalarValue::UInt64(None))
+}
+
+/// `expr` as UInt64.
+pub(crate) fn number(expr: Expr) -> Expr {
+    cast(expr, DataType::UInt64)
+}
+
+/// `expr` as Float64.
+pub(crate) fn float(expr: Expr) -> Expr {
+    cast(expr, DataType::Float64)
 }
 
 /// A column as plain strings, whatever string type the engine uses.
@@ -90,25 +84,69 @@ pub(crate) fn utf8(column: &str) -> Expr {
     cast(col(column), DataType::Utf8).alias(column)
 }
 
+/// The carried columns of the source that `frame` has, in their order: see [`crate::schema::carried`].
+fn carried(frame: &DataFrame) -> impl Iterator<Item = Expr> {
+    (0..).map(crate::schema::carried).take_while(|name| has_column(frame, name)).map(ident)
+}
+
+/// The columns of documents after a step: their place, their id, `own`, and the columns that `frame` carries.
+pub(crate) fn document_columns(frame: &DataFrame, own: impl IntoIterator<Item = Expr>) -> Vec<Expr> {
+    columns(["source", "position", "id"]).into_iter().chain(own).chain(carried(frame)).collect()
+}
+
+/// The columns `text` and, if the frame has it, [`CUT`]: the shingles of texts that the reader has cut already.
+pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
+    std::iter::once("text").chain(has_column(frame, CUT).then_some(CUT)).map(col).collect()
+}
+
+/// The shingles of the texts of a frame; null for a text that is null.
+pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle) -> Result<Expr> {
+    if !has_column(frame, CUT) {
+        return Ok(shingles(text, shingle));
+    }
+    // The frame has only the beginning of a text that the reader has cut.
+    let uncut = when(col(CUT).is_null(), text.clone()).end()?;
+    let cut = when(text.is_not_null(), col(CUT)).end()?;
+    Ok(coalesce(vec![cut, shingles(uncut, shingle)]))
+}
+
+/// Adds to (doc, ..) the other columns that `by_doc` (doc, ..) has for each document.
+pub(crate) fn with_columns(frame: DataFrame, by_doc: DataFrame) -> Result<DataFrame> {
+    let names = by_doc.schema().columns().into_iter().map(|column| column.name);
+    let others: Vec<Expr> = names.filter(|name| name != "doc").map(ident).collect();
+    let columns = [all_columns(&frame), others.clone()].concat();
+    let by_doc = by_doc.select([renamed([("doc", "of_doc")]), others].concat())?;
+    Ok(by_doc.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
+}
+
+/// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).
+pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
+    Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
+}
+
+/// (a, b) -> distinct (needed: UInt64): the documents of pairs.
+pub(crate) fn needed(pairs: DataFrame) -> Result<DataFrame> {
+    let a = pairs.clone().select(renamed([("a", "needed")]))?;
+    Ok(a.union(pairs.select(renamed([("b", "needed")]))?)?.distinct()?)
+}
+
 /// (key: UInt64, value) -> (key, value: `List`), one row for each key.
 pub(crate) fn lists(rows: DataFrame) -> Result<DataFrame> {
     apply(Operator::Lists(Lists), vec![rows])
 }
 
-/// `rows` in the columns of `schema`, found by name. A column that it lacks is null.
+/// `rows` in the columns of `schema`, matched by name. A missing column is null.
 pub(crate) fn in_columns(rows: DataFrame, schema: &Schema) -> Result<DataFrame> {
-    let own = rows.schema().clone();
     let column = |field: &FieldRef| {
-        let value = match own.has_column_with_unqualified_name(field.name()) {
-            true => ident(field.name()),
-            false => lit(ScalarValue::Null),
-        };
+        let value =
+            if has_column(&rows, field.name()) { ident(field.name()) } else { lit(ScalarValue::Null) };
         cast(value, field.data_type().clone()).alias(field.name())
     };
-    Ok(rows.select(schema.fields().iter().map(column).collect::<Vec<_>>())?)
+    let columns: Vec<Expr> = schema.fields().iter().map(column).collect();
+    Ok(rows.select(columns)?)
 }
 
-/// The rows of all frames, which have the same columns; `None` if there is no frame.
+/// The rows of all frames, which have the same columns; `None` for no frames.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
     let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
     let mut frames = frames.into_iter();
@@ -116,7 +154,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     if frames.len() == 0 {
         return Ok(Some(first));
     }
-    // One node for any number: the time for nested ones grows with the square of their number.
+    // One node for all inputs: the planning time of nested unions is quadratic in their number.
     let (state, first) = first.into_parts();
     let others = frames.map(|frame| frame.into_parts().1);
     let plans = std::iter::once(first).chain(others).map(Arc::new).collect();
@@ -124,14 +162,15 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     Ok(Some(DataFrame::new(state, all)))
 }
 
-/// `frame`, planned with joins that sort both sides in partitions. Such a join holds a batch of its right side, which a
-/// [`JoinType::Right`] keeps whole, and the rows of one key of the left one. A hash join would hold all of its left
-/// side.
+/// `frame`, planned with sort-merge joins.
+///
+/// A hash join would hold all of its left side. A sort-merge join holds one batch of its right side and the rows of one key of
+/// its left side.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
     let config = state.config_mut();
     config.options_mut().optimizer.prefer_hash_join = false;
-    // In a plan of one partition the engine joins by hash nevertheless.
+    // DataFusion uses a hash join nevertheless in a plan of one partition.
     let partitions = config.target_partitions().max(2);
     config.options_mut().execution.target_partitions = partitions;
     DataFrame::new(state, plan)
@@ -161,15 +200,11 @@ mod tests {
             .collect()
     }
 
-    /// The same frame of every run, with its number.
-    fn of_runs(of_one: &DataFrame, runs: u64) -> DataFrame {
-        let of_run = |run| {
-            let columns = of_one.schema().columns().into_iter().map(Expr::Column);
-            Ok(of_one
-                .clone()
-                .select(std::iter::once(lit(run).alias("run")).chain(columns).collect::<Vec<_>>())?)
-        };
-        union((0..runs).map(of_run)).unwrap().unwrap()
+    /// The rows in every run, with its number.
+    fn by_run(rows: &DataFrame, runs: u64) -> DataFrame {
+        let with_run =
+            |run| Ok(rows.clone().select([vec![lit(run).alias("run")], all_columns(rows)].concat())?);
+        union((0..runs).map(with_run)).unwrap().unwrap()
     }
 
     /// The number of nodes of a plan, and its depth.
@@ -193,13 +228,13 @@ mod tests {
         let plans: [(&str, Plan<'_>); 3] = [
             (
                 "founders",
-                Box::new(|runs| reference::founders(of_runs(&clusters, runs), None).unwrap().present),
+                Box::new(|runs| reference::founders(by_run(&clusters, runs), None).unwrap().present),
             ),
-            ("shared", Box::new(|runs| reference::shared_ids(of_runs(&documents, runs)).unwrap())),
+            ("shared", Box::new(|runs| reference::shared_ids(by_run(&documents, runs)).unwrap())),
             (
                 "staying",
                 Box::new(|runs| {
-                    let all = of_runs(&documents, runs);
+                    let all = by_run(&documents, runs);
                     merged::staying(all.clone(), all.select(vec![col("run"), col("doc")]).unwrap()).unwrap()
                 }),
             ),

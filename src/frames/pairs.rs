@@ -1,35 +1,40 @@
-//! pairs: scored representatives, expanded to their copies.
+//! Pairs: scores between groups of copies, expanded to all of their documents, and the longest common passage of each pair.
 
-use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions::expr_fn::{coalesce, get_field};
+use datafusion::functions::string::expr_fn::octet_length;
 use datafusion::functions_aggregate::expr_fn::{max, min, sum};
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::copies::{Paired, Rules};
+use super::reference::second_source_key;
+use super::{all_columns, columns, float, number, renamed, suffixed};
 use crate::error::Result;
 use crate::job::{Compare, NewPairs};
+use crate::udf::expr_fn::{document_key, passages as common_passages};
 
-/// The number of pairs between identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64, null if
-/// there is no group).
-pub(crate) fn of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+/// The number of pairs of identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64), null for no group.
+pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
     let all = size() * star.clone() / lit(2_u64);
     let pairs = when(rules.is_star(size()), star).otherwise(all)?;
-    let groups = rules.of_paired(groups.filter(col("doc").eq(col("rep")))?)?;
+    let groups = rules.paired_groups(groups.filter(col("doc").eq(col("rep")))?)?;
     let groups = groups.select(vec![pairs.alias("pairs")])?;
     Ok(groups.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
 /// (id, doc, shingle_count, rep, size, reference), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.
 ///
-/// A score between two groups of copies becomes a pair of every two of their documents. Within a group whose documents
-/// are pairs of each other, every two are a pair of similarity 1. If a group is written as a star, only its smallest id
-/// has pairs with other groups, and each other document is paired with it alone: as many rows as documents, and the
-/// same clusters. If copies are not pairs of each other, because every pair has a new and a reference document, each
-/// other new document is paired with the smallest id of every group of reference documents instead.
+/// A score between two groups of copies becomes a pair of every two of their documents. If the documents of a group are pairs of each
+/// other, every two of them are a pair of similarity 1.
+///
+/// If a group is written as a star, only its smallest id has pairs with other groups, and every other document is paired with that id
+/// alone. There are then as many rows as documents, and the same clusters.
+///
+/// If every pair has a new and a reference document, copies are not pairs of each other. Every other new document of a star is then
+/// paired with the smallest id of each group of reference documents.
 ///
 /// `bands` is the number of bands that two identical signatures share.
 pub(crate) fn pairs(
@@ -39,7 +44,7 @@ pub(crate) fn pairs(
     bands: usize,
 ) -> Result<DataFrame> {
     let rule = rules.new_pairs;
-    let visible = || vec![col("rep"), col("id"), col("reference")];
+    let visible = || columns(["rep", "id", "reference"]);
     if rules.compare == Compare::Across {
         let all = members.select(visible())?;
         return between(all.clone(), all, scores, rule);
@@ -48,91 +53,62 @@ pub(crate) fn pairs(
     let full = members.clone().filter(star.clone().is_not_true())?;
     let starred = members.clone().filter(star)?;
     let centers = starred.clone().aggregate(
-        vec![col("rep"), col("reference")],
+        columns(["rep", "reference"]),
         vec![min(col("id")).alias("id"), min(col("shingle_count")).alias("shingle_count")],
     )?;
     let shown = full.clone().select(visible())?.union(centers.clone().select(visible())?)?;
     let of_scores = between(shown.clone(), shown, scores.clone(), rule)?;
     if rules.paired() == Paired::None {
-        let centers = centers.select(vec![col("rep").alias("of"), col("id").alias("center")])?;
-        let others = centers
-            .join_on(
-                starred.filter(!col("reference"))?,
-                JoinType::Inner,
-                [col("of").eq(col("rep")), col("center").lt(col("id"))],
-            )?
+        let centers = centers.select(renamed([("rep", "of"), ("id", "center")]))?;
+        let on = [col("of").eq(col("rep")), col("center").lt(col("id"))];
+        let others =
+            centers.join_on(starred.filter(!col("reference"))?, JoinType::Inner, on)?.select(visible())?;
+        let reference = members
+            .filter(col("reference"))?
+            .aggregate(columns(["rep", "reference"]), vec![min(col("id")).alias("id")])?
             .select(visible())?;
-        let reference = members.filter(col("reference"))?;
-        let reference =
-            reference.aggregate(vec![col("rep"), col("reference")], vec![min(col("id")).alias("id")])?;
-        let reference = reference.select(visible())?;
         let of_others = between(others.clone(), reference.clone(), scores.clone(), rule)?;
         return Ok(of_scores.union(of_others)?.union(between(reference, others, scores, rule)?)?);
     }
-    let full = rules.of_paired(full.filter(col("size").gt(lit(1_u64)))?)?;
-    let within = within(full.clone(), full)?.union(within(rules.of_paired(centers)?, starred)?)?;
+    let full = rules.paired_groups(full.filter(col("size").gt(lit(1_u64)))?)?;
+    let within = within(full.clone(), full)?.union(within(rules.paired_groups(centers)?, starred)?)?;
     Ok(of_scores.union(identical(within, bands)?)?)
 }
 
-/// The columns (id, reference) of a document, as those of the left or the right document of a pair.
-fn side(name: &str) -> [Expr; 2] {
-    [col("id").alias(format!("{name}_id")), col("reference").alias(format!("{name}_reference"))]
-}
-
-/// Whether the left document of a pair is a: the one with the smaller id is, and next to a reference document the new
-/// one.
-fn left_is_a(rule: Option<NewPairs>) -> Result<Expr> {
-    let smaller = col("left_id").lt(col("right_id"));
-    Ok(match rule {
-        None => smaller,
-        Some(_) => {
-            let one_is_reference = col("left_reference").not_eq(col("right_reference"));
-            when(one_is_reference, col("right_reference")).otherwise(smaller)?
-        }
-    })
-}
-
-/// Whether b is a reference document, if one of the two is.
-fn reference_b(rule: Option<NewPairs>) -> Expr {
-    match rule {
-        None => lit(false),
-        Some(_) => col("left_reference").or(col("right_reference")),
-    }
-}
-
-/// Each document on the left with those on the right in its group whose ids are larger: (id_a, id_b, shingle_count,
+/// Each document on the left with the documents of its group on the right whose ids are larger: (id_a, id_b, shingle_count,
 /// reference_b).
 fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
-    let left = left.select(vec![col("rep").alias("left_rep"), col("id").alias("id_a")])?;
+    let left = left.select(renamed([("rep", "left_rep"), ("id", "id_a")]))?;
     let right = right.select(vec![col("rep"), col("id").alias("id_b"), col("shingle_count")])?;
-    let rows =
-        left.join_on(right, JoinType::Inner, [col("left_rep").eq(col("rep")), col("id_a").lt(col("id_b"))])?;
+    let on = [col("left_rep").eq(col("rep")), col("id_a").lt(col("id_b"))];
+    let rows = left.join_on(right, JoinType::Inner, on)?;
     Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("reference_b")])?)
 }
 
-/// A score (a, b, ..) between two groups, for every two of their documents (rep, id, reference): those of a are in the
-/// first frame, and those of b in the second.
+/// Expands each score (a, b, ..) to every two documents (rep, id, reference) of its groups: a is in `of_a`, and b in `of_b`.
 fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
-    let of = |documents: DataFrame, name: &str| {
-        let [id, reference] = side(name);
-        documents.select(vec![col("rep").alias(format!("{name}_rep")), id, reference])
+    let left = renamed([("rep", "left_rep"), ("id", "left_id"), ("reference", "left_reference")]);
+    let right = renamed([("rep", "right_rep"), ("id", "right_id"), ("reference", "right_reference")]);
+    // The joins hold the documents: there may be as many scores as pairs. The new name of b keeps the optimizer from reordering the
+    // two joins.
+    let measured = columns(["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"]);
+    let ends = vec![col("left_id"), col("left_reference"), col("b").alias("other_rep")];
+    let joined = of_a
+        .select(left)?
+        .join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?
+        .select([ends, measured].concat())?;
+    let joined = of_b.select(right)?.join(joined, JoinType::Inner, &["right_rep"], &["other_rep"], None)?;
+    // The smaller id is a, but a reference document is always b.
+    let smaller = col("left_id").lt(col("right_id"));
+    let (left_is_a, reference_b) = match rule {
+        None => (smaller, lit(false)),
+        Some(_) => {
+            let one_is_reference = col("left_reference").not_eq(col("right_reference"));
+            let left_is_a = when(one_is_reference, col("right_reference")).otherwise(smaller)?;
+            (left_is_a, col("left_reference").or(col("right_reference")))
+        }
     };
-    // The documents are the side that is held: scores may be as many as their pairs. A column that changes its name
-    // prevents the optimizer from changing the order of the two joins.
-    let joined =
-        of(of_a, "left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
-            col("left_id"),
-            col("left_reference"),
-            col("b").alias("other_rep"),
-            col("shared"),
-            col("shingles_a"),
-            col("shingles_b"),
-            col("estimate"),
-            col("shared_bands"),
-        ])?;
-    let joined = of(of_b, "right")?.join(joined, JoinType::Inner, &["right_rep"], &["other_rep"], None)?;
-    let in_order = left_is_a(rule)?;
-    let ordered = |first: &str, second: &str| when(in_order.clone(), col(first)).otherwise(col(second));
+    let ordered = |first: &str, second: &str| when(left_is_a.clone(), col(first)).otherwise(col(second));
     let joined = joined.select(vec![
         ordered("left_id", "right_id")?.alias("id_a"),
         ordered("right_id", "left_id")?.alias("id_b"),
@@ -141,47 +117,34 @@ fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<New
         ordered("shingles_a", "shingles_b")?.alias("shingles_a"),
         ordered("shingles_b", "shingles_a")?.alias("shingles_b"),
         col("shared_bands"),
-        reference_b(rule).alias("reference_b"),
+        reference_b.alias("reference_b"),
     ])?;
-    let float = |e: Expr| cast(e, DataType::Float64);
     let union = col("shingles_a") + col("shingles_b") - col("shared");
-    Ok(joined.select(vec![
-        col("id_a"),
-        col("id_b"),
-        (float(col("shared")) / float(union)).alias("jaccard"),
+    let shared_in = |all: Expr| float(col("shared")) / float(all);
+    let ratios = vec![
+        shared_in(union).alias("jaccard"),
         col("estimate"),
-        (float(col("shared")) / float(col("shingles_a"))).alias("containment_a"),
-        (float(col("shared")) / float(col("shingles_b"))).alias("containment_b"),
-        col("shared"),
-        col("shingles_a"),
-        col("shingles_b"),
-        col("shared_bands"),
-        col("reference_b"),
-    ])?)
+        shared_in(col("shingles_a")).alias("containment_a"),
+        shared_in(col("shingles_b")).alias("containment_b"),
+    ];
+    let counts = columns(["shared", "shingles_a", "shingles_b", "shared_bands", "reference_b"]);
+    Ok(joined.select([columns(["id_a", "id_b"]), ratios, counts].concat())?)
 }
 
 /// Pairs of documents with the same shingle set.
 fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     let bands = u16::try_from(bands).unwrap_or(u16::MAX);
-    Ok(within.select(vec![
-        col("id_a"),
-        col("id_b"),
-        lit(1.0_f64).alias("jaccard"),
-        lit(1.0_f64).alias("estimate"),
-        lit(1.0_f64).alias("containment_a"),
-        lit(1.0_f64).alias("containment_b"),
-        col("shingle_count").alias("shared"),
-        col("shingle_count").alias("shingles_a"),
-        col("shingle_count").alias("shingles_b"),
-        lit(bands).alias("shared_bands"),
-        col("reference_b"),
-    ])?)
+    let mut all = columns(["id_a", "id_b"]);
+    let ratios = ["jaccard", "estimate", "containment_a", "containment_b"];
+    all.extend(ratios.map(|name| lit(1.0_f64).alias(name)));
+    all.extend(["shared", "shingles_a", "shingles_b"].map(|name| col("shingle_count").alias(name)));
+    all.extend([lit(bands).alias("shared_bands"), col("reference_b")]);
+    Ok(within.select(all)?)
 }
 
-/// Groups (rep, size, reference) -> (rep, size, reference, shown: UInt64, one_by_one: UInt64), for a score with another
-/// group: the number of their documents that are paired with every shown document of that group, and of those that are
-/// paired with one document of it.
-fn written(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+/// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group: how many of their
+/// documents are paired with every shown document of that group, and how many with one document of it.
+fn with_shown(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let (size, star) = (|| col("size"), || rules.is_star(col("size")));
     let one_by_one = match rules.paired() {
         Paired::None => when(star().and(!col("reference")), size() - lit(1_u64)).otherwise(lit(0_u64))?,
@@ -192,52 +155,79 @@ fn written(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
         .with_column("one_by_one", one_by_one)?)
 }
 
-/// The number of pairs that scores make: (rep, doc, size, reference) of all documents that have copies, (a, b, ..) ->
-/// one row (pairs: UInt64, null if there is no score).
-pub(crate) fn of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+/// The number of pairs that scores make: groups (rep, doc, size, reference) with copies, scores (a, b, ..) -> one row (pairs: UInt64),
+/// null for no score.
+pub(crate) fn count_of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let groups = groups.filter(col("doc").eq(col("rep")))?;
-    let groups = written(groups.select(vec![col("rep"), col("size"), col("reference")])?, rules)?;
-    let of = |name: &str| {
-        let columns = ["rep", "shown", "one_by_one"];
-        groups.clone().select(columns.map(|column| col(column).alias(format!("{name}_{column}"))).to_vec())
-    };
-    let scores = scores.select(vec![col("a"), col("b")])?;
-    let with_a = of("a")?.join(scores, JoinType::Right, &["a_rep"], &["a"], None)?;
-    let with_a = with_a.select(vec![col("a_shown"), col("a_one_by_one"), col("b").alias("other")])?;
-    let both = of("b")?.join(with_a, JoinType::Right, &["b_rep"], &["other"], None)?;
+    let groups = with_shown(groups.select(columns(["rep", "size", "reference"]))?, rules)?;
+    let end = |name: &str| suffixed(&groups, &["rep", "shown", "one_by_one"], name);
+    let scores = scores.select(columns(["a", "b"]))?;
+    let with_a = end("a")?.join(scores, JoinType::Right, &["rep_a"], &["a"], None)?;
+    let with_a = with_a.select(vec![col("shown_a"), col("one_by_one_a"), col("b").alias("other")])?;
+    let both = end("b")?.join(with_a, JoinType::Right, &["rep_b"], &["other"], None)?;
     let number = |name: &str, otherwise: u64| coalesce(vec![col(name), lit(otherwise)]);
-    let pairs = number("a_shown", 1) * number("b_shown", 1);
-    let pairs = pairs + number("a_one_by_one", 0) + number("b_one_by_one", 0);
+    let pairs = number("shown_a", 1) * number("shown_b", 1);
+    let pairs = pairs + number("one_by_one_a", 0) + number("one_by_one_b", 0);
     let both = both.select(vec![pairs.alias("pairs")])?;
     Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// The number of similar pairs that the stars leave out: (rep, size, reference, ..), (a, b, ..) -> one row (left_out:
-/// UInt64, null if there is no group).
-pub(crate) fn left_out(members: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
-    let groups =
-        members.aggregate(vec![col("rep"), col("reference")], vec![max(col("size")).alias("size")])?;
-    let groups = written(groups, rules)?;
+/// The number of similar pairs that stars leave out: members (rep, size, reference, ..), scores (a, b, ..) -> one row (left_out:
+/// UInt64), null for no group.
+pub(crate) fn count_of_left_out(
+    members: DataFrame,
+    scores: DataFrame,
+    rules: Rules<'_>,
+) -> Result<DataFrame> {
+    let groups = members.aggregate(columns(["rep", "reference"]), vec![max(col("size")).alias("size")])?;
+    let groups = with_shown(groups, rules)?;
     let size = || col("size");
     let all = size() * (size() - lit(1_u64)) / lit(2_u64);
-    let within = rules.of_paired(groups.clone().filter(rules.is_star(size()))?)?;
+    let within = rules.paired_groups(groups.clone().filter(rules.is_star(size()))?)?;
     let within = within.select(vec![(all - (size() - lit(1_u64))).alias("out")])?;
-    let side = |name: &str| {
-        let columns = ["rep", "size", "shown", "one_by_one"];
-        groups.clone().select(columns.map(|column| col(column).alias(format!("{name}_{column}"))).to_vec())
-    };
-    let scores = scores.select(vec![col("a"), col("b")])?;
-    // As in `between`.
-    let between = side("left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
-        col("left_size"),
-        col("left_shown"),
-        col("left_one_by_one"),
-        col("b").alias("other_rep"),
-    ])?;
-    let there = col("left_size") * col("right_size") - col("left_shown") * col("right_shown");
-    let there = there - (col("left_one_by_one") + col("right_one_by_one"));
-    let between = side("right")?
-        .join(between, JoinType::Inner, &["right_rep"], &["other_rep"], None)?
-        .select(vec![there.alias("out")])?;
+    let end = |name: &str| suffixed(&groups, &["rep", "size", "shown", "one_by_one"], name);
+    let scores = scores.select(columns(["a", "b"]))?;
+    let joined = end("a")?.join(scores, JoinType::Inner, &["rep_a"], &["a"], None)?;
+    let of_a = columns(["size_a", "shown_a", "one_by_one_a"]);
+    let joined = joined.select([of_a, renamed([("b", "other_rep")])].concat())?;
+    let left_out = col("size_a") * col("size_b") - col("shown_a") * col("shown_b");
+    let left_out = left_out - (col("one_by_one_a") + col("one_by_one_b"));
+    let between = end("b")?
+        .join(joined, JoinType::Inner, &["rep_b"], &["other_rep"], None)?
+        .select(vec![left_out.alias("out")])?;
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)
+}
+
+/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): the texts for [`with_passages`].
+pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
+    let bytes = number(octet_length(col("text"))).alias("bytes");
+    Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
+}
+
+/// Bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
+pub(crate) fn text_bytes(texts: DataFrame) -> Result<DataFrame> {
+    Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
+}
+
+/// Bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
+pub(crate) fn longest_text_bytes(texts: DataFrame) -> Result<DataFrame> {
+    Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
+}
+
+/// Adds `passage_a` and `passage_b`, the longest common passage, to pairs (id_a, id_b, reference_b, ..), from (doc, text) of their
+/// documents. The documents of a second source have keys by [`second_source_key`].
+pub(crate) fn with_passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
+    let mut columns = all_columns(&pairs);
+    let mut key_b = document_key(col("id_b"));
+    if is_second_source {
+        key_b = when(col("reference_b"), second_source_key(key_b.clone())).otherwise(key_b)?;
+    }
+    let keyed = pairs.with_column("key_a", document_key(col("id_a")))?.with_column("key_b", key_b)?;
+    let end = |doc, text| texts.clone().select(renamed([("doc", doc), ("text", text)]));
+    let with_a = end("doc_a", "text_a")?.join(keyed, JoinType::Right, &["doc_a"], &["key_a"], None)?;
+    let both = end("doc_b", "text_b")?.join(with_a, JoinType::Right, &["doc_b"], &["key_b"], None)?;
+    let found = both.with_column("common", common_passages(col("text_a"), col("text_b")))?;
+    columns.push(get_field(col("common"), "a").alias("passage_a"));
+    columns.push(get_field(col("common"), "b").alias("passage_b"));
+    Ok(found.select(columns)?)
 }

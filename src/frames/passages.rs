@@ -1,51 +1,423 @@
-//! passages: the longest common passage of the texts of a pair.
+//! Passages that repeat inside documents, and the occurrence of each that stays: lines, sentences, paragraphs, or runs of words.
+//!
+//! Every window of as many words as a passage must have holds a fingerprint. Only windows around a repeated fingerprint are hashed
+//! whole, and only windows whose hash is repeated are a part of a run of words.
+//!
+//! The longest common passage of the two documents of a pair is another matter: see [`super::pairs`].
 
-use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::get_field;
-use datafusion::functions::string::expr_fn::octet_length;
-use datafusion::functions_aggregate::expr_fn::{max, sum};
-use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, cast, col, when};
+use datafusion::functions::core::expr_fn::{get_field, named_struct};
+use datafusion::functions::string::expr_fn::{concat, to_hex};
+use datafusion::functions::unicode::expr_fn::lpad;
+use datafusion::functions_aggregate::expr_fn::{count, max, sum};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr, ident};
+use datafusion::prelude::{DataFrame, col, lit};
 
-use super::reference::second_source_key;
+use super::keep::{self, BEFORE};
+use super::{all_columns, columns, groups, lists, no_number, number, reference, renamed};
 use crate::error::Result;
-use crate::udf::expr_fn::{document_key, passages as common};
+use crate::job::{NewPairs, Preference, Shingle, TextUnit};
+use crate::operator::first_of_each::{ColumnOrder, FirstOfEach};
+use crate::operator::may_repeat::MayRepeat;
+use crate::operator::{Operator, apply};
+use crate::udf::expr_fn::{
+    fingerprints as text_fingerprints, text_sample, text_without, units as text_units,
+    windows as text_windows, word_runs as text_runs,
+};
+use crate::udf::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// Bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
-pub(crate) fn bytes(texts: DataFrame) -> Result<DataFrame> {
-    Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
+/// The most characters of a sample.
+const SAMPLE: usize = 200;
+
+/// The columns of the hash of a passage or window.
+const HASH: [&str; 2] = ["hash_0", "hash_1"];
+
+/// The columns of spans that do not describe the passage that stays.
+const SPAN: [&str; 10] = [
+    "id",
+    "source",
+    "position",
+    "char_start",
+    "char_end",
+    "byte_start",
+    "byte_end",
+    "words",
+    "occurrences",
+    "reference_documents",
+];
+
+/// The reasons to reject a document that has an id and a text: it is not compared, but passages are searched in it.
+const SEARCHED: [&str; 3] = ["too_short", "too_long", "only_template"];
+
+/// Rejects (source, position, doc, reason, origin) and compared documents (doc) -> (doc, source, position, origin) of the rejects in
+/// which passages are searched. Of several with one id, an own one or that of the last output is searched.
+pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<DataFrame> {
+    let reasons = SEARCHED.map(lit).to_vec();
+    let rejects = reference::without(rejects.filter(col("reason").in_list(reasons, false))?, compared)?;
+    let order = vec![
+        col("origin").sort(false, true),
+        col("source").sort(true, false),
+        col("position").sort(true, false),
+    ];
+    let nth = row_number().partition_by(columns(["doc"])).order_by(order).build()?.alias("nth");
+    let first = rejects.window(vec![nth])?.filter(col("nth").eq(lit(1_u64)))?;
+    Ok(first.select(columns(["doc", "source", "position", "origin"]))?)
 }
 
-/// Bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
-pub(crate) fn longest(texts: DataFrame) -> Result<DataFrame> {
-    Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
+/// Documents (source, position, text, doc, reason, ..) -> (doc, text) without the `rejects` (source, position, ..), unless a reject is
+/// `among` those in which passages are searched.
+pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
+    let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
+    let rejects = among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?;
+    let rejects =
+        rejects.select(renamed([("source", "rejected_source"), ("position", "rejected_position")]))?;
+    let documents = documents.filter(col("reason").is_null())?;
+    let documents = documents.select(columns(["source", "position", "doc", "text"]))?;
+    let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
+    Ok(rejects.join(documents, JoinType::RightAnti, left, right, None)?.select(columns(["doc", "text"]))?)
 }
 
-/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): the input of [`passages`].
-pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
-    let bytes = cast(octet_length(col("text")), DataType::UInt64).alias("bytes");
-    Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
+/// The texts (doc, text, ..) without the bytes in `cuts` (doc, byte_start, byte_end: UInt64).
+pub(crate) fn without_cuts(texts: DataFrame, cuts: DataFrame) -> Result<DataFrame> {
+    let fields = CUT_SPAN.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
+    let cuts = cuts.select(vec![col("doc").alias("cut_doc"), named_struct(fields).alias("cuts")])?;
+    let mut columns = all_columns(&texts);
+    for column in columns.iter_mut().filter(|column| **column == ident("text")) {
+        *column = text_without(col("text"), col("cuts")).alias("text");
+    }
+    Ok(lists(cuts)?.join(texts, JoinType::Right, &["cut_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// Pairs (id_a, id_b, reference_b, ..), (doc, text) of their documents -> the same pairs with columns `passage_a` and `passage_b`.
+/// Rows (doc, ..) by which passages are found: rows of new documents, and of reference documents if there are any.
+pub(crate) struct PassageRows {
+    new: DataFrame,
+    reference: Option<(DataFrame, NewPairs)>,
+}
+
+impl PassageRows {
+    /// The rows of new documents, with the rows of reference documents, if the job has any. The [`NewPairs`] say whether passages
+    /// count that only new documents have.
+    pub(crate) fn new(new: DataFrame, reference: Option<(DataFrame, NewPairs)>) -> Self {
+        Self { new, reference }
+    }
+
+    /// The rows without most of those whose number `key` no other row has. With reference documents, all rows stay: a reference
+    /// document may have the key.
+    fn that_may_repeat(self, key: &str) -> Result<Self> {
+        if self.reference.is_some() {
+            return Ok(self);
+        }
+        let mut columns = all_columns(&self.new);
+        columns.retain(|column| *column != ident(key));
+        columns.insert(0, col(key));
+        Ok(Self::new(apply(Operator::MayRepeat(MayRepeat), vec![self.new.select(columns)?])?, None))
+    }
+
+    /// The rows whose `key` a new document has, and that occurs more than once or, with [`NewPairs::WithReference`], in a reference
+    /// document.
+    ///
+    /// Adds `occurrences: UInt64`, the number of occurrences in all documents, `reference_documents: UInt64`, the number of reference
+    /// documents with the key, and `reference: Boolean`, whether the row is of one of these.
+    fn repeated<const N: usize>(self, key: [&str; N]) -> Result<DataFrame> {
+        let this = match key.first() {
+            Some(first) => self.that_may_repeat(first)?,
+            None => self,
+        };
+        let all = all_columns(&this.new);
+        let all = [all, columns(["occurrences", "reference_documents", "reference"])].concat();
+        let names = key.map(|name| format!("repeated_{name}"));
+        let mut counted: Vec<Expr> =
+            key.iter().zip(&names).map(|(key, name)| col(*key).alias(name)).collect();
+        counted.extend(["occurrences", "reference_documents"].map(|name| number(col(name)).alias(name)));
+        let repeated = this.counts(key)?.select(counted)?;
+        let mut rows = this.new.with_column("reference", lit(false))?;
+        if let Some((reference, _)) = this.reference {
+            rows = rows.union(reference.with_column("reference", lit(true))?)?;
+        }
+        let left = names.each_ref().map(String::as_str);
+        Ok(repeated.join(rows, JoinType::Inner, &left, &key, None)?.select(all)?)
+    }
+
+    /// (key, occurrences, reference_documents) of the keys of [`Self::repeated`].
+    fn counts<const N: usize>(&self, key: [&str; N]) -> Result<DataFrame> {
+        let by_key = || columns(key);
+        let occurrences = || count(lit(1)).alias("occurrences");
+        let new = self.new.clone().aggregate(by_key(), vec![occurrences()])?;
+        let Some((reference, pairs)) = &self.reference else {
+            let repeated = new.filter(col("occurrences").gt(lit(1)))?;
+            return Ok(repeated.with_column("reference_documents", lit(0_i64))?);
+        };
+        let by_document = [by_key(), columns(["doc"])].concat();
+        let known = reference.clone().aggregate(by_document, vec![occurrences()])?.aggregate(
+            by_key(),
+            vec![sum(col("occurrences")).alias("known"), count(lit(1)).alias("reference_documents")],
+        )?;
+        const COUNTS: [&str; 3] = ["new", "known", "reference_documents"];
+        let with_counts = |counts: [Expr; 3]| {
+            let counts = counts.into_iter().zip(COUNTS).map(|(count, name)| count.alias(name));
+            by_key().into_iter().chain(counts).collect::<Vec<_>>()
+        };
+        let none = || lit(0_i64);
+        let new = new.select(with_counts([col("occurrences"), none(), none()]))?;
+        let known = known.select(with_counts([none(), col("known"), col("reference_documents")]))?;
+        let sums = COUNTS.map(|count| sum(col(count)).alias(count)).to_vec();
+        let counts = new.union(known)?.aggregate(by_key(), sums)?;
+        let occurrences = || col("new") + col("known");
+        let counts_too = match pairs {
+            NewPairs::WithReference => col("known").gt(none()),
+            NewPairs::WithEachOther => occurrences().gt(lit(1_i64)),
+        };
+        let repeated = counts.filter(col("new").gt(none()).and(counts_too))?;
+        let counted = vec![occurrences().alias("occurrences"), col("reference_documents")];
+        Ok(repeated.select([by_key(), counted].concat())?)
+    }
+}
+
+/// (doc, ..) -> `doc` and these fields of each element of `list`, one row per element.
+fn unnested<const N: usize>(frame: DataFrame, list: Expr, fields: [&str; N]) -> Result<DataFrame> {
+    let rows = frame.select(vec![col("doc"), list.alias("element")])?.unnest_columns(&["element"])?;
+    let fields = fields.map(|name| get_field(col("element"), name).alias(name)).to_vec();
+    Ok(rows.filter(col("element").is_not_null())?.select([columns(["doc"]), fields].concat())?)
+}
+
+/// (doc, text) -> (doc, hash_0, hash_1, char_start, char_end, byte_start, byte_end, words: UInt64), one row for each unit of each text
+/// with enough words.
+pub(crate) fn units(
+    documents: DataFrame,
+    (unit, min_words): (TextUnit, usize),
+    shingle: &Shingle,
+) -> Result<DataFrame> {
+    unnested(documents, text_units(col("text"), unit, min_words, shingle), UNIT)
+}
+
+/// (doc, text) -> (doc, fingerprint: UInt64), one row for each fingerprint of each text, for windows of `length` words.
+pub(crate) fn fingerprints(documents: DataFrame, length: usize, shingle: &Shingle) -> Result<DataFrame> {
+    let fingerprint = text_fingerprints(col("text"), length, shingle).alias("fingerprint");
+    let all = documents.select(vec![col("doc"), fingerprint])?.unnest_columns(&["fingerprint"])?;
+    Ok(all.filter(col("fingerprint").is_not_null())?)
+}
+
+/// (doc, fingerprint) -> the fingerprints that occur more than once, each once for each document.
+pub(crate) fn fingerprint_hits(fingerprints: PassageRows) -> Result<DataFrame> {
+    Ok(fingerprints.repeated(["fingerprint"])?.select(columns(["doc", "fingerprint"]))?.distinct()?)
+}
+
+/// (doc, text, ..), hits (doc, fingerprint) -> (doc, hash_0, hash_1, at, char_start, of_reference: UInt64), one row for each window of
+/// `length` words around a hit. `of_reference` is 1 for texts of reference documents.
+pub(crate) fn windows(
+    texts: DataFrame,
+    hits: DataFrame,
+    length: usize,
+    shingle: &Shingle,
+    of_reference: bool,
+) -> Result<DataFrame> {
+    let hits = lists(hits.select(renamed([("doc", "hit_doc"), ("fingerprint", "hits")]))?)?;
+    let texts = texts.select(columns(["doc", "text"]))?;
+    let texts = hits.join(texts, JoinType::Inner, &["hit_doc"], &["doc"], None)?;
+    let windows = unnested(texts, text_windows(col("text"), col("hits"), length, shingle), WINDOW)?;
+    Ok(windows.with_column("of_reference", lit(u64::from(of_reference)))?)
+}
+
+/// The [`windows`] and the documents of [`in_turn`] -> (doc, at, is_first, occurrences, reference_documents, kept_doc, kept_char_start:
+/// UInt64) of the repeated windows of new documents.
 ///
-/// If the reference documents are those of a second source, their keys are theirs by
-/// [`super::reference::second_source_key`].
-pub(crate) fn passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
-    let mut columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
-    let key_b = document_key(col("id_b"));
-    let key_b = match is_second_source {
-        true => when(col("reference_b"), second_source_key(key_b.clone())).otherwise(key_b)?,
-        false => key_b,
-    };
-    let keyed = pairs.with_column("key_a", document_key(col("id_a")))?.with_column("key_b", key_b)?;
-    let of =
-        |doc: &str, text: &str| texts.clone().select(vec![col("doc").alias(doc), col("text").alias(text)]);
-    let with_a = of("doc_a", "text_a")?.join(keyed, JoinType::Right, &["doc_a"], &["key_a"], None)?;
-    let both = of("doc_b", "text_b")?.join(with_a, JoinType::Right, &["doc_b"], &["key_b"], None)?;
-    let found = both.with_column("common", common(col("text_a"), col("text_b")))?;
-    columns.push(get_field(col("common"), "a").alias("passage_a"));
-    columns.push(get_field(col("common"), "b").alias("passage_b"));
-    Ok(found.select(columns)?)
+/// `is_first` is 1 for the first occurrence, in the order of documents and then in the text. `kept_doc` and `kept_char_start` say where
+/// that is.
+pub(crate) fn repeated_windows(
+    windows: PassageRows,
+    documents: DataFrame,
+    order: &[Preference],
+) -> Result<DataFrame> {
+    let windows = with_order(windows.repeated(HASH)?, documents, &[], order)?;
+    let kept = ["doc", "at", "occurrences", "reference_documents", "reference"];
+    let of_first = [("doc", "kept_doc"), ("char_start", "kept_char_start")];
+    let ranked = with_first(windows, &HASH, &sorted(order, "at"), &kept, &of_first)?;
+    let mut all = columns(["doc", "at", "occurrences", "reference_documents", "kept_doc", "kept_char_start"]);
+    all.insert(2, number(col("is_first")).alias("is_first"));
+    Ok(ranked.filter(!col("reference"))?.select(all)?)
+}
+
+/// Documents (id, ..), clusters (id, representative, reference, ..), spared documents (id, reference, ..), and reference documents with
+/// `before` and the `before` of new documents -> all documents with `reference: Boolean` and `turn: UInt64`.
+///
+/// Documents are ordered by their turn first:
+///
+/// 1. reference documents that outputs keep, or of a second source,
+/// 2. new documents,
+/// 3. new documents that another one represents and that are not spared,
+/// 4. reference documents that outputs remove.
+///
+/// Documents that are not compared come after those that are kept: see [`turns`].
+pub(crate) fn in_turn(
+    documents: DataFrame,
+    clusters: DataFrame,
+    spared: Option<DataFrame>,
+    reference: Option<(DataFrame, Expr)>,
+) -> Result<DataFrame> {
+    let columns = all_columns(&documents);
+    let is_new = || !col("reference");
+    let mut gone =
+        clusters.filter(is_new().and(!col("representative")))?.select(renamed([("id", "gone_id")]))?;
+    if let Some(spared) = spared {
+        let spared = spared.filter(is_new())?.select(renamed([("id", "spared_id")]))?;
+        gone = spared.join(gone, JoinType::RightAnti, &["spared_id"], &["gone_id"], None)?;
+    }
+    let goes = number(col("gone_id").is_not_null()) * lit(2_u64);
+    let (reference, of_new) =
+        reference.map_or((None, lit(0_u64)), |(reference, of_new)| (Some(reference), of_new));
+    let own = vec![lit(false).alias("reference"), (turns(of_new) + goes).alias("turn")];
+    let joined = gone.join(documents, JoinType::Right, &["gone_id"], &["id"], None)?;
+    let new = joined.select([columns.clone(), own].concat())?;
+    let Some(reference) = reference else { return Ok(new) };
+    let of_reference = vec![lit(true).alias("reference"), turns(col(BEFORE)).alias("turn")];
+    Ok(new.union(reference.select([columns, of_reference].concat())?)?)
+}
+
+/// The turn of documents with the place `before`. Documents that are not compared have the next turn, and documents that are removed the
+/// turn after it.
+pub(crate) fn turns(before: Expr) -> Expr {
+    before * lit(3_u64)
+}
+
+/// The order of rows with the columns of [`with_order`], then by `place` in the document.
+fn sorted(order: &[Preference], place: &str) -> Vec<SortExpr> {
+    let mut sorted = vec![col("turn").sort(true, false)];
+    sorted.extend(keep::sorted(order));
+    sorted.push(col(place).sort(true, false));
+    sorted
+}
+
+/// Adds the columns that order documents, and the columns `of` them, to (doc, ..), from the documents of [`in_turn`].
+fn with_order(rows: DataFrame, documents: DataFrame, of: &[&str], order: &[Preference]) -> Result<DataFrame> {
+    let names = keep::names(order);
+    let mut columns = vec![col("doc").alias("of_doc"), col("shingle_count"), col("id"), col("turn")];
+    columns.extend(names.iter().map(String::as_str).chain(of.iter().copied()).map(col));
+    let documents = documents.select(columns)?;
+    Ok(documents.join(rows, JoinType::Inner, &["of_doc"], &["doc"], None)?)
+}
+
+/// Rows -> their `key`, their `columns`, `is_first: Boolean` for the first row of each key in the order `sorted`, and the columns
+/// `of_first` (name, new name) of that row.
+fn with_first(
+    rows: DataFrame,
+    key: &[&str],
+    sorted: &[SortExpr],
+    columns: &[&str],
+    of_first: &[(&str, &str)],
+) -> Result<DataFrame> {
+    let order = sorted.iter().map(|by| ColumnOrder { descending: !by.asc, nulls_first: by.nulls_first });
+    let first = FirstOfEach { key: key.len(), order: order.collect(), of_first: of_first.len() };
+    let named = |name: &str, alias: &str| col(name).alias(alias);
+    let mut all: Vec<Expr> = key.iter().map(|name| named(name, name)).collect();
+    all.extend(sorted.iter().enumerate().map(|(at, by)| by.expr.clone().alias(format!("order_{at}"))));
+    all.extend(columns.iter().map(|name| named(name, name)));
+    all.extend(of_first.iter().map(|(name, alias)| named(name, alias)));
+    apply(Operator::FirstOfEach(first), vec![rows.select(all)?])
+}
+
+/// The 128-bit hash of the columns `hash_0` and `hash_1` as 32 hexadecimal digits.
+fn passage_id() -> Expr {
+    let half = |name: &str| lpad(vec![to_hex(col(name)), lit(16_i64), lit("0")]);
+    concat(vec![half("hash_0"), half("hash_1")]).alias("passage_id")
+}
+
+/// The rows of [`units`] and the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
+///
+/// The first occurrence of a passage is kept, in the first document by `turn` and then by `order`.
+pub(crate) fn spans_of_units(
+    units: PassageRows,
+    documents: DataFrame,
+    order: &[Preference],
+) -> Result<DataFrame> {
+    let units = with_order(units.repeated(HASH)?, documents, &["source", "position", "group"], order)?;
+    let of_first = [
+        ("id", "kept_id"),
+        ("reference", "kept_reference"),
+        ("char_start", "kept_char_start"),
+        ("group", "kept_group"),
+    ];
+    let all = [&SPAN[..], &["reference"]].concat();
+    let ranked = with_first(units, &HASH, &sorted(order, "char_start"), &all, &of_first)?;
+    let own = vec![passage_id(), col("is_first").alias("kept")];
+    let all = [columns(SPAN), own, columns(of_first.map(|(_, name)| name))].concat();
+    Ok(ranked.filter(!col("reference"))?.select(all)?)
+}
+
+/// (doc, text, ..), the rows of [`repeated_windows`], the documents of [`in_turn`] -> the columns of `schemas/spans.toml`.
+pub(crate) fn spans_of_words(
+    texts: DataFrame,
+    windows: DataFrame,
+    documents: DataFrame,
+    (length, gap): (usize, usize),
+    shingle: &Shingle,
+) -> Result<DataFrame> {
+    let fields = REPEATED.into_iter().flat_map(|name| [lit(name), col(name)]).collect();
+    let windows =
+        windows.select(vec![col("doc").alias("window_doc"), named_struct(fields).alias("windows")])?;
+    let texts = texts.select(columns(["doc", "text"]))?;
+    let texts = lists(windows)?.join(texts, JoinType::Inner, &["window_doc"], &["doc"], None)?;
+    let runs = unnested(texts, text_runs(col("text"), col("windows"), length, gap, shingle), RUN)?;
+    let kept = documents.clone().select(renamed([
+        ("doc", "of_kept"),
+        ("id", "kept_id"),
+        ("reference", "kept_reference"),
+        ("group", "kept_group"),
+    ]))?;
+    let documents = documents
+        .filter(!col("reference"))?
+        .select([renamed([("doc", "of_doc")]), columns(["id", "source", "position"])].concat())?;
+    let runs = documents.join(runs, JoinType::Inner, &["of_doc"], &["doc"], None)?;
+    let runs = kept.join(runs, JoinType::Inner, &["of_kept"], &["kept_doc"], None)?;
+    let own = vec![passage_id(), col("kept").eq(lit(1_u64)).alias("kept")];
+    let of_kept = columns(["kept_id", "kept_reference", "kept_char_start", "kept_group"]);
+    Ok(runs.select([columns(SPAN), own, of_kept].concat())?)
+}
+
+/// The columns of `schemas/spans.toml` -> (passage_id, source, position, byte_start, byte_end) of one span of each passage: the kept
+/// one, or else the first one of the smallest id.
+pub(crate) fn samples(spans: DataFrame) -> Result<DataFrame> {
+    let sorted = vec![
+        col("kept").sort(false, false),
+        col("id").sort(true, false),
+        col("char_start").sort(true, false),
+    ];
+    let place = ["source", "position", "byte_start", "byte_end"];
+    let first = with_first(spans, &["passage_id"], &sorted, &place, &[])?.filter(col("is_first"))?;
+    Ok(first.select([columns(["passage_id"]), columns(place)].concat())?)
+}
+
+/// [`samples`] -> (source, position, origin) of their documents.
+pub(crate) fn sample_positions(samples: DataFrame) -> Result<DataFrame> {
+    let places = samples.select(columns(["source", "position"]))?.distinct()?;
+    Ok(places.with_column("origin", no_number())?)
+}
+
+/// The columns of `schemas/spans.toml`, (source, position, text) of the documents of [`samples`], (id, group) of documents if they have
+/// groups -> the columns of `schemas/passages.toml`.
+pub(crate) fn passages(spans: DataFrame, texts: DataFrame, groups: Option<DataFrame>) -> Result<DataFrame> {
+    let most =
+        || ["words", "occurrences", "reference_documents"].map(|name| max(col(name)).alias(name)).to_vec();
+    let by_document = spans.clone().aggregate(columns(["passage_id", "id"]), most())?;
+    let documents = vec![count(lit(1)).alias("documents")];
+    let counts = by_document.clone().aggregate(columns(["passage_id"]), [most(), documents].concat())?;
+    let texts = texts.select(renamed([
+        ("source", "text_source"),
+        ("position", "text_position"),
+        ("text", "text"),
+    ]))?;
+    let (left, right) = (&["source", "position"], &["text_source", "text_position"]);
+    let samples = samples(spans)?.join(texts, JoinType::Inner, left, right, None)?.select(vec![
+        col("passage_id").alias("sampled"),
+        text_sample(col("text"), ["byte_start", "byte_end"].map(col), SAMPLE).alias("sample"),
+    ])?;
+    let counts = samples.join(counts, JoinType::Inner, &["sampled"], &["passage_id"], None)?;
+    let Some(groups) = groups else { return Ok(counts) };
+    let groups = groups.select(vec![col("id").alias("of_id"), groups::key(col("group"))])?;
+    let groups = groups
+        .join(by_document, JoinType::Inner, &["of_id"], &["id"], None)?
+        .select(vec![col("passage_id").alias("grouped"), col("group_key")])?
+        .distinct()?
+        .aggregate(columns(["grouped"]), vec![count(lit(1)).alias("groups")])?;
+    Ok(groups.join(counts, JoinType::Inner, &["grouped"], &["passage_id"], None)?)
 }

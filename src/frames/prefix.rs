@@ -1,26 +1,48 @@
-//! prefix: every two documents that share one of their rarest shingles, which all similar ones do.
+//! The prefix join: pairs of documents that share one of their rarest shingles, which all similar documents do.
 //!
-//! The exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*,
-//! SIGMOD 2010: shingles are counted over the collection, each document's prefix becomes rows (shingle, doc), rows with
-//! the same shingle are joined, and the pairs that pass the filters on sizes and positions are candidates.
+//! It is the exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*, SIGMOD
+//! 2010. Shingles are counted over the collection, and the prefix of each document becomes rows (shingle, doc). Rows with the same
+//! shingle are joined. The pairs that pass the filters on sizes and positions are candidates.
 //!
-//! If pairs are kept by their estimate, a signature replaces the shingle set: its elements are (number of the
-//! permutation, value), and an estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
+//! If pairs are kept by their estimate, a signature replaces the shingle set: its elements are (number of the permutation, value).
+//! An estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
 //!
-//! If pairs are kept by their containment, the larger document may have the shingle of the smaller one's prefix
-//! anywhere: rows (shingle, doc) of prefixes are joined with those of whole sets, restricted to shingles of prefixes.
+//! If pairs are kept by their containment, the larger document may have the shingle of the smaller one's prefix anywhere. So rows of
+//! prefixes are joined with rows of whole sets, restricted to shingles of prefixes.
+//!
+//! # Dense groups
+//!
+//! Some documents share a rare shingle with very many others, as pages do that are mostly header: 54,000 pages have 1.5 billion
+//! pairs. Such pairs may be true but useless, so a few documents are *leaders*, and the others are compared with the leaders:
+//!
+//! 1. A *round* chooses leaders among the documents without one. Documents with the fewest rarer shingles come first, then those
+//!    with the most shingles, then those with the least key. The pairs of leaders are scored like all candidates. A document with
+//!    a score then has a leader, or is one, and is *settled*.
+//! 2. The next round chooses twice as many leaders among the remaining documents.
+//! 3. After the last round, each remaining document is compared with all others of its dense buckets.
+//!
+//! This guarantees, for any order of documents and any number of partitions:
+//!
+//! - Every pair has its exact score. A settled document has a pair with a leader.
+//! - No pair is missing if one of its documents is not settled. A pair of two settled documents may be missing, unless they also
+//!   share a bucket that is not dense.
+//! - Clusters are connected by scored pairs. Two groups of settled documents may be two clusters, although some of the missing
+//!   pairs would have connected them.
 
-use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{max, sum};
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::mark::mark;
-use super::sketches::among;
+use super::reference::mark;
+use super::{among, columns, joined_by_sorting, needed, renamed};
 use crate::error::Result;
 use crate::job::{Measure, Score, ScoreBy};
 use crate::kernel::jaccard::{jaccard_of, least_contained};
 use crate::operator::bucket_pairs::PairRule;
+use crate::operator::dense_pairs::{DensePairs, DensePass, OPEN, SETTLED, TRIED};
 use crate::operator::prefixes::{Prefixes, Tokens};
 use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
@@ -38,9 +60,13 @@ pub struct Join {
     least: u8,
 }
 
+/// The number of counters, `2^bits`, does not depend on the memory, so candidates are the same for every budget: 16 MiB at most.
+const MIN_BITS: u32 = 10;
+const MAX_BITS: u32 = 24;
+
 impl Join {
-    /// The join for the pairs that `score` keeps, of signatures of `permutations` values, over sets of `elements` in
-    /// all. In a run `against` reference documents these are only the new documents'.
+    /// The join for the pairs that `score` keeps, of signatures of `permutations` values, over sets of `elements` in all. In a run
+    /// `against` reference documents, `elements` counts the new documents only.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.least_jaccard(),
@@ -49,20 +75,19 @@ impl Join {
                 jaccard_of(least_contained(values, score.threshold), values, values)
             }
         };
-        // With four counters for each element, four in five of the elements that occur once have a counter of their
-        // own.
+        // With four counters per element, four in five of the elements that occur once have a counter of their own.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
         let Score { by, measure, .. } = *score;
         let least = if against { 1 } else { 2 };
         Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
     }
 
-    /// Whether prefixes are joined with whole sets instead of prefixes, because similar sets may be of any size.
+    /// Whether prefixes are joined with whole sets instead of prefixes, because similar sets may have any size.
     pub(crate) fn meets_whole_sets(&self) -> bool {
         self.measure.takes_any_size()
     }
 
-    /// The counters of elements are `2^bits`.
+    /// There are `2^bits` counters of elements.
     pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
@@ -74,16 +99,22 @@ impl Join {
 
     /// The most rows of the join: the elements of all prefixes, or of whole sets if prefixes are joined with these.
     pub(crate) fn rows(&self) -> u64 {
-        match self.meets_whole_sets() {
-            // A prefix leaves out the share of a set's elements that a similar one must have.
-            false => (self.elements as f64 * (1.0 - self.threshold)) as u64,
-            true => self.elements,
+        if self.meets_whole_sets() {
+            return self.elements;
         }
+        // A prefix leaves out the share of a set's elements that a similar set must have.
+        (self.elements as f64 * (1.0 - self.threshold)) as u64
     }
 
     fn prefixes(&self, tokens: Tokens) -> Operator {
         let Self { bits, threshold, least, .. } = *self;
         Operator::Prefixes(Prefixes { bits, threshold, tokens, least })
+    }
+
+    /// Counts the `tokens` (a list) of each row.
+    fn counts(&self, rows: DataFrame, tokens: Expr) -> Result<DataFrame> {
+        let counts = TokenCounts { bits: self.bits, probes: 1 };
+        apply(Operator::TokenCounts(counts), vec![rows.select(vec![tokens.alias("tokens")])?])
     }
 
     /// The set of a row (shingles, signature, ..): `List<UInt64>`.
@@ -100,14 +131,9 @@ impl Join {
     }
 }
 
-/// There are `2^bits` counters for any memory, so that candidates are the same for every budget: 16 MiB at most.
-const MIN_BITS: u32 = 10;
-const MAX_BITS: u32 = 24;
-
-/// The documents of hot or dense buckets: the rows of (doc, ..) whose keys are in `members` (a, ..). Such buckets have
-/// only documents without copies.
+/// (doc, ..) -> the documents of hot or dense buckets, whose keys are in `members` (a, ..). Such buckets have no copies.
 pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
-    among(documents, members.select(vec![col("a").alias("needed")])?)
+    among(documents, members.select(renamed([("a", "needed")]))?)
 }
 
 /// The number of elements in all sets: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
@@ -119,14 +145,12 @@ pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize)
     Ok(documents.aggregate(vec![], vec![sum(elements).alias("elements")])?)
 }
 
-/// How often each shingle occurs: (doc, shingles, signature, ..) -> the columns of
-/// `operator::token_counts::schema`.
+/// How often each element occurs: (doc, shingles, signature, ..) -> the columns of `operator::token_counts::schema`.
 ///
 /// # Errors
-/// When the frame lacks its columns.
+/// If a column is missing.
 pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
-    let sets = join.sets(documents)?.select(vec![col("set")])?;
-    apply(Operator::TokenCounts(TokenCounts { bits: join.bits, probes: 1 }), vec![sets])
+    join.counts(documents, join.set())
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
@@ -134,16 +158,14 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
-/// that reaches the threshold.
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b, with every pair that reaches the
+/// threshold.
 ///
-/// With `dense`, a shingle that is in the prefixes of more documents than that makes no pair. Each of these documents
-/// has one row (doc, null) instead, and [`super::leaders`] finds its pairs.
-///
-/// Two of the reference documents `reference` (doc, ..) are never a pair.
+/// With `dense`, a shingle in the prefixes of more documents makes no pair. Each of these documents has one row (doc, null), and
+/// [`leader_pairs`] finds its pairs. Two `reference` documents (doc, ..) are never a pair.
 ///
 /// # Errors
-/// When a frame lacks its columns.
+/// If a column is missing.
 pub fn candidates(
     documents: DataFrame,
     frequencies: DataFrame,
@@ -152,9 +174,10 @@ pub fn candidates(
     reference: Option<DataFrame>,
 ) -> Result<DataFrame> {
     let threshold = join.threshold;
-    let (rule, mut tokens) = match join.meets_whole_sets() {
-        false => (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?),
-        true => (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?),
+    let (rule, mut tokens) = if join.meets_whole_sets() {
+        (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?)
+    } else {
+        (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?)
     };
     if let Some(reference) = reference {
         tokens = mark(tokens, reference)?;
@@ -162,10 +185,76 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 
-/// The same columns as [`prefixes`], with every element of a document that is in the prefix of any document.
+/// As [`prefixes`], for every element of a document that is in the prefix of any document.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
-    let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;
-    let of_prefixes = apply(Operator::TokenCounts(TokenCounts { bits: join.bits, probes: 1 }), vec![tokens])?;
+    let of_prefixes = join.counts(tokens, make_array(columns(["token"])))?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
+}
+
+/// The scores of the leaders' pairs (a, b, ..) and the leaders (a) of each round -> (reference, state), one row per document in one
+/// of the rounds; `None` for no rounds.
+///
+/// # Errors
+/// If a column is missing.
+pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> {
+    let with_state = |frame: DataFrame, column: &str, state: u32| {
+        Ok(frame.select(vec![col(column).alias("reference"), lit(state).alias("state")])?)
+    };
+    let mut frames = Vec::new();
+    for (scores, leaders) in rounds {
+        frames.push(with_state(needed(scores.select(columns(["a", "b"]))?)?, "needed", SETTLED));
+        frames.push(with_state(leaders, "a", TRIED));
+    }
+    let latest =
+        |all: DataFrame| all.aggregate(columns(["reference"]), vec![max(col("state")).alias("state")]);
+    Ok(super::union(frames)?.map(latest).transpose()?)
+}
+
+/// [`states`] -> (settled): the documents that are settled.
+pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
+    Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(renamed([("reference", "settled")]))?)
+}
+
+/// (token, doc, size, position), the states so far -> distinct (a: UInt64, b: UInt64), a < b: the pairs of `pairs`, and one row
+/// (leader, null) for each leader.
+///
+/// Only a shingle in the prefixes of more than `dense` documents makes pairs. Two `reference` documents (doc, ..) are never a pair.
+///
+/// # Errors
+/// If a column is missing.
+pub fn leader_pairs(
+    prefixes: DataFrame,
+    states: Option<DataFrame>,
+    threshold: f64,
+    dense: u64,
+    pairs: DensePairs,
+    reference: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let prefixes = match reference {
+        Some(reference) => mark(prefixes, reference)?,
+        None => prefixes.with_column("reference", lit(false))?,
+    };
+    let all = |state: Expr| {
+        let prefix = columns(["token", "doc", "size", "position"]);
+        [prefix, vec![state.alias("state"), col("reference")]].concat()
+    };
+    let rows = match states {
+        None => prefixes.select(all(lit(OPEN)))?,
+        Some(states) => states
+            .select(renamed([("reference", "state_doc"), ("state", "known_state")]))?
+            .join(prefixes, JoinType::Right, &["state_doc"], &["doc"], None)?
+            .select(all(coalesce(vec![col("known_state"), lit(OPEN)])))?,
+    };
+    let found = apply(Operator::Dense(DensePass { threshold, dense, pairs }), vec![rows])?.distinct()?;
+    Ok(joined_by_sorting(found))
+}
+
+/// The scores (a, b, ..) of two settled documents -> (a, b).
+pub(crate) fn scores_of_settled(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
+    let end = |column| settled.clone().select(renamed([("settled", column)]));
+    let scores = scores.select(columns(["a", "b"]))?;
+    let scores = end("settled_a")?.join(scores, JoinType::RightSemi, &["settled_a"], &["a"], None)?;
+    let scores = end("settled_b")?.join(scores, JoinType::RightSemi, &["settled_b"], &["b"], None)?;
+    Ok(joined_by_sorting(scores))
 }

@@ -1,103 +1,158 @@
-//! shingles: one row per document, with the sorted distinct hashes of its shingles instead of its text.
+//! Shingle sets: the sorted distinct numbers of a document's shingles, by a hash function or by a dictionary.
 
-use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_nested::expr_fn::array_length;
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::{btrim, coalesce};
+use datafusion::functions_aggregate::expr_fn::array_agg;
+use datafusion::functions_nested::expr_fn::{array_length, array_sort, array_to_string};
+use datafusion::functions_window::expr_fn::{dense_rank, lag};
+use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 
-use super::dictionary;
-use super::empty_text::empty;
-use super::frequent::without;
-use super::{of_documents, shingles_of_text};
+use super::frequent::without_frequent;
+use super::{columns, document_columns, number, shingles_of_text};
 use crate::error::Result;
-use crate::job::{Shingle, ShingleHash, Short};
+use crate::job::{Shingle, ShingleHash, Short, Unit};
 use crate::kernel::text::shingles::MAX_SHINGLES;
-use crate::udf::expr_fn::set_hash;
+use crate::udf::expr_fn::{document_key, set_hash, shingle_texts};
 
-/// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
-/// turned into numbers by the rules of `shingle`.
+/// (source, position, id, text, doc, reason) -> the columns of [`measured`].
 pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    that_count(documents, shingle, None)
+    counting_shingles(documents, shingle, None)
 }
 
-/// The same without shingles that are `frequent` (shingle, ..). A document without other shingles gets the reason `only_template`.
-pub(crate) fn that_count(
+/// As [`shingles`], without the shingles that are `frequent` (shingle, ..). A document with no other shingles gets the reason
+/// `only_template`.
+pub(crate) fn counting_shingles(
     documents: DataFrame,
     shingle: &Shingle,
     frequent: Option<DataFrame>,
 ) -> Result<DataFrame> {
     if shingle.hash == ShingleHash::Dictionary {
-        let cuts = dictionary::cuts(documents, shingle)?;
-        return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?, shingle);
+        let cuts = cuts(documents, shingle)?;
+        return measured(numbered(cuts.clone(), numbers(cuts)?)?, shingle);
     }
+    let cut = cut(documents, shingle)?;
     if frequent.is_none() {
-        return measured(cut(documents, shingle)?, shingle);
+        return measured(cut, shingle);
     }
-    with_sizes(without(cut_and_judged(documents, shingle)?, frequent)?, length(shingle, "only_template")?)
+    // Texts that are too short are recognised before their frequent shingles are removed.
+    let reason = coalesce(vec![col("reason"), wrong_length(shingle, "too_short")?]).alias("reason");
+    let columns = document_columns(&cut, [col("doc"), reason, col("shingles")]);
+    with_sizes(without_frequent(cut.select(columns)?, frequent)?, wrong_length(shingle, "only_template")?)
 }
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles): texts that are empty after
-/// normalisation have their reason.
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles). Texts that normalisation empties get
+/// their reason.
 fn cut(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    // A rejected text is not cut: it may be anything.
+    // Rejected texts are not cut, since they may be anything.
     let text = when(col("reason").is_null(), col("text")).end()?;
     let set = shingles_of_text(&documents, text, shingle)?.alias("shingles");
-    let columns = of_documents(&documents, [col("text"), col("doc"), col("reason"), set]);
+    let columns = document_columns(&documents, [col("text"), col("doc"), col("reason"), set]);
     let cut = documents.select(columns)?;
     let reason = match shingle.short {
-        // Every text is compared, even one that is empty after normalisation.
+        // Every text is compared, also an empty one.
         Short::Empty => col("reason"),
-        Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty("shingles", shingle)?]),
+        Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty_text("shingles", shingle)?]),
     };
-    let columns = of_documents(&cut, [col("doc"), reason.alias("reason"), col("shingles")]);
-    Ok(cut.select(columns)?)
-}
-
-/// The same, where texts that are too short have their reason: they have no shingles before the frequent ones leave.
-pub(super) fn cut_and_judged(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    let cut = cut(documents, shingle)?;
-    let reason = coalesce(vec![col("reason"), length(shingle, "too_short")?]).alias("reason");
-    let columns = of_documents(&cut, [col("doc"), reason, col("shingles")]);
+    let columns = document_columns(&cut, [col("doc"), reason.alias("reason"), col("shingles")]);
     Ok(cut.select(columns)?)
 }
 
 /// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
 /// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
 ///
-/// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
-/// with too few words gets the reason `too_short`, unless [`Short::Empty`] keeps it, one of more than 2^27 shingles `too_long`.
+/// Both hashes together (128 bits) identify a shingle set. A document with too few words gets the reason `too_short`, unless
+/// [`Short::Empty`] keeps it. A document of more than 2^27 shingles gets the reason `too_long`.
 pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    with_sizes(cut, length(shingle, "too_short")?)
+    with_sizes(cut, wrong_length(shingle, "too_short")?)
 }
 
-/// The number of shingles of a row.
-fn count() -> Expr {
-    coalesce(vec![array_length(col("shingles")), lit(0_u64)])
+/// The length of a list; 0 for null.
+fn length(list: &str) -> Expr {
+    coalesce(vec![array_length(col(list)), lit(0_u64)])
 }
 
-/// Why a set of this length is not compared; `empty` is the reason for a set without shingles.
-pub(super) fn length(shingle: &Shingle, empty: &str) -> Result<Expr> {
-    let too_long = count().gt(lit(MAX_SHINGLES as u64));
+/// The reason to reject a set for its length; `empty` is the reason for a set without shingles.
+fn wrong_length(shingle: &Shingle, empty: &str) -> Result<Expr> {
+    let too_long = length("shingles").gt(lit(MAX_SHINGLES as u64));
     Ok(match shingle.short {
         Short::Empty => when(too_long, lit("too_long")).end()?,
         Short::Reject | Short::Whole => {
-            when(count().eq(lit(0_u64)), lit(empty)).when(too_long, lit("too_long")).end()?
+            when(length("shingles").eq(lit(0_u64)), lit(empty)).when(too_long, lit("too_long")).end()?
         }
     })
 }
 
-/// The columns of a measured set; `wrong_length` is the reason for a set that is not compared.
-pub(super) fn sizes(wrong_length: Expr) -> [Expr; 6] {
-    [
+/// Adds the size and the hashes of each set.
+fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
+    let sizes = [
         col("doc"),
         coalesce(vec![col("reason"), wrong_length]).alias("reason"),
         col("shingles"),
-        count().alias("shingle_count"),
+        length("shingles").alias("shingle_count"),
         set_hash(col("shingles"), 0).alias("set_hash_0"),
         set_hash(col("shingles"), 1).alias("set_hash_1"),
-    ]
+    ];
+    let columns = document_columns(&cut, sizes);
+    Ok(cut.select(columns)?)
 }
 
-fn with_sizes(cut: DataFrame, wrong_length: Expr) -> Result<DataFrame> {
-    let columns = of_documents(&cut, sizes(wrong_length));
+/// `empty_text` if normalisation empties the text, else null. Only texts whose list `cut` is empty are normalised again.
+fn empty_text(cut: &str, shingle: &Shingle) -> Result<Expr> {
+    // The distinct characters of the normalised text.
+    let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, ..shingle.clone() };
+    let left = array_to_string(shingle_texts(col("text"), &letters), lit(""));
+    let blank = btrim(vec![left, lit(" \t\r\n")]).eq(lit(""));
+    let reason = when(blank, lit("empty_text")).end()?;
+    Ok(when(col("reason").is_null().and(length(cut).eq(lit(0_u64))), reason).end()?)
+}
+
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`): the shingles of each
+/// document as texts.
+pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    let texts = shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts");
+    let columns = document_columns(&documents, [col("text"), col("doc"), col("reason"), texts]);
+    let cut = documents.select(columns)?;
+    // Documents without shingles are rejected here: `numbered` joins by id and would give them another document's shingles.
+    let too_short = when(length("texts").eq(lit(0_u64)), lit("too_short")).end()?;
+    let reason = coalesce(vec![col("reason"), empty_text("texts", shingle)?, too_short]).alias("reason");
+    let columns = document_columns(&cut, [col("doc"), reason, col("texts")]);
     Ok(cut.select(columns)?)
+}
+
+/// The dictionary: (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row for each shingle of each
+/// document. `shingle` is null except in one row of each number; these rows are the dictionary.
+///
+/// The number of a shingle is its rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So it depends neither on the order
+/// of documents nor on the order of words, and the hash functions of signatures get evenly spread numbers. One sort finds all ranks.
+pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
+    let rows = cuts
+        .filter(col("reason").is_null())?
+        .select(vec![col("doc"), col("texts").alias("shingle")])?
+        .unnest_columns(&["shingle"])?
+        .filter(col("shingle").is_not_null())?
+        // The hash of an id is also XXH3-64 of the bytes.
+        .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
+    let by_shingle = ["hash", "shingle", "doc"].map(|name| col(name).sort(true, false)).to_vec();
+    // The finer order comes first and includes the other, so the plan has one sort.
+    let rank = dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number");
+    let before = lag(col("shingle"), Some(1), None).order_by(by_shingle).build()?.alias("before");
+    let ranked = rows.window(vec![before])?.window(vec![rank])?;
+    let first = col("before").is_null().or(col("before").not_eq(col("shingle")));
+    Ok(ranked.select(vec![
+        col("doc"),
+        number(col("number")).alias("number"),
+        when(first, col("shingle")).end()?.alias("shingle"),
+    ])?)
+}
+
+/// (source, position, id, doc, reason, ..), (doc, number, ..) -> (source, position, id, doc, reason, shingles: `List<UInt64>`), sorted.
+pub(crate) fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
+    let sets = numbers
+        .select(vec![col("doc").alias("numbered"), col("number")])?
+        .aggregate(columns(["numbered"]), vec![array_agg(col("number")).alias("set")])?;
+    let set = when(col("reason").is_null(), col("set")).end()?;
+    let shingles = array_sort(set, lit("ASC"), lit("NULLS FIRST")).alias("shingles");
+    let columns = document_columns(&cuts, [col("doc"), col("reason"), shingles]);
+    Ok(cuts.join(sets, JoinType::Left, &["doc"], &["numbered"], None)?.select(columns)?)
 }

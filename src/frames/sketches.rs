@@ -1,45 +1,105 @@
-//! sketches: shingles and signatures of documents from their texts alone.
+//! Sketches: signatures of shingle sets, the buckets of their bands, and sketches made from texts that are read again.
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_nested::expr_fn::array_length;
+use datafusion::functions_nested::expr_fn::{array_distinct, array_length, array_repeat};
+use datafusion::logical_expr::{Expr, bitwise_xor};
 use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::scalar::ScalarValue;
 
-use super::frequent::without;
-use super::shingles_of_text;
-use super::signatures::signatures;
+use super::frequent::without_frequent;
+use super::{columns, shingles_of_text};
 use crate::error::{Error, Result};
-use crate::job::{Job, ShingleHash};
+use crate::job::{Bits, Family, Job, Lsh, ShingleHash, Short};
+use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short_signature};
 
-/// The positions of the documents `needed` (needed: UInt64, distinct) in their files: (source, position, doc, origin,
-/// ..) -> (source, position, origin).
+/// Adds the column `signature`, with one value per permutation: a Binary for values of 16 bits, else a `List<UInt32>`. `dictionary`
+/// is the number of entries of the collection's dictionary, if it has one.
 ///
 /// # Errors
-/// When a frame lacks its columns.
+/// If the modulus is the first prime above the size of a dictionary that has fewer entries than permutations, or too many.
+pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
+    let set = col("shingles");
+    let by = &job.minhash;
+    let signature = match (by.family, by.linear(dictionary)?, &by.coefficients) {
+        (Family::OnePermutation, _, _) => one_permutation(set, by.permutations, by.seed),
+        (Family::Linear, Some((modulus, _)), Some(given)) => minhash_by(set, given, modulus),
+        (Family::MultiplyShift | Family::Linear, linear, _) => minhash(set, by.permutations, by.seed, linear),
+    };
+    let signature = match job.shingle.short {
+        Short::Reject | Short::Whole => signature,
+        // An empty set has no minima; all of its values are the greatest one.
+        Short::Empty => coalesce(vec![signature, array_repeat(lit(u32::MAX), lit(by.permutations as u64))]),
+    };
+    let signature = match by.bits {
+        Bits::Of16 => short_signature(signature),
+        Bits::Of32 => signature,
+    };
+    Ok(shingles.with_column("signature", signature)?)
+}
+
+/// Adds the column `buckets: List<UInt64>`, with one bucket per band. A bucket's number also identifies its band, unless the bands
+/// share a table.
+pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
+    Ok(signatures.with_column("buckets", lsh_bands(col("signature"), lsh))?)
+}
+
+/// Adds the column `buckets` with empty lists, for documents that are not compared. No signature is computed for it.
+pub(crate) fn no_bands(signatures: DataFrame) -> Result<DataFrame> {
+    let empty = ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64));
+    Ok(signatures.with_column("buckets", lit(empty))?)
+}
+
+/// The sign bit of a number that is read as a signed one.
+const SIGN: u64 = 1 << 63;
+
+/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`, one row for each bucket of each
+/// document, in one partition, sorted by bucket (as a signed number) and document.
+///
+/// The buckets are computed from the stored signatures, as a look-up does. So every document has some, and nothing is joined.
+///
+/// # Errors
+/// If a column is missing.
+pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
+    let documents = bands(documents, lsh)?;
+    // Bands that share one table may have the same bucket.
+    let own = match lsh.table_size {
+        None => col("buckets"),
+        Some(_) => array_distinct(col("buckets")),
+    };
+    let columns = [vec![own.alias("bucket")], columns(["doc", "source", "position"])].concat();
+    let rows = documents.select(columns)?.unnest_columns(&["bucket"])?;
+    // Files store signed numbers. In unsigned order, the bounds of a page with both signs would include every bucket.
+    let by = |key: Expr| key.sort(true, false);
+    Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
+}
+
+/// (source, position, doc, origin, ..) and distinct `needed` (needed: UInt64) -> (source, position, origin): where the texts of
+/// these documents are.
+///
+/// # Errors
+/// If a column is missing.
 pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
-    let documents = documents.select(vec![col("source"), col("position"), col("doc"), col("origin")])?;
+    let documents = documents.select(columns(["source", "position", "doc", "origin"]))?;
     let found = needed.join(documents, JoinType::Inner, &["needed"], &["doc"], None)?;
-    Ok(found.select(vec![col("source"), col("position"), col("origin")])?)
+    Ok(found.select(columns(["source", "position", "origin"]))?)
 }
 
-/// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).
-pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
-    Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
-}
-
-/// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature), of documents that can be
-/// compared: the columns that `scores` and [`super::prefix`] take. Shingles that are `frequent` (shingle, ..) are left out.
+/// (text, doc, ..) of documents that can be compared -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature),
+/// without `frequent` shingles (shingle, ..).
 ///
-/// No filter checks again that these texts have shingles: it would cut them once more.
+/// The texts are known to have shingles. A filter for that would cut them a second time.
 ///
 /// # Errors
-/// When the frame lacks its columns, or shingles are numbered by a dictionary, which texts alone do not have.
+/// If a dictionary numbers the shingles: single texts do not have its numbers.
 pub fn sketches(documents: DataFrame, job: &Job, frequent: Option<DataFrame>) -> Result<DataFrame> {
     if job.shingle.hash == ShingleHash::Dictionary {
-        return Err(Error::bug("the numbers of a dictionary are not those of single texts"));
+        return Err(Error::bug("single texts do not have the numbers of a dictionary"));
     }
     let shingles = shingles_of_text(&documents, col("text"), &job.shingle)?;
-    let cut = without(documents.select(vec![col("doc"), shingles.alias("shingles")])?, frequent)?;
+    let cut = documents.select(vec![col("doc"), shingles.alias("shingles")])?;
+    let cut = without_frequent(cut, frequent)?;
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]).alias("shingle_count");
     signatures(cut.select(vec![col("doc"), count, col("shingles")])?, job, None)
 }

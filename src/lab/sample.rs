@@ -176,10 +176,10 @@ impl ComparedDocuments {
         let table = |rows: RecordBatch| -> Result<DataFrame> {
             Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?))?)
         };
-        let mut groups = frames::by_group::keys(table(own)?)?;
+        let mut groups = frames::groups::keys(table(own)?)?;
         let known = known.map(table).transpose()?;
         if let Some(known) = &known {
-            groups = groups.union(frames::by_group::keys(known.clone())?)?;
+            groups = groups.union(frames::groups::keys(known.clone())?)?;
         }
         let known = known.map(|known| known.select(vec![col("doc")])).transpose()?;
         Ok(Self { known, pairs: job.new_pairs(), groups, compare: job.candidates.compare })
@@ -193,7 +193,7 @@ impl ComparedDocuments {
     /// Documents (doc, ..) with a mark on the reference documents.
     pub(super) fn marked(&self, documents: DataFrame) -> Result<DataFrame> {
         match &self.known {
-            Some(known) => frames::mark::mark(documents, known.clone()),
+            Some(known) => frames::reference::mark(documents, known.clone()),
             None => Ok(documents),
         }
     }
@@ -205,7 +205,7 @@ impl ComparedDocuments {
         }
         match self.compare {
             Compare::All => Ok(pairs),
-            compare => frames::by_group::compared(pairs, self.groups.clone(), compare),
+            compare => frames::groups::compared(pairs, self.groups.clone(), compare),
         }
     }
 }

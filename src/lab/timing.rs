@@ -16,8 +16,8 @@ use crate::frames;
 use crate::frames::scores::{PairBlock, SketchJoin};
 use crate::job::{Job, ShingleHash};
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::stage;
-use crate::pipeline::tables;
+use crate::pipeline::slices;
+use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 
 /// The number of entries of a dictionary, whose numbers start at 1.
@@ -129,7 +129,7 @@ impl<'a> Bench<'a> {
                 ShingleHash::Dictionary => Some(entries(shingles.clone()).await?),
                 ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
             };
-            in_memory(session, frames::signatures::signatures(shingles, job, dictionary)?).await
+            in_memory(session, frames::sketches::signatures(shingles, job, dictionary)?).await
         };
         let (signatures, signed) = self.time(&format!("{called}: signatures"), sign).await?;
         Ok((signatures, [cut, signed]))
@@ -169,7 +169,7 @@ async fn search(
         let join = (SketchJoin::Held, 1);
         (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))
     } else {
-        let (sketches, slices) = (compared.marked(sketches)?, tables::slices(session)?);
+        let (sketches, slices) = (compared.marked(sketches)?, slices(session)?);
         let whole = PairBlock { left: 0, right: 0, segments: 1 };
         let scores = frames::scores::scores_of_all(sketches, slices, whole, &job.score, &job.lsh)?;
         (compared.only(scores)?, None)
@@ -186,9 +186,10 @@ async fn by_buckets(
     compared: &ComparedDocuments,
     job: &Job,
 ) -> Result<DataFrame> {
-    let keys = frames::bands::bands(sketches.clone(), &job.lsh)?.select(vec![col("doc"), col("buckets")])?;
+    let keys =
+        frames::sketches::bands(sketches.clone(), &job.lsh)?.select(vec![col("doc"), col("buckets")])?;
     let (copies, hot) = (no_copies(session, job)?, job.lsh.hot_bucket);
-    let found = stage::search::candidates(keys, copies, hot, compared.known())?;
+    let found = frames::candidates::candidates(keys, copies, hot, compared.known())?;
     let (found, _) = in_memory(session, found).await?;
     let hot = found.clone().filter(col("b").is_null())?;
     let candidates = found.filter(col("b").is_not_null())?;
@@ -216,6 +217,6 @@ async fn by_prefix(
 }
 
 fn no_copies(session: &SessionContext, job: &Job) -> Result<DataFrame> {
-    let groups = tables::WorkTable::COPIES.schema(job, &SourceTypes::default());
+    let groups = WorkTable::COPIES.schema(job, &SourceTypes::default());
     Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
 }

@@ -284,7 +284,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
     }
     let both = frames::union(rejects)?.zip(frames::union(compared)?);
     let (rejects, compared) = both.ok_or_else(|| Error::bug("an output has no documents"))?;
-    let uncompared = frames::spans::uncompared(rejects, compared)?;
+    let uncompared = frames::passages::uncompared(rejects, compared)?;
     let place = |origin: Expr| vec![col("source"), col("position"), origin.alias("origin_number")];
     let (mut later, mut texts) = (keys(finished)?, Vec::new());
     // The last output first: documents that it replaced are still in the earlier ones.
@@ -299,7 +299,7 @@ async fn reference_texts(finished: &Finished) -> Result<Vec<DataFrame>> {
             texts.push(match &cuts {
                 Some(cuts) => {
                     let read = read.with_column("doc", document_key(col("id")))?;
-                    frames::spans::without_cuts(read, cuts.clone())?
+                    frames::passages::without_cuts(read, cuts.clone())?
                 }
                 None => read,
             });

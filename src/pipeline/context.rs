@@ -1,8 +1,6 @@
-//! The context of the stages of a run.
+//! The context that the stages of a run share: its job, its tables, its input and its reference documents.
 
-use std::ops::Deref;
-
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, SessionContext};
 use tokio::sync::OnceCell;
 
 use super::input::RunInput;
@@ -10,51 +8,108 @@ use super::parts;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
 use super::reference::outputs::ReferenceOutputs;
-use super::run_tables::RunTables;
-use super::tables::WorkTable;
+use super::runner::{Planned, Runner, StageWork};
+use super::tables::{AnyTable, StageTables, WorkTable};
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::frames::cluster_id::Founders;
+use crate::frames::clusters::Founders;
+use crate::frames::columns;
 use crate::frames::prefix::Join;
+use crate::job::Job;
+use crate::output::manifest::File;
+use crate::output::read;
+use crate::output::write::TableRows;
+use crate::schema::SourceTypes;
 
-/// The context of the stages of a run: its tables, its input and its reference documents.
+/// The context of the stages of a run.
 pub(crate) struct StageContext<'a> {
-    tables: RunTables<'a>,
+    pub(super) runner: Runner<'a>,
+    pub(super) job: &'a Job,
+    /// The types that the source gives to the columns of tables.
+    pub(super) types: SourceTypes,
     pub(super) input: &'a RunInput,
     /// The reference documents, if the job has any.
     pub(super) reference: Option<&'a ReferenceDocuments>,
-    /// The documents of the source, including those whose id an earlier one has.
+    /// The documents of the source, also those whose id an earlier one has.
     pub(super) documents: DataFrame,
     /// The prefix join of the documents, computed once.
     pub(super) join: OnceCell<Join>,
-    /// Average bytes of a sketch, computed once.
+    /// The average bytes of a sketch, computed once.
     pub(super) bytes_of_sketch: OnceCell<u64>,
 }
 
-impl<'a> Deref for StageContext<'a> {
-    type Target = RunTables<'a>;
-
-    fn deref(&self) -> &RunTables<'a> {
-        &self.tables
-    }
-}
-
 impl<'a> StageContext<'a> {
-    pub(super) fn new(
-        tables: RunTables<'a>,
-        input: &'a RunInput,
-        reference: Option<&'a ReferenceDocuments>,
-        documents: DataFrame,
-    ) -> Self {
-        Self { tables, input, reference, documents, join: OnceCell::new(), bytes_of_sketch: OnceCell::new() }
+    /// The session that plans the stages.
+    pub(super) fn session(&self) -> &'a SessionContext {
+        self.runner.engine.session()
+    }
+
+    pub(super) fn engine(&self) -> &'a dyn Engine {
+        self.runner.engine
+    }
+
+    /// The table as a frame, with unsigned numbers.
+    pub(super) fn table(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
+        let table = table.into();
+        let frame = self.stored(table)?;
+        match table {
+            AnyTable::Public(public) => read::unsigned(frame, public),
+            AnyTable::Work(_) => Ok(frame),
+        }
+    }
+
+    /// The table as a frame, with its numbers signed as in the files.
+    pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
+        let table = table.into();
+        let schema = table.schema(self.job, &self.types);
+        read::frame(self.session(), self.runner.output, &self.files(table), schema)
+    }
+
+    /// The files of a table.
+    pub(super) fn files(&self, table: impl Into<AnyTable>) -> Vec<File> {
+        self.runner.files(&table.into().name())
+    }
+
+    /// The number of rows of a table.
+    pub(super) fn rows(&self, table: impl Into<AnyTable>) -> u64 {
+        self.runner.rows(&table.into().name())
+    }
+
+    /// The bytes of a table's files.
+    pub(super) fn bytes(&self, table: impl Into<AnyTable>) -> u64 {
+        self.files(table).iter().map(|file| file.bytes).sum()
+    }
+
+    /// Whether this run has finished the stage of the table.
+    pub(super) fn is_taken(&self, table: WorkTable) -> bool {
+        self.runner.is_taken(&table.name())
+    }
+
+    /// Whether an earlier attempt finished the stage of the table, so that nothing has to be prepared for it.
+    pub(super) async fn is_done(&self, table: impl Into<AnyTable>) -> Result<bool> {
+        Ok(self.runner.find(&table.into().name()).await?.is_some())
+    }
+
+    /// Runs the stage of a table that is on no list, because only the data show that it is needed.
+    pub(super) async fn run_further(&self, table: WorkTable, rows: Planned<'_>) -> Result<()> {
+        self.runner.expect(1);
+        self.write(&table.name(), vec![(table.into(), TableRows::All)], rows).await
+    }
+
+    /// Writes rows into the `tables` of the stage `name`, or takes over the tables of an earlier attempt.
+    pub(super) async fn write(&self, name: &str, tables: StageTables, rows: Planned<'_>) -> Result<()> {
+        let tables = tables.into_iter();
+        let targets = tables.map(|(table, rows)| table.target(rows, self.job, &self.types)).collect();
+        self.runner.run(StageWork { name, targets, sorted_by: &[], rows }).await
     }
 
     /// The number of parts in which a stage reads the source.
-    pub(super) fn parts_of_source(&self) -> usize {
-        parts::of_files(&self.input.files())
+    pub(super) fn source_parts(&self) -> usize {
+        parts::count(&self.input.files())
     }
 
     /// The bytes of the files from which texts are read.
-    pub(super) fn bytes_of_files(&self) -> u64 {
+    pub(super) fn source_bytes(&self) -> u64 {
         self.input.files().iter().map(|file| file.bytes).sum()
     }
 
@@ -63,7 +118,17 @@ impl<'a> StageContext<'a> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }
 
-    /// The founders of the clusters of reference outputs or of merged ones; `None` if there is no such output.
+    /// The reference documents that may match new ones, if the job has reference documents.
+    pub(super) fn reference_documents(&self) -> Result<Option<DataFrame>> {
+        self.reference.map(|_| self.table(WorkTable::REFERENCE)).transpose()
+    }
+
+    /// The keys (doc) of [`Self::reference_documents`].
+    pub(super) fn reference_docs(&self) -> Result<Option<DataFrame>> {
+        Ok(self.reference_documents()?.map(|known| known.select(columns(["doc"]))).transpose()?)
+    }
+
+    /// The founders of the clusters of reference outputs or of merged outputs; `None` if there is no such output.
     pub(super) fn founders(&self) -> Result<Option<Founders>> {
         match self.reference_outputs() {
             Some(outputs) => outputs.founders(self).map(Some),
@@ -71,28 +136,15 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The shingles (shingle, ..) that do not count; `None` if all of them do.
+    /// The frequent shingles (shingle, ..), which do not count; `None` if all shingles count.
     pub(super) fn frequent(&self) -> Result<Option<DataFrame>> {
         if self.job.max_frequency.is_none() {
             return Ok(None);
         }
         let known = match self.reference_outputs() {
-            Some(outputs) => outputs.frequent_shingles()?,
+            Some(outputs) => outputs.chain.frequent_shingles()?,
             None => self.input.frequent_shingles()?,
         };
-        match known {
-            Some(known) => Ok(Some(known)),
-            None => self.table(WorkTable::FREQUENT).map(Some),
-        }
-    }
-
-    /// The reference documents that may match new ones, if the job has reference documents.
-    pub(super) fn reference_documents(&self) -> Result<Option<DataFrame>> {
-        self.reference.map(|_| self.table(WorkTable::REFERENCE)).transpose()
-    }
-
-    /// Their keys (doc).
-    pub(super) fn reference_docs(&self) -> Result<Option<DataFrame>> {
-        Ok(self.reference_documents()?.map(|known| known.select(vec![col("doc")])).transpose()?)
+        known.map_or_else(|| self.table(WorkTable::FREQUENT), Ok).map(Some)
     }
 }

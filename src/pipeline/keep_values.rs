@@ -1,4 +1,4 @@
-//! The columns and values by which `clusters.keep` orders documents: which columns its names mean, and whether the values have an
+//! The columns and values by which `clusters.keep` orders documents: the columns that its names mean, and whether the values have an
 //! order.
 
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
@@ -14,11 +14,11 @@ use crate::schema::Table;
 use crate::source;
 use crate::udf::values::shown;
 
-/// The job in which every name of `clusters.keep` has one meaning. A name without brackets is a column of the data where they have
-/// it, which documents then carry, and else the value that all documents have.
+/// The job in which every name of `clusters.keep` has one meaning. A name without brackets is a column of the data if they have it, which
+/// documents then carry. Otherwise it is the value that all documents have.
 ///
 /// # Errors
-/// When the source cannot be listed.
+/// If the source cannot be listed.
 pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> {
     let mut job = job.clone();
     let reads_texts = job.reads_texts();
@@ -44,12 +44,12 @@ pub(crate) async fn settled(session: &SessionContext, job: &Job) -> Result<Job> 
 /// [`Kind::Input`](crate::error::Kind::Input) with a number and a text of a column that has both.
 pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     let (order, group) = (cx.job.clusters.order(), cx.job.source.group.as_deref());
-    let entries: Vec<_> = keep::of_data(&order).collect();
+    let entries: Vec<_> = keep::data_preferences(&order).collect();
     if entries.is_empty() {
         return Ok(());
     }
     let given = |name: &str, value: Expr| value.is_not_null().alias(format!("given_{name}"));
-    let mut columns = keep::columns(&order, group)?;
+    let mut columns = keep::order_columns(&order, group)?;
     columns.extend(entries.iter().map(|(name, column, _)| given(name, keep::stored(column, group))));
     let own = cx.table(Table::Documents)?.select(columns)?;
     let names = entries.iter().flat_map(|(name, ..)| [ident(name), ident(format!("given_{name}"))]);
@@ -77,8 +77,8 @@ pub(super) async fn check(cx: &StageContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says what is wrong with an entry for `column`. `found` has the least and the greatest value, the numbers of documents and of
-/// those with NaN, and how many documents have each value of a list.
+/// Reports a fault of an entry for `column`. `found` has the least and the greatest value, the number of documents, the number of
+/// documents with NaN, and the number of documents with each value of a list.
 fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     const KEY: &str = "clusters.keep";
     let [least, most, documents, nan, listed @ ..] = found else {
@@ -88,10 +88,8 @@ fn verdict(column: &str, prefer: &Prefer, found: &[ScalarValue]) -> Result<()> {
     if let Prefer::In(values) = prefer {
         let absent = values.iter().zip(listed).filter(|(_, count)| is_zero(count));
         for (value, _) in absent {
-            let quotes = match value.starts_with(['"', '\'']) {
-                true => "; quotes would be a part of the value: leave them out",
-                false => "",
-            };
+            let is_quoted = value.starts_with(['"', '\'']);
+            let quotes = if is_quoted { "; quotes would be a part of the value: leave them out" } else { "" };
             tracing::warn!("{KEY}: no document has the value `{value}` of `{column}`{quotes}");
         }
         return Ok(());

@@ -1,48 +1,32 @@
 //! Runs a job, stage by stage: documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters.
 //!
-//! A stage is published by its manifest, which is written after its files, and a run that resumes does not repeat it. A
-//! run is published by `manifest.json`.
+//! A stage is published by its manifest, which is written after its files. A run that resumes does not repeat it. A run is published by
+//! `manifest.json`.
 //!
-//! - `overlap`, `previous_result`, `difference`: checks of the output before a run; `outcome`: how a run ends.
-//! - `input`: texts, a finished output, or outputs to merge; `reference`: the reference documents; `read_files`: their checksums.
-//! - `stage`: one file per stage, most of whose frames are made in [`crate::frames`]; `tables`: all tables; `run_tables`: those of a run.
-//! - `walk`: runs through the stages; `context`: what they share; `runner`: runs one of them; `parts`: publishes it in parts.
-//! - `keep_values`: the columns that `clusters.keep` means, and whether their values have an order.
-//! - `numbers`: small queries of the driver; `same_keys`: documents with one key.
-//! - `sketches`, `all_sketches`: where sketches come from; `texts`: texts by their positions.
-//! - `candidate_pairs`, `sketch_join`, `verify`: candidates and their scores.
-//! - `by_group`: columns of pairs and clusters; `searched`: the documents in which passages are searched.
-//! - `publish`: names the tables and their counts in one manifest.
+//! - `overlap`, `existing`: checks of the output before a run; `keep_values`: checks of `clusters.keep`.
+//! - `input`: the texts, the finished output, or the outputs to merge; `reference`: the reference documents.
+//! - `stage`: the stages by subject, their list, and the walk through it; `context`: the tables and inputs that stages share.
+//! - `tables`: the columns of tables; `runner`: runs one stage; `parts`: publishes it in parts.
+//! - `sketches`: stored sketches, and texts that are read again; `verify`: candidates and their scores; `groups`: columns of documents.
+//! - `numbers`: small queries of the driver; `publish`: names the tables and their counts in one manifest.
 //!
-//! If a function does not say more, it fails only where a table cannot be read or a frame lacks its columns.
+//! Unless documented otherwise, a function fails only if a table cannot be read or a frame lacks a column.
 
-mod all_sketches;
-mod by_group;
-mod candidate_pairs;
-pub(crate) mod context;
-mod difference;
+mod context;
+mod existing;
+mod groups;
 mod input;
 pub(crate) mod keep_values;
 pub(crate) mod numbers;
-mod outcome;
 pub(crate) mod overlap;
 mod parts;
-mod previous_result;
 mod publish;
-mod read_files;
 mod reference;
-pub(crate) mod run_tables;
 pub(crate) mod runner;
-mod same_keys;
-mod searched;
-mod sketch_join;
 mod sketches;
 pub mod stage;
 pub(crate) mod tables;
-mod texts;
-mod totals;
 mod verify;
-mod walk;
 
 use std::sync::Arc;
 
@@ -54,27 +38,26 @@ use crate::output::manifest::Run as Manifest;
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
 use context::StageContext;
-use difference::RunReads;
+pub use existing::{OnExisting, Outcome};
+use existing::{PreviousResult, RunReads, finished};
 use input::{FirstStageInput, RunInput};
-use outcome::finished;
-pub use outcome::{OnExisting, Outcome};
-use previous_result::PreviousResult;
-use publish::{Provenance, publish, publish_logs};
+use publish::{publish, publish_logs};
 use reference::ReferenceDocuments;
-pub(crate) use reference::texts::{reference_texts, with_group};
-use run_tables::RunTables;
+pub(crate) use reference::{reference_texts, with_group};
 use runner::Runner;
-use walk::walk;
+use stage::walk;
+use tokio::sync::OnceCell;
+pub(crate) use verify::slices;
 
-/// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. If another run holds the
-/// output, waits for its end.
+/// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. Waits for the end of another run that holds
+/// the output.
 ///
-/// The input is checked before anything is written: its files, their columns, and that neither source nor output is
-/// inside the other. A finished output is replaced only when the new one is complete.
+/// The input is checked before anything is written: its files, their columns, and that neither source nor output contains the other. A
+/// finished output is replaced only when the new one is complete.
 ///
 /// # Errors
-/// By kind: the job does not fit its input, input or storage fail, the engine fails, or `control` stopped the run. The
-/// output is then unchanged, and the next run uses the stages that were finished.
+/// By kind: the job does not fit its input, input or storage fail, the engine fails, or `control` stopped the run. The output is then
+/// unchanged, and the next run uses the finished stages.
 pub async fn run(
     job: &Job,
     engine: &dyn Engine,
@@ -112,8 +95,8 @@ pub async fn run(
             fingerprint = same.unwrap_or(fingerprint);
         }
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(&output, &fingerprint, job, RunReads::of(&input, reference.as_ref())).await?
-            // The rest of its publication is done under a claim.
+            && let Some(finished) = finished(&output, &fingerprint, job, RunReads::new(&input, reference.as_ref())).await?
+            // The rest of the publication needs a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
             return Ok(finished);
@@ -141,8 +124,8 @@ pub async fn run(
     }
 }
 
-/// The result that an output holds, if the run does not replace it. What is wrong with one that cannot be read is reported when
-/// it is compared with the job.
+/// The result that an output holds, if the run does not replace it. A result that cannot be read is reported when it is compared with the
+/// job.
 async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manifest> {
     match existing {
         OnExisting::Fail => output.manifest().await.ok().flatten(),
@@ -163,7 +146,7 @@ struct ClaimedRun<'a> {
 }
 
 impl ClaimedRun<'_> {
-    /// Runs until it is done, is stopped, or loses the output.
+    /// Runs until the run is done, is stopped, or loses the output.
     async fn watched(&self, control: &RunControl, read: FirstStageInput) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
@@ -184,7 +167,8 @@ impl ClaimedRun<'_> {
         let Self { job, input, reference, engine, existing, output, claim, fingerprint } = *self;
         // Another run may have finished since the first check.
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(output, fingerprint, job, RunReads::of(input, reference)).await?
+            && let Some(finished) =
+                finished(output, fingerprint, job, RunReads::new(input, reference)).await?
         {
             publish_logs(output, job).await?;
             return Ok(finished);
@@ -205,13 +189,19 @@ impl ClaimedRun<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let runner = Runner::new(engine, (output, claim), control, fingerprint, key);
-        let tables = RunTables { runner, job, types: read.types };
-        let cx = StageContext::new(tables, input, reference, read.documents);
+        let cx = StageContext {
+            runner: Runner::new(engine, (output, claim), control, fingerprint, key),
+            job,
+            types: read.types,
+            input,
+            reference,
+            documents: read.documents,
+            join: OnceCell::new(),
+            bytes_of_sketch: OnceCell::new(),
+        };
         walk(&cx).await?;
         let mut inputs = read.inputs;
         inputs.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
-        let of = Provenance { inputs: &inputs, origins: input.origins(), reference, merged: input.merged() };
-        publish(cx, job, of, replaced).await
+        publish(cx, &inputs, replaced).await
     }
 }

@@ -1,4 +1,4 @@
-//! Refuses an output that overlaps with an input, before anything is written.
+//! Checks that an output does not overlap with an input, before anything is written.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::job;
 use crate::output::Layout;
 use crate::source::{Listed, Reach, same_store};
 
-/// Refuses a source and an output where one is inside the other: a run would read what it writes, or could remove documents.
+/// Refuses a source and an output of which one contains the other. A run would read its own files, or could remove documents.
 /// `setting` names the output's URL in messages.
 ///
 /// # Errors

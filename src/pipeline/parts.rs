@@ -1,11 +1,12 @@
-//! A stage that reads the source publishes what it writes by parts, so that a run which was killed in it does not read them again.
+//! Parts of a stage that reads the source. Each part is published when it is written, so that a run that was killed does not read it
+//! again.
 //!
-//! A part is the files, or row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each
-//! other: each records its files in `_work/` when it has written them, as a stage of its own whose name has the hash of what it
-//! reads. A run that resumes divides the source into as many parts as before, whatever its threads are, and runs those without a
-//! record.
+//! A part is the files, or the row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each
+//! other. Each records its files in `_work/` when it has written them, as a stage of its own. The name of that stage has a hash of the
+//! files and row groups. A run that resumes divides the source into as many parts as before, whatever its threads are, and runs the
+//! parts without a record.
 //!
-//! This needs a plan that keeps the rows of each partition together, in this process. Other plans publish the whole stage.
+//! This needs a plan in this process that keeps the rows of each partition together. Other plans publish the whole stage.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,22 +26,22 @@ use crate::output::manifest::{File, FinishedStage};
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 use crate::source::{self, Checksums};
 
-/// Bytes of the source that a part reads, about. A file costs its opening too.
+/// The approximate bytes of the source that a part reads. Opening a file counts as reading some bytes.
 const PART_BYTES: u64 = 16 << 20;
 const OPENING_BYTES: u64 = 128 << 10;
 
-/// The most parts of a stage: each has a file in every table.
+/// The most parts of a stage, since each has a file in every table.
 const MAX_PARTS: u64 = 256;
 
-/// The number of parts in which these files are read, where there are fewer threads.
-pub(super) fn of_files(files: &[InputFile]) -> usize {
+/// The number of parts in which these files are read, if there are fewer threads.
+pub(super) fn count(files: &[InputFile]) -> usize {
     let bytes: u64 = files.iter().map(|file| file.bytes.saturating_add(OPENING_BYTES)).sum();
     (bytes / PART_BYTES).clamp(1, MAX_PARTS) as usize
 }
 
 impl Runner<'_> {
-    /// Runs the parts of a stage that no earlier attempt wrote, with fewer tasks at once where one runs out of memory. `None` if
-    /// the stage must be written as a whole: it is small, or its plan mixes the rows of parts.
+    /// Runs the parts of a stage that no earlier attempt wrote, with fewer tasks at once if one runs out of memory. `None` if the stage
+    /// must be written as a whole, because it is small or its plan mixes the rows of parts.
     pub(super) async fn write_parts(
         &self,
         engine: &dyn Engine,
@@ -79,21 +80,21 @@ impl Runner<'_> {
         let count = earlier.first().map_or(work.rows.parts.max(tasks), |part| part.of);
         let plan = self.plan(work, frame.clone(), &divided(config, count)).await?;
         let Some(parts) = source::parts(&plan) else { return Ok(None) };
-        // Partitions that share what they read use more threads than there are parts.
+        // Partitions that share files use more threads than there are parts.
         if parts.len() < tasks && earlier.is_empty() {
             return Ok(None);
         }
         let (mut finished, mut rest, mut read) = (Vec::new(), Vec::new(), Vec::new());
         for (partition, hash) in parts.iter().enumerate() {
             let name = SourcePart { hash: *hash, of: count }.name(stage);
-            let there = earlier.iter().any(|part| part.hash == *hash && part.of == count);
-            if there {
+            if earlier.iter().any(|part| part.hash == *hash && part.of == count) {
                 read.extend(self.read_by(&name).await);
+                if let Some(part) = self.find(&name).await? {
+                    finished.push(part);
+                    continue;
+                }
             }
-            match if there { self.find(&name).await? } else { None } {
-                Some(part) => finished.push(part),
-                None => rest.push((partition, name)),
-            }
+            rest.push((partition, name));
         }
         if !finished.is_empty() {
             let (reused, of) = (finished.len(), parts.len());
@@ -122,7 +123,7 @@ impl Runner<'_> {
         Ok(Some(StageFiles { files, read, join: None }))
     }
 
-    /// What the source was when an earlier attempt read it, by the record of a part: also where what was written of it is damaged.
+    /// The ranges of the source that an earlier attempt read, by the record of a part. The files of the part may be damaged.
     async fn read_by(&self, part: &str) -> Vec<ReadRanges> {
         let record = self.output.read::<FinishedStage>(&Layout::stage(part, &self.key)).await;
         let record = record.ok().flatten().filter(|record| record.fingerprint == self.fingerprint);
@@ -136,7 +137,7 @@ impl Runner<'_> {
     }
 }
 
-/// A plan of exactly `count` partitions, which keep what they read.
+/// A plan of exactly `count` partitions that are not repartitioned.
 fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
     let mut config = config.clone().with_target_partitions(count);
     config.options_mut().optimizer.enable_round_robin_repartition = false;
@@ -146,7 +147,7 @@ fn divided(config: &SessionConfig, count: usize) -> StageAttempt {
 /// A part of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SourcePart {
-    /// The hash of what it reads.
+    /// The hash of the files and row groups that it reads.
     hash: u64,
     /// The number of parts that the source was to be divided into.
     of: usize,
@@ -165,7 +166,7 @@ impl SourcePart {
     }
 }
 
-/// Runs some partitions of its input, which writes files, and records the files of each when it is done.
+/// Runs some partitions of its input, which writes files, and records the files of each finished partition.
 #[derive(Debug, Clone)]
 struct RecordParts {
     stage: String,
@@ -174,7 +175,7 @@ struct RecordParts {
     output: Layout,
     fingerprint: String,
     key: String,
-    /// The records of the partitions that are done.
+    /// The records of the finished partitions.
     finished: Arc<Mutex<Vec<FinishedStage>>>,
 }
 
@@ -239,9 +240,9 @@ mod tests {
     #[test]
     fn the_number_of_parts_is_bounded() {
         let file = |bytes| InputFile::new("a".into(), bytes, None, None);
-        assert_eq!(of_files(&[]), 1);
-        assert_eq!(of_files(&[file(5 * PART_BYTES)]), 5);
-        assert_eq!(of_files(&vec![file(1); 1_000]), 7);
-        assert_eq!(of_files(&[file(u64::MAX / 2)]), 256);
+        assert_eq!(count(&[]), 1);
+        assert_eq!(count(&[file(5 * PART_BYTES)]), 5);
+        assert_eq!(count(&vec![file(1); 1_000]), 7);
+        assert_eq!(count(&[file(u64::MAX / 2)]), 256);
     }
 }

@@ -1,7 +1,7 @@
-//! Runs a stage: plans its frames, executes them and publishes their files by one manifest, or takes over an earlier
-//! attempt's.
+//! The runner of stages: plans the frames of a stage, executes them and publishes their files by one manifest, or takes over the files
+//! of an earlier attempt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::engine::{Engine, Local, RunControl, holding_less, session};
 use crate::error::{Context, Error, Kind, Result};
-use crate::job::ReadRanges;
+use crate::job::{InputFile, ReadRanges};
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
@@ -24,31 +24,30 @@ use crate::output::write::{TableTarget, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
-use crate::source::{self, Checksums};
+use crate::source::{self, Checksums, checksum_of};
 
-/// Runs stages on an engine and publishes each of them by a manifest of its own.
+/// Runs stages on an engine and publishes each by its own manifest.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
     pub(super) claim: &'a Claim,
     pub(super) control: &'a RunControl,
-    /// The fingerprint of the run. A stage of another run is not taken over.
+    /// The fingerprint of the run. Stages of other runs are not taken over.
     pub(super) fingerprint: &'a str,
-    /// A part of the names of stage manifests, so that a run which replaces a result does not take over stages of that
-    /// result.
+    /// A part of the names of stage manifests, so that a run that replaces a result does not take over stages of that result.
     pub(super) key: String,
     reached: Mutex<RunProgress>,
-    /// Stages of an earlier attempt, each checked once.
+    /// The stages of earlier attempts, each checked once.
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
 }
 
 /// The work of a stage.
 pub(crate) struct StageWork<'w> {
-    /// Its name, in logs, records and the names of its files.
+    /// The name in logs, records and the names of files.
     pub(crate) name: &'w str,
-    /// The tables that it writes.
+    /// The tables that the stage writes.
     pub(crate) targets: Vec<TableTarget>,
-    /// The columns by which the rows of each partition are sorted; none if their order does not matter.
+    /// The columns by which the rows of each partition are sorted; empty if their order does not matter.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) rows: Planned<'w>,
 }
@@ -56,12 +55,12 @@ pub(crate) struct StageWork<'w> {
 /// The rows that a stage writes into its tables, and how they are made.
 pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
-    /// Bytes that are shuffled between its partitions, which determine their number.
+    /// The bytes that are shuffled between partitions, which determine the number of partitions.
     pub(crate) bytes: u64,
-    /// The rows of a batch, if the stage needs fewer or more than others.
+    /// The rows of a batch, if the stage needs another number than others.
     pub(crate) batch_rows: Option<usize>,
-    /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published
-    /// as a whole.
+    /// The number of parts in which the stage reads the source, each published when it is written. A stage of fewer than 2 parts is
+    /// published as a whole.
     pub(crate) parts: usize,
     pub(crate) place: StagePlacement,
 }
@@ -74,7 +73,7 @@ impl Planned<'static> {
 }
 
 impl<'a> Planned<'a> {
-    /// The rows of frames that are made for a number of partitions. They are the same for any number.
+    /// The rows of frames that are made for a number of partitions. The rows are the same for any number.
     pub(crate) fn made(
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
@@ -88,19 +87,20 @@ impl<'a> Planned<'a> {
 pub(crate) enum StagePlacement {
     /// On the engine of the run.
     Engine,
-    /// In this process, for rows in its memory: they may be too many to send to a cluster.
+    /// In this process, for rows in its memory, which may be too many to send to a cluster.
     Here,
 }
 
 /// The progress of a run.
 #[derive(Default)]
 struct RunProgress {
-    /// The number of stages, and of those that have begun.
+    /// The number of stages.
     total: usize,
+    /// The number of stages that have begun.
     begun: usize,
-    /// Stages that an earlier run had finished.
+    /// The number of stages that an earlier run had finished.
     reused: usize,
-    /// The stages that are done, by their place among those that have begun.
+    /// The stages that are done, by the order in which they began.
     done: BTreeMap<usize, FinishedStage>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Runner<'a> {
         self.expect(stages.len());
     }
 
-    /// Adds this many stages to the total.
+    /// Adds stages to the total.
     pub(crate) fn expect(&self, more: usize) {
         self.reached.lock().total += more;
     }
@@ -132,32 +132,26 @@ impl<'a> Runner<'a> {
         self.control.stop.is_cancelled()
     }
 
-    /// Stages that an earlier run had finished.
+    /// The number of stages that an earlier run had finished.
     pub(super) fn reused(&self) -> usize {
         self.reached.lock().reused
     }
 
     /// The time and the rows of every stage so far.
-    pub(super) fn times(&self) -> impl Iterator<Item = StageTime> {
-        let reached = self.reached.lock();
-        let times = reached.done.values().map(|finished| StageTime {
+    pub(super) fn times(&self) -> Vec<StageTime> {
+        let time = |finished: &FinishedStage| StageTime {
             name: finished.stage.clone(),
             seconds: finished.seconds,
             rows: rows_of(finished),
             bytes: finished.files.iter().map(|file| file.bytes).sum(),
             join: finished.join.clone(),
-        });
-        times.collect::<Vec<_>>().into_iter()
+        };
+        self.reached.lock().done.values().map(time).collect()
     }
 
     /// Whether this run has finished the stage.
     pub(super) fn is_taken(&self, name: &str) -> bool {
         self.reached.lock().done.values().any(|done| done.stage == name)
-    }
-
-    /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
-    pub(super) async fn is_done(&self, name: &str) -> Result<bool> {
-        Ok(self.find(name).await?.is_some())
     }
 
     /// The stage of an earlier attempt; `None` if it has to run, or if its files are damaged.
@@ -168,14 +162,13 @@ impl<'a> Runner<'a> {
         let inside = Layout::stage(name, &self.key);
         let damage = match self.output.read::<FinishedStage>(&inside).await {
             Ok(None) => return Ok(None),
-            // The names of stage manifests have only half of the fingerprint: this one is of another run.
+            // The names of stage manifests have only half of the fingerprint, so this may be another run's stage.
             Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
                 "it belongs to another run".to_owned()
             }
             Ok(Some(finished)) => {
-                let damage =
-                    check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>(), &check::unseen)
-                        .await?;
+                let files = finished.files.iter().collect::<Vec<_>>();
+                let damage = check::bytes(self.output, &files, &check::unseen).await?;
                 match damage.first() {
                     None => {
                         self.earlier.lock().insert(name.to_owned(), finished.clone());
@@ -184,7 +177,7 @@ impl<'a> Runner<'a> {
                     Some(first) => first.to_string(),
                 }
             }
-            // Incomplete, as after a power cut.
+            // The manifest is incomplete, as after a power cut.
             Err(error) if error.source().is_some_and(|cause| cause.is::<serde_json::Error>()) => {
                 format!("{inside} cannot be read")
             }
@@ -203,24 +196,18 @@ impl<'a> Runner<'a> {
     /// Removes the files of a stage that no later stage reads. If that fails, they are removed at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
         self.earlier.lock().remove(name);
-        let written = self
-            .reached
-            .lock()
-            .done
-            .values()
-            .find(|finished| finished.stage == name)
-            .map(|s| s.files.clone());
-        let Some(files) = written else { return };
+        let written = self.reached.lock().done.values().find(|done| done.stage == name).cloned();
+        let Some(FinishedStage { files, .. }) = written else { return };
         if let Err(error) = self.output.remove_stage(name, &self.key, &files).await {
-            tracing::debug!(%error, stage = name, "what an earlier stage wrote could not be removed");
+            tracing::debug!(%error, stage = name, "the files of an earlier stage could not be removed");
         }
     }
 
-    /// Runs the frames of a stage one after the other, each into all of its tables, and publishes the files; or takes over those
+    /// Runs the frames of a stage one after the other, each into all of its tables, and publishes the files; or takes over the files
     /// that an earlier attempt published.
     ///
     /// # Errors
-    /// When the frames cannot be planned, or as [`Engine::run`] and the store.
+    /// If the frames cannot be planned, or if the engine or the store fails.
     pub(crate) async fn run(&self, work: StageWork<'_>) -> Result<()> {
         let here = Local::new(self.engine.session().clone());
         let engine = match work.rows.place {
@@ -261,8 +248,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs the frames, with more partitions if a task runs out of memory. The files of a plan that failed are in no
-    /// manifest, and are removed at the end of the run.
+    /// Runs the frames, with more partitions if a task runs out of memory. The files of a failed plan are in no manifest and are removed
+    /// at the end of the run.
     async fn write(&self, engine: &dyn Engine, work: &StageWork<'_>) -> Result<StageFiles> {
         let (config, stage, frames) = (engine.config(), work.name, &work.rows.frames);
         let batch = config.batch_size().max(1);
@@ -271,7 +258,7 @@ impl<'a> Runner<'a> {
         let mut attempt = StageAttempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // The caller found it finished a moment ago, and so planned nothing for it.
+            // The caller found the stage finished a moment ago and planned nothing for it.
             return Err(self.removed(stage));
         }
         if let [frame] = made.as_slice()
@@ -308,8 +295,8 @@ impl<'a> Runner<'a> {
         Ok(StageFiles { files, join: join.map(str::to_owned), read: Vec::new() })
     }
 
-    /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or
-    /// with fewer tasks at once. `None` if a task already runs alone with all the memory.
+    /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or with
+    /// fewer tasks at once. `None` if a task already runs alone with all the memory.
     async fn with_more_memory(
         &self,
         engine: &dyn Engine,
@@ -319,7 +306,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<StageAttempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // It is unknown whether the memory of a task grows with its rows, so both are tried in turn.
+        // It is unknown whether a task's memory grows with its rows, so both are tried in turn.
         let fewer =
             || Some(StageAttempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
@@ -336,7 +323,7 @@ impl<'a> Runner<'a> {
             if divides(&plan) {
                 return Ok(Some(more));
             }
-            // With more partitions each task would need as much memory.
+            // With more partitions, each task would need as much memory.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
                 return Ok(Some(StageAttempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
@@ -358,7 +345,7 @@ impl<'a> Runner<'a> {
         options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let why = || format!("cannot plan {}", work.name);
         let mut physical = state.create_physical_plan(&plan).await.context(why)?;
-        // Where it reads the source in parts, its joins have to hold their sides.
+        // If the plan reads the source in parts, its joins have to hold their sides.
         if let Some(config) = holding_less(&physical, state.config())
             && source::parts(&physical).is_none()
         {
@@ -386,7 +373,7 @@ impl<'a> Runner<'a> {
         Ok(plan)
     }
 
-    /// Writes the stage's manifest. If another run of the same job has written one, that one counts.
+    /// Writes the manifest of the stage. If another run of the same job has written one, that one counts.
     async fn publish(&self, finished: FinishedStage) -> Result<FinishedStage> {
         if self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await? {
             return Ok(finished);
@@ -407,23 +394,47 @@ impl<'a> Runner<'a> {
     /// The files of a table that a stage wrote.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached.lock();
-        reached
-            .done
-            .values()
-            .flat_map(|done| &done.files)
-            .filter(|file| file.table == table)
-            .cloned()
-            .collect()
+        let files = reached.done.values().flat_map(|done| &done.files);
+        files.filter(|file| file.table == table).cloned().collect()
     }
 
-    /// What the stages so far read of the source.
-    pub(super) fn read_so_far(&self) -> Vec<ReadRanges> {
+    /// The ranges of the source that the stages so far read.
+    fn read_so_far(&self) -> Vec<ReadRanges> {
         self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
-    /// The rows of a table that a stage wrote.
+    /// The number of rows of a table that a stage wrote.
     pub(super) fn rows(&self, table: &str) -> u64 {
         self.reached.lock().done.values().map(|done| done.rows(table)).sum()
+    }
+
+    /// The records of `inputs`, with the checksums of the ranges that stages read.
+    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<InputFile> {
+        let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+        for ReadRanges { path, bytes, modified, ranges } in self.read_so_far() {
+            let ranges = ranges.into_iter().map(|(start, length, crc32)| (start, (length, crc32)));
+            read.entry((path, bytes, modified)).or_default().extend(ranges);
+        }
+        let record = |input: &InputFile| {
+            let ranges = read.get(&(input.path.clone(), input.bytes, input.modified.unwrap_or(0)));
+            let (crc32, crc32_bytes) = ranges.map(checksum_of).unzip();
+            InputFile { crc32, crc32_bytes, ..input.clone() }
+        };
+        inputs.iter().map(record).collect()
+    }
+
+    /// The ranges that no stage of this run has read before.
+    fn not_read_before(&self, mut read: Vec<ReadRanges>) -> Vec<ReadRanges> {
+        let before = self.read_so_far();
+        let before: HashSet<_> = before
+            .iter()
+            .flat_map(|file| file.ranges.iter().map(|range| (file.path.as_str(), *range)))
+            .collect();
+        for ReadRanges { path, ranges, .. } in &mut read {
+            ranges.retain(|range| !before.contains(&(path.as_str(), *range)));
+        }
+        read.retain(|file| !file.ranges.is_empty());
+        read
     }
 }
 
@@ -431,16 +442,16 @@ impl<'a> Runner<'a> {
 pub(super) struct StageAttempt {
     pub(super) config: SessionConfig,
     pub(super) partitions: usize,
-    /// Whether it has more partitions than the attempt before, and as many tasks at once.
+    /// Whether it has more partitions than the attempt before and as many tasks at once.
     pub(super) is_divided: bool,
     /// Whether its only sort has the memory alone.
     pub(super) sorts_alone: bool,
 }
 
-/// The files of a stage.
+/// The files that a stage wrote.
 pub(super) struct StageFiles {
     pub(super) files: Vec<File>,
-    /// What was read of the source for it.
+    /// The ranges of the source that were read.
     pub(super) read: Vec<ReadRanges>,
     /// The join of sketches and candidates, if the stage compares any.
     pub(super) join: Option<String>,
@@ -459,11 +470,9 @@ fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
-/// The number of rows that is reported for a stage: those of its public tables, or of all tables if none is public.
+/// The number of rows that is reported for a stage: of its public tables, or of all tables if none is public.
 fn rows_of(finished: &FinishedStage) -> u64 {
-    let public = |file: &&File| Table::named(&file.table).is_some();
-    match finished.files.iter().any(|file| public(&file)) {
-        true => finished.files.iter().filter(public).map(|f| f.rows).sum(),
-        false => finished.files.iter().map(|f| f.rows).sum(),
-    }
+    let is_public = |file: &File| Table::named(&file.table).is_some();
+    let any_public = finished.files.iter().any(is_public);
+    finished.files.iter().filter(|file| !any_public || is_public(file)).map(|file| file.rows).sum()
 }

@@ -1,23 +1,26 @@
-//! The sketches by which candidates are compared: stored by a stage, or cut from the texts a second time.
+//! The sketches by which candidates are compared, and the texts that are read again for them.
 //!
-//! Candidates name few of many documents. So shingles, which are nearly all bytes of a sketch, are not written between
-//! the stages: the positions of those documents are written, and only their texts are read again. Shingles are stored
-//! if those of every document are needed, if they are needed more than once, or if the user wants to keep them.
+//! Candidates name few of many documents, and shingles are nearly all bytes of a sketch. So shingles are not written between the
+//! stages: the positions of the documents are written, and only their texts are read again. Shingles are stored if all documents'
+//! shingles are needed, if they are needed more than once, or if the user keeps them.
 
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
 
-use super::all_sketches::AllSketches;
 use super::context::StageContext;
 use super::numbers::one_number;
+use super::reference::ReferenceDocuments;
 use super::runner::Planned;
-use super::tables::WorkTable;
+use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
-use crate::frames;
 use crate::frames::prefix::Join;
+use crate::frames::{self, columns, no_number, prefix};
+use crate::job::Shingle;
 use crate::schema::Table;
+use crate::source::{self, DocumentPlaces};
 
-/// Sketches (doc, shingles, signature, ..) that are stored, or are cut when they are read.
+/// Sketches (doc, shingles, signature, ..), stored or cut when they are read.
 pub(super) struct Sketched {
     pub(super) frame: DataFrame,
     /// An upper bound of their number.
@@ -27,178 +30,212 @@ pub(super) struct Sketched {
 /// The columns of a sketch.
 pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signature"];
 
-impl StageContext<'_> {
-    /// Stored sketches of the job's own documents, if there are any.
-    fn sketches_of_new(&self) -> Result<Option<DataFrame>> {
-        let stored = match AllSketches::of(self.job) {
-            AllSketches::InDocuments => self.table(Table::Documents)?,
-            AllSketches::InSketches => self.table(WorkTable::SKETCHES)?,
-            AllSketches::Kept => match self.input.sketches()? {
-                Some(kept) => kept,
-                None => return Err(Error::bug("the output that is used again keeps no shingles")),
-            },
-            AllSketches::Nowhere => return Ok(None),
-        };
-        Ok(Some(stored.select(columns(&SKETCH))?))
-    }
+/// Bytes of a row (document, file, position); the file takes little.
+pub(super) const BYTES_OF_POSITION: u64 = 32;
 
-    /// The same with those of reference documents that may match.
-    fn stored_sketches(&self) -> Result<Option<DataFrame>> {
-        let Some(new) = self.sketches_of_new()? else { return Ok(None) };
-        Ok(Some(match self.reference {
-            Some(_) => new.union(self.table(WorkTable::REFERENCE)?.select(columns(&SKETCH))?)?,
-            None => new,
-        }))
-    }
+/// The number of the job's own source, which is null in tables.
+const OWN: u64 = u64::MAX;
 
-    /// The rows of `frame` (doc, ..) with a column that marks reference documents, if there are any.
-    pub(super) fn marked(&self, frame: DataFrame) -> Result<DataFrame> {
-        match self.reference_docs()? {
-            Some(known) => frames::mark::mark(frame, known),
-            None => Ok(frame),
-        }
-    }
-
-    /// The sketches in the prefix join.
-    pub(super) fn documents_to_join(&self) -> Result<DataFrame> {
-        if self.job.candidates.method.joins_all() {
-            return frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?);
-        }
-        frames::prefix::only(self.of_joined()?.frame, self.table(WorkTable::HOT)?)
-    }
-
-    /// Those of new documents; copies are included until their groups are known.
-    pub(super) fn new_documents_to_join(&self) -> Result<DataFrame> {
-        if self.reference.is_some() && self.job.candidates.method.joins_all() {
-            return self.sketches_of_new()?.ok_or_else(not_stored);
-        }
-        match self.reference_docs()? {
-            Some(known) => frames::reference::without(self.documents_to_join()?, known),
-            None => self.documents_to_join(),
-        }
-    }
-
-    /// The prefix join of the documents.
-    pub(super) async fn join(&self) -> Result<&Join> {
-        let known = self.join.get_or_try_init(|| async {
-            let (score, permutations) = (&self.job.score, self.job.minhash.permutations);
-            let elements = frames::prefix::elements(self.new_documents_to_join()?, score, permutations)?;
-            Ok(Join::new(score, permutations, one_number(elements).await?, self.reference.is_some()))
-        });
-        known.await
-    }
-
-    /// Sketches of all documents, for jobs that need them.
-    pub(super) fn of_all(&self) -> Result<DataFrame> {
-        self.stored_sketches()?.ok_or_else(not_stored)
-    }
-
-    /// Sketches of at least the documents in the prefix join.
-    pub(super) fn of_joined(&self) -> Result<Sketched> {
-        let table = WorkTable::HOT_SKETCHES;
-        match self.stored_sketches()? {
-            Some(frame) => Ok(Sketched { frame, count: self.count() }),
-            None => Ok(Sketched { frame: self.table(table)?, count: self.rows(table) }),
-        }
-    }
-
-    /// Sketches of at least the documents `needed` (needed) of candidates.
-    pub(super) async fn of_candidates(&self, needed: DataFrame) -> Result<Sketched> {
-        if let Some(frame) = self.stored_sketches()? {
-            return Ok(Sketched { frame, count: self.count() });
-        }
-        let (at, known) = (WorkTable::POSITIONS, self.reference_documents()?);
-        let frame = self.sketches(at, needed, known, &SKETCH).await?;
-        Ok(Sketched { frame, count: self.rows(at) + self.rows(WorkTable::REFERENCE) })
-    }
-
-    /// The columns `names` of the sketches of the documents `needed` (needed).
-    ///
-    /// Stored sketches and the `known` sketches of reference documents are read. All others are cut from their texts, at the
-    /// `positions` that [`Self::find_uncut`] found.
-    pub(super) async fn sketches(
-        &self,
-        positions: WorkTable,
-        needed: DataFrame,
-        known: Option<DataFrame>,
-        names: &[&str],
-    ) -> Result<DataFrame> {
-        let mut found = vec![match self.sketches_of_new()? {
-            Some(new) => Ok(frames::sketches::among(new, needed.clone())?.select(columns(names))?),
-            None => {
-                let frequent = self.frequent()?;
-                let cut = |texts| {
-                    let sketches = frames::sketches::sketches(texts, self.job, frequent.clone())?;
-                    Ok(sketches.select(columns(names))?)
-                };
-                self.texts(self.table(positions)?, Some(&self.job.shingle), cut).await
+/// The texts at `places` (source, position, origin, ..). `select` chooses the same columns of [`frames::documents`] for each source.
+/// Pass `cut` if only the shingles are needed, so that long texts are streamed.
+pub(super) async fn read_texts(
+    cx: &StageContext<'_>,
+    places: DataFrame,
+    cut: Option<&Shingle>,
+    select: impl Fn(DataFrame) -> Result<DataFrame>,
+) -> Result<DataFrame> {
+    let Some(listed) = cx.input.listed() else {
+        return Err(Error::bug("texts are read again, and no file was listed"));
+    };
+    let mut sources = cx.reference.map(ReferenceDocuments::sources).unwrap_or_default();
+    sources.push((OWN, &cx.job.source, listed));
+    // A frame without rows needs the columns too.
+    let places =
+        DocumentPlaces::of_rows(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
+    let read = source::read_at(cx.session(), sources, places, cut).await?.into_iter();
+    let texts = read.map(|(origin, read)| {
+        let documents = frames::documents::documents(read)?;
+        match cx.reference {
+            Some(ReferenceDocuments::Source(_)) if origin != OWN => {
+                select(frames::reference::with_second_source_keys(documents)?)
             }
-        }];
-        if let Some(known) = known {
-            let stored = known.filter(col("shingles").is_not_null())?;
-            found.push(Ok(frames::sketches::among(stored, needed)?.select(columns(names))?));
+            _ => select(documents),
         }
-        frames::union(found)?.ok_or_else(not_stored)
-    }
+    });
+    frames::union(texts)?.ok_or_else(|| Error::bug("no source is read"))
+}
 
-    /// Finds the positions of the texts of the documents `needed` (needed), as far as their shingles are not stored.
-    pub(super) fn find_uncut(
-        &self,
-        needed: DataFrame,
-        bytes: u64,
-        known: Option<DataFrame>,
-    ) -> Result<Planned<'static>> {
-        let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-        self.find(needed, bytes, known)
+/// Finds the texts of the documents `needed` (needed), among the run's own and the reference documents `known`. The search for the keys
+/// shuffles about `bytes`.
+pub(super) fn find_texts(
+    cx: &StageContext<'_>,
+    needed: DataFrame,
+    bytes: u64,
+    known: Option<DataFrame>,
+) -> Result<Planned<'static>> {
+    let place = |origin: Expr| [columns(["source", "position", "doc"]), vec![origin]].concat();
+    let mut documents = cx.table(Table::Documents)?.select(place(no_number().alias("origin")))?;
+    if let Some(known) = known {
+        documents = documents.union(known.select(place(col("origin")))?)?;
     }
+    let positions = frames::sketches::positions(documents, needed)?;
+    Ok(Planned::new(bytes + count(cx) * BYTES_OF_POSITION, vec![positions]))
+}
 
-    /// Signatures (doc, signature) of all documents, if they are stored.
-    pub(super) fn signatures(&self) -> Result<Option<Sketched>> {
-        let signature = || columns(&["doc", "signature"]);
-        let frame = match self.stored_sketches()? {
-            Some(stored) => stored.select(signature())?,
-            None if self.job.output.keep.signatures() => {
-                let new = self.table(Table::Documents)?.select(signature())?;
-                match self.reference_documents()? {
-                    Some(known) => new.union(known.select(signature())?)?,
-                    None => new,
-                }
-            }
-            None => return Ok(None),
-        };
-        Ok(Some(Sketched { frame, count: self.count() }))
+/// As [`find_texts`], without reference documents whose shingles are stored.
+pub(super) fn find_texts_to_cut(
+    cx: &StageContext<'_>,
+    needed: DataFrame,
+    bytes: u64,
+    known: Option<DataFrame>,
+) -> Result<Planned<'static>> {
+    let known = known.map(|known| known.filter(col("shingles").is_null())).transpose()?;
+    find_texts(cx, needed, bytes, known)
+}
+
+/// The number of documents, including reference documents.
+fn count(cx: &StageContext<'_>) -> u64 {
+    cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE)
+}
+
+/// The stored sketches of the run's own documents, if there are any.
+fn stored_new(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    let stored = match AllSketches::new(cx.job) {
+        AllSketches::InDocuments => cx.table(Table::Documents)?,
+        AllSketches::InSketches => cx.table(WorkTable::SKETCHES)?,
+        AllSketches::InOutput => cx.input.sketches()?.ok_or_else(not_stored)?,
+        AllSketches::Nowhere => return Ok(None),
+    };
+    Ok(Some(stored.select(columns(SKETCH))?))
+}
+
+/// [`stored_new`], and the sketches of reference documents that may match.
+fn stored(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    let Some(new) = stored_new(cx)? else { return Ok(None) };
+    Ok(Some(match cx.reference_documents()? {
+        Some(known) => new.union(known.select(columns(SKETCH))?)?,
+        None => new,
+    }))
+}
+
+/// The sketches of all documents, for jobs that need them.
+pub(super) fn all(cx: &StageContext<'_>) -> Result<DataFrame> {
+    stored(cx)?.ok_or_else(not_stored)
+}
+
+/// The sketches of at least the documents in the prefix join.
+pub(super) fn joined(cx: &StageContext<'_>) -> Result<Sketched> {
+    let table = WorkTable::HOT_SKETCHES;
+    Ok(match stored(cx)? {
+        Some(frame) => Sketched { frame, count: count(cx) },
+        None => Sketched { frame: cx.table(table)?, count: cx.rows(table) },
+    })
+}
+
+/// The sketches of the documents in the prefix join.
+pub(super) fn to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
+    if cx.job.candidates.method.joins_all() {
+        return frames::copies::without_copies(all(cx)?, cx.table(WorkTable::COPIES)?);
     }
+    prefix::only(joined(cx)?.frame, cx.table(WorkTable::HOT)?)
+}
 
-    /// The number of documents, including reference documents.
-    fn count(&self) -> u64 {
-        self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE)
+/// The sketches of new documents in the prefix join. Copies are included until their groups are known.
+pub(super) fn new_to_join(cx: &StageContext<'_>) -> Result<DataFrame> {
+    if cx.reference.is_some() && cx.job.candidates.method.joins_all() {
+        return stored_new(cx)?.ok_or_else(not_stored);
     }
-
-    /// Average bytes of a sketch.
-    pub(super) async fn bytes_of_one(&self) -> Result<u64> {
-        let known = self.bytes_of_sketch.get_or_try_init(|| async {
-            let size = || vec![col("shingle_count")];
-            let mut documents = self.table(Table::Documents)?.select(size())?;
-            if let Some(known) = self.reference_documents()? {
-                documents = documents.union(known.select(size())?)?;
-            }
-            let bytes = frames::scores::held_bytes(documents, &self.job.minhash)?;
-            Ok(one_number(bytes).await? / self.count().max(1))
-        });
-        known.await.copied()
-    }
-
-    /// The reference documents that clusters may have, with the columns of the work table of reference documents.
-    pub(super) fn clustered_reference(&self) -> Result<Option<DataFrame>> {
-        match self.reference_outputs() {
-            Some(outputs) => outputs.documents(self).map(Some),
-            None => self.reference_documents(),
-        }
+    match cx.reference_docs()? {
+        Some(known) => frames::reference::without(to_join(cx)?, known),
+        None => to_join(cx),
     }
 }
 
-fn columns(names: &[&str]) -> Vec<Expr> {
-    names.iter().map(|name| col(*name)).collect()
+/// The prefix join of the documents.
+pub(super) async fn join<'c>(cx: &'c StageContext<'_>) -> Result<&'c Join> {
+    let join = cx.join.get_or_try_init(|| async {
+        let (score, permutations) = (&cx.job.score, cx.job.minhash.permutations);
+        let elements = prefix::elements(new_to_join(cx)?, score, permutations)?;
+        Ok(Join::new(score, permutations, one_number(elements).await?, cx.reference.is_some()))
+    });
+    join.await
+}
+
+/// The sketches of at least the documents `needed` (needed) of candidates.
+pub(super) async fn candidate_sketches(cx: &StageContext<'_>, needed: DataFrame) -> Result<Sketched> {
+    if let Some(frame) = stored(cx)? {
+        return Ok(Sketched { frame, count: count(cx) });
+    }
+    let (at, known) = (WorkTable::POSITIONS, cx.reference_documents()?);
+    let frame = sketches(cx, at, needed, known, &SKETCH).await?;
+    Ok(Sketched { frame, count: cx.rows(at) + cx.rows(WorkTable::REFERENCE) })
+}
+
+/// The columns `names` of the sketches of the documents `needed` (needed).
+///
+/// Stored sketches and the `known` sketches of reference documents are read. All others are cut from their texts, at the `positions`
+/// of [`find_texts_to_cut`].
+pub(super) async fn sketches(
+    cx: &StageContext<'_>,
+    positions: WorkTable,
+    needed: DataFrame,
+    known: Option<DataFrame>,
+    names: &[&str],
+) -> Result<DataFrame> {
+    let columns = || names.iter().map(|name| col(*name)).collect::<Vec<_>>();
+    let mut found = vec![match stored_new(cx)? {
+        Some(new) => Ok(frames::among(new, needed.clone())?.select(columns())?),
+        None => {
+            let frequent = cx.frequent()?;
+            let cut =
+                |texts| Ok(frames::sketches::sketches(texts, cx.job, frequent.clone())?.select(columns())?);
+            read_texts(cx, cx.table(positions)?, Some(&cx.job.shingle), cut).await
+        }
+    }];
+    if let Some(known) = known {
+        let stored = known.filter(col("shingles").is_not_null())?;
+        found.push(Ok(frames::among(stored, needed)?.select(columns())?));
+    }
+    frames::union(found)?.ok_or_else(not_stored)
+}
+
+/// The signatures (doc, signature) of all documents, if they are stored.
+pub(super) fn signatures(cx: &StageContext<'_>) -> Result<Option<Sketched>> {
+    let signature = || columns(["doc", "signature"]);
+    let frame = match stored(cx)? {
+        Some(stored) => stored.select(signature())?,
+        None if cx.job.output.keep.signatures() => {
+            let new = cx.table(Table::Documents)?.select(signature())?;
+            match cx.reference_documents()? {
+                Some(known) => new.union(known.select(signature())?)?,
+                None => new,
+            }
+        }
+        None => return Ok(None),
+    };
+    Ok(Some(Sketched { frame, count: count(cx) }))
+}
+
+/// The average bytes of a sketch.
+pub(super) async fn average_bytes(cx: &StageContext<'_>) -> Result<u64> {
+    let average = cx.bytes_of_sketch.get_or_try_init(|| async {
+        let size = || columns(["shingle_count"]);
+        let mut documents = cx.table(Table::Documents)?.select(size())?;
+        if let Some(known) = cx.reference_documents()? {
+            documents = documents.union(known.select(size())?)?;
+        }
+        let bytes = frames::scores::sketch_bytes(documents, &cx.job.minhash)?;
+        Ok(one_number(bytes).await? / count(cx).max(1))
+    });
+    average.await.copied()
+}
+
+/// The reference documents that clusters may have, with the columns of [`WorkTable::REFERENCE`].
+pub(super) fn clustered_reference(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    match cx.reference_outputs() {
+        Some(outputs) => outputs.documents(cx).map(Some),
+        None => cx.reference_documents(),
+    }
 }
 
 fn not_stored() -> Error {

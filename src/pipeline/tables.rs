@@ -1,41 +1,91 @@
-//! The tables of a run: the public ones with their contracts, and those between stages with the stages that write them.
+//! The tables of a run: public tables with their contracts, and work tables between stages.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::datasource::MemTable;
-use datafusion::prelude::{DataFrame, SessionContext};
 
-use crate::error::Result;
-use crate::job::{Bits, Job};
+use crate::job::{Bits, Input, Job, ShingleHash};
 use crate::output::Layout;
 use crate::output::write::{TableRows, TableTarget};
 use crate::schema::{self, SourceTypes, Table};
 
-/// A table between stages, which is removed when the run is finished. Its name and columns are in the file of the stage
-/// that writes it.
+/// A table between stages, which is removed when the run is finished. The file of the stage that writes it has its name and columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
     round: Option<u32>,
-    columns: fn(&SourceTypes) -> Vec<Field>,
+    columns: &'static [WorkColumns],
+}
+
+/// Columns of a work table.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WorkColumns {
+    /// UInt64.
+    Numbers(&'static [&'static str]),
+    /// Float64.
+    Floats(&'static [&'static str]),
+    /// Boolean.
+    Flag(&'static str),
+    /// Utf8.
+    Text(&'static str),
+    /// LargeUtf8.
+    LongText(&'static str),
+    /// Lists of UInt64.
+    NumberList(&'static str),
+    /// Lists of LargeUtf8.
+    TextList(&'static str),
+    /// The column `id`, of the type that ids have in the source.
+    Id,
+    /// The column `signature`, of the type that the job gives to signatures.
+    Signature,
+    /// The carried columns of the source.
+    Carried,
+    /// The columns of an operator's output.
+    Operator(fn() -> SchemaRef),
+    /// Columns with nulls.
+    Nullable(&'static WorkColumns),
+}
+
+impl WorkColumns {
+    fn fields(&self, job: &Job, source: &SourceTypes) -> Vec<Field> {
+        let typed = |names: &[&'static str], kind: DataType| {
+            names.iter().map(|name| Field::new(*name, kind.clone(), false)).collect()
+        };
+        match *self {
+            Self::Numbers(names) => typed(names, DataType::UInt64),
+            Self::Floats(names) => typed(names, DataType::Float64),
+            Self::Flag(name) => typed(&[name], DataType::Boolean),
+            Self::Text(name) => typed(&[name], DataType::Utf8),
+            Self::LongText(name) => typed(&[name], DataType::LargeUtf8),
+            Self::NumberList(name) => typed(&[name], DataType::new_list(DataType::UInt64, true)),
+            Self::TextList(name) => typed(&[name], DataType::new_list(DataType::LargeUtf8, true)),
+            Self::Id => typed(&["id"], source.id.arrow()),
+            Self::Signature => typed(&["signature"], signature_type(job)),
+            Self::Carried => {
+                let columns = source.columns.iter().enumerate();
+                columns.map(|(at, of)| Field::new(schema::carried(at), of.data_type.clone(), true)).collect()
+            }
+            Self::Operator(schema) => schema().fields().iter().map(|field| field.as_ref().clone()).collect(),
+            Self::Nullable(columns) => {
+                columns.fields(job, source).into_iter().map(|field| field.with_nullable(true)).collect()
+            }
+        }
+    }
 }
 
 impl WorkTable {
-    /// The table `name`; `columns` may depend on the types of the source.
-    pub(super) const fn new(name: &'static str, columns: fn(&SourceTypes) -> Vec<Field>) -> Self {
+    /// The table `name` with these columns.
+    pub(super) const fn new(name: &'static str, columns: &'static [WorkColumns]) -> Self {
         Self { name, round: None, columns }
     }
 
     /// The table of a round.
-    pub(super) const fn of_round(self, round: u32) -> Self {
+    pub(super) const fn round(self, round: u32) -> Self {
         Self { round: Some(round), ..self }
     }
 
-    /// Its name, which is also the name of its folder.
+    /// The name of the table and of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
         match self.round {
             Some(round) => format!("{}_{round}", self.name).into(),
@@ -43,42 +93,29 @@ impl WorkTable {
         }
     }
 
-    /// Its columns over a source of these types, with the signatures of the job.
+    /// The columns for `job` over a source of these types.
     pub(crate) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
-        let with_type = |field: Field| match field.name().as_str() {
-            SIGNATURE => field.with_data_type(signature_type(job)),
-            _ => field,
-        };
-        Arc::new(Schema::new((self.columns)(source).into_iter().map(with_type).collect::<Vec<_>>()))
+        let fields = self.columns.iter().flat_map(|columns| columns.fields(job, source));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 }
 
-/// Columns of unsigned numbers, without nulls.
-pub(super) fn numbers<const N: usize>(names: [&str; N]) -> Vec<Field> {
-    names.into_iter().map(|name| Field::new(name, DataType::UInt64, false)).collect()
-}
+/// The columns of a document's sketch.
+pub(super) const SKETCH_COLUMNS: &[WorkColumns] = &[
+    WorkColumns::Numbers(&["doc", "shingle_count"]),
+    WorkColumns::NumberList("shingles"),
+    WorkColumns::Signature,
+];
 
-/// The columns of an operator's output.
-pub(super) fn columns_of(schema: &SchemaRef) -> Vec<Field> {
-    schema.fields().iter().map(|field| field.as_ref().clone()).collect()
-}
+/// The positions of texts. `origin` is the number of a reference document's source, or null for a document of the run.
+pub(super) const POSITION_COLUMNS: &[WorkColumns] = &[
+    WorkColumns::Text("source"),
+    WorkColumns::Numbers(&["position"]),
+    WorkColumns::Nullable(&WorkColumns::Numbers(&["origin"])),
+];
 
-/// The column `id` of a source of these types.
-pub(super) fn id_column(source: &SourceTypes, nullable: bool) -> Field {
-    Field::new("id", source.id.arrow(), nullable)
-}
-
-/// A column of lists.
-pub(super) fn list_column(name: &str, item: DataType, nullable: bool) -> Field {
-    Field::new_list(name, Field::new_list_field(item, true), nullable)
-}
-
-const SIGNATURE: &str = "signature";
-
-/// A column of signatures; [`WorkTable::schema`] replaces its type by that of the job's.
-pub(super) fn signature_column() -> Field {
-    Field::new(SIGNATURE, DataType::Null, false)
-}
+/// Pairs of documents.
+pub(super) const PAIR_COLUMNS: &[WorkColumns] = &[WorkColumns::Numbers(&["a", "b"])];
 
 /// The type of signatures between stages.
 pub(super) fn signature_type(job: &Job) -> DataType {
@@ -88,25 +125,36 @@ pub(super) fn signature_type(job: &Job) -> DataType {
     }
 }
 
-/// The columns of a document's sketch.
-pub(super) fn sketch_columns(_source: &SourceTypes) -> Vec<Field> {
-    let mut columns = numbers(["doc", "shingle_count"]);
-    columns.push(list_column("shingles", DataType::UInt64, false));
-    columns.push(signature_column());
-    columns
+/// The place where the stages of a job find the sketches of all documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AllSketches {
+    /// In the table `documents`.
+    InDocuments,
+    /// In the work table `sketches`.
+    InSketches,
+    /// In the output that is reused.
+    InOutput,
+    /// Nowhere: the texts that are needed are read again.
+    Nowhere,
 }
 
-/// Two documents.
-pub(super) fn pair_columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["a", "b"])
+impl AllSketches {
+    pub(super) fn new(job: &Job) -> Self {
+        let all_are_needed =
+            !job.candidates.method.uses_buckets() || job.shingle.hash == ShingleHash::Dictionary;
+        if job.output.keep.shingles() {
+            AllSketches::InDocuments
+        } else if matches!(&job.input, Input::Reuse(reuse) if reuse.keeps_shingles) {
+            AllSketches::InOutput
+        } else if all_are_needed && job.compares() {
+            AllSketches::InSketches
+        } else {
+            AllSketches::Nowhere
+        }
+    }
 }
 
-/// One document.
-pub(super) fn single_columns(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["a"])
-}
-
-/// The tables of a stage, and which of its rows go into each.
+/// The tables of a stage, and the rows that each gets.
 pub(crate) type StageTables = Vec<(AnyTable, TableRows)>;
 
 /// A table that a stage writes.
@@ -129,7 +177,7 @@ impl From<WorkTable> for AnyTable {
 }
 
 impl AnyTable {
-    /// Its name, which is also the name of its folder.
+    /// The name of the table and of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
         match self {
             AnyTable::Public(table) => table.name().into(),
@@ -137,47 +185,19 @@ impl AnyTable {
         }
     }
 
-    /// Its columns for a job over a source of these types.
+    /// The columns for `job` over a source of these types.
     pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
             AnyTable::Public(table) => schema::contract(table).over(source, job.columns()).arrow_schema(),
             AnyTable::Work(table) => table.schema(job, source),
         }
     }
-}
 
-impl fmt::Display for AnyTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
+    /// The target of these rows for the writer node.
+    pub(super) fn target(self, rows: TableRows, job: &Job, source: &SourceTypes) -> TableTarget {
+        let carried =
+            if matches!(self, AnyTable::Public(Table::Documents)) { source.columns.len() } else { 0 };
+        let (name, schema) = (self.name(), self.schema(job, source));
+        TableTarget { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
     }
-}
-
-/// The target of a table for the writer node.
-pub(super) fn target(table: AnyTable, rows: TableRows, job: &Job, source: &SourceTypes) -> TableTarget {
-    let carried = if matches!(table, AnyTable::Public(Table::Documents)) { source.columns.len() } else { 0 };
-    let (name, schema) = (table.name(), table.schema(job, source));
-    TableTarget { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
-}
-
-/// Slices of the comparison of all pairs, for each thread: enough that none waits long at the end.
-const SLICES_PER_THREAD: usize = 16;
-
-/// (slice, slices), a row and a batch for each slice, spread over as many partitions as there are threads.
-pub(crate) fn slices(session: &SessionContext) -> Result<DataFrame> {
-    let threads = session.state().config().target_partitions();
-    let slices = (threads * SLICES_PER_THREAD) as u64;
-    let column = |name| Field::new(name, DataType::UInt64, false);
-    let schema = Arc::new(Schema::new(vec![column("slice"), column("slices")]));
-    let mut partitions = vec![Vec::new(); threads];
-    for slice in 0..slices {
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(UInt64Array::from(vec![slice])), Arc::new(UInt64Array::from(vec![slices]))];
-        partitions[slice as usize % threads].push(RecordBatch::try_new(Arc::clone(&schema), columns)?);
-    }
-    Ok(session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?)
-}
-
-/// The columns of scored pairs.
-pub(super) fn score_columns(_source: &SourceTypes) -> Vec<Field> {
-    columns_of(&crate::operator::scorer::schema())
 }

@@ -1,19 +1,27 @@
-//! Verifies pairs: scores candidates, or every two documents.
+//! Verification: scores candidates by their sketches, or every two documents.
+//!
+//! Of the joins of sketches and candidates, the one that moves the fewest bytes is chosen, by numbers that are known before.
 
-use datafusion::prelude::DataFrame;
+use std::sync::Arc;
 
-use super::by_group;
-use super::candidate_pairs::{self, CandidatePairs};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{DataFrame, SessionContext, col};
+
 use super::context::StageContext;
+use super::groups;
 use super::numbers::one_number;
 use super::runner::Planned;
-use super::sketch_join::Load;
-use super::sketches::Sketched;
-use super::tables::{self, WorkTable};
+use super::sketches::{self, Sketched};
+use super::tables::WorkTable;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::frames;
-use crate::frames::scores::{PairBlock, SketchJoin};
-use crate::job::{Job, NewPairs, ScoreBy};
+use crate::frames::copies::{scores_of_equal_sets, unscored, without_copies};
+use crate::frames::reference::{mark, with_reference};
+use crate::frames::scores::{self, PairBlock, SketchJoin, segments};
+use crate::job::{Compare, Job, NewPairs, ScoreBy};
 
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
@@ -21,8 +29,163 @@ pub(super) const BYTES_OF_PREFIX: u64 = 24;
 /// Signatures are compared first if all shingles would move at least this many times as many bytes.
 const WORTH_A_PASS: f64 = 2.0;
 
-/// If candidates name at most one in this many documents, only the sketches of those are read.
-const FEW_OF: u64 = 2;
+/// Only the sketches of candidates are read if candidates name at most one in this many documents.
+const FEW: u64 = 2;
+
+/// Slices per thread in the comparison of all pairs: enough that no thread waits long at the end.
+const SLICES_PER_THREAD: usize = 16;
+
+/// The share of a task's memory that sketches may take if they are held whole.
+const HELD_SHARE: f64 = 0.4;
+
+/// [`Engine::partitions`] leaves most of a task's memory to other rows. A partition that holds nothing but sketches may have this many
+/// times more.
+const LARGER_SEGMENTS: u64 = 2;
+
+/// Bytes of rows in a shuffle: of a pair, of a pair with its home, and of a request (home, document).
+const BYTES_OF_PAIR: f64 = 16.0;
+const BYTES_AT_HOME: f64 = 24.0;
+const BYTES_OF_REQUEST: f64 = 16.0;
+
+/// At least this many bytes of pairs fit in memory while sketches are read past them.
+const LEAST_WAITING: f64 = 4e6;
+
+/// The documents and candidates to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Load {
+    /// The most documents that candidates name.
+    documents: u64,
+    candidates: u64,
+    /// The average bytes of a sketch.
+    sketch: u64,
+}
+
+/// A join with its estimated costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct JoinCost {
+    join: SketchJoin,
+    /// The approximate bytes that are written or sent, and read again.
+    moved: f64,
+    /// The bytes that are divided among partitions: see [`Engine::partitions`].
+    shuffled: u64,
+}
+
+impl Load {
+    /// The bytes of all sketches.
+    fn sketches(self) -> f64 {
+        self.documents as f64 * self.sketch as f64
+    }
+
+    /// The cheapest join that `engine` can make.
+    fn cheapest_join(self, engine: &dyn Engine) -> JoinCost {
+        let divided = self.cheapest_divided(engine, 1);
+        // Nothing is held whole if joins must not hold a side.
+        let holds = engine.config().options().optimizer.hash_join_single_partition_threshold > 0;
+        if !holds || self.sketches() > HELD_SHARE * engine.task_bytes() as f64 {
+            return divided;
+        }
+        let readers = engine.partitions(0) as f64;
+        let moved = if engine.is_one_process() { 0.0 } else { self.sketches() * (1.0 + readers) };
+        if moved > divided.moved {
+            return divided;
+        }
+        JoinCost { join: SketchJoin::Held, moved, shuffled: 0 }
+    }
+
+    /// The cheapest join that holds no side whole, in a plan of at least `least` partitions.
+    fn cheapest_divided(self, engine: &dyn Engine, least: usize) -> JoinCost {
+        let partitions = |bytes| engine.partitions(bytes).max(least);
+        let blocks = self.in_blocks(partitions);
+        let segments = engine.is_one_process().then(|| self.by_segments(partitions));
+        segments.filter(|segments| segments.moved <= blocks.moved).unwrap_or(blocks)
+    }
+
+    /// The cost of [`SketchJoin::Segments`]: all sketches are written once, and a partition reads them once for as many of its pairs as
+    /// fit in memory.
+    fn by_segments(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
+        let shuffled = self.sketches() as u64 / LARGER_SEGMENTS;
+        let (partitions, pairs) = (partitions(shuffled) as f64, self.candidates as f64 * BYTES_OF_PAIR);
+        let waiting = (self.sketches() / partitions).max(LEAST_WAITING);
+        let passes = partitions * (pairs / partitions / waiting).ceil().max(1.0);
+        let moved = self.sketches() * (1.0 + passes) + 2.0 * pairs;
+        JoinCost { join: SketchJoin::Segments, moved, shuffled }
+    }
+
+    /// The cost of [`SketchJoin::Blocks`]: a sketch is shuffled by its document, and once more for each home that needs it.
+    fn in_blocks(self, partitions: impl Fn(u64) -> usize) -> JoinCost {
+        // A candidate needs at most two sketches.
+        let most = 2.0 * self.candidates as f64;
+        let bytes = |requests: f64| (requests * (self.sketch as f64 + BYTES_AT_HOME)) as u64;
+        // The expected number of different segments if the candidates of a document choose them at random.
+        let segments = segments(partitions(bytes(most))) as f64;
+        let each = most / self.documents.max(1) as f64;
+        let places = segments * -(-each / segments).exp_m1();
+        let requests = (self.documents as f64 * places).min(most);
+        let written = self.sketches()
+            + requests * self.sketch as f64
+            + most * BYTES_OF_REQUEST
+            + self.candidates as f64 * BYTES_AT_HOME;
+        JoinCost { join: SketchJoin::Blocks, moved: 2.0 * written, shuffled: bytes(requests) }
+    }
+}
+
+/// Pairs of documents that may be similar.
+pub(super) struct CandidatePairs {
+    /// (a, b).
+    pub(super) pairs: DataFrame,
+    /// An upper bound of their number.
+    pub(super) rows: u64,
+}
+
+impl CandidatePairs {
+    /// The candidates in a table.
+    pub(super) fn read(cx: &StageContext<'_>, table: WorkTable) -> Result<Self> {
+        Ok(Self { pairs: cx.table(table)?, rows: cx.rows(table) })
+    }
+
+    /// All remaining candidates, after all searches.
+    pub(super) fn found(cx: &StageContext<'_>) -> Result<Self> {
+        Self::read(cx, candidate_table(cx))
+    }
+
+    /// The candidates whose scores are not known.
+    pub(super) fn to_compare(cx: &StageContext<'_>) -> Result<Self> {
+        let found = Self::found(cx)?;
+        Ok(match known_scores(cx)? {
+            Some(same) => Self { pairs: unscored(found.pairs, same)?, ..found },
+            None => found,
+        })
+    }
+}
+
+/// The table of all remaining candidates.
+fn candidate_table(cx: &StageContext<'_>) -> WorkTable {
+    // Each of these tables is written by the stage of the same name.
+    let later = [WorkTable::AGREEING, WorkTable::DENSE_CANDIDATES, WorkTable::ALL_CANDIDATES];
+    later.into_iter().find(|table| cx.is_taken(*table)).unwrap_or(WorkTable::CANDIDATES)
+}
+
+/// The scores of new documents and reference documents with the same shingles, which are known without reading them again: most
+/// documents that come again have not changed.
+///
+/// `None` if there are no reference documents, or if the documents of one group, as copies are, are not compared.
+pub(super) fn known_scores(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    if cx.reference.is_none() || cx.job.candidates.compare == Compare::Across {
+        return Ok(None);
+    }
+    let (copies, group_keys) = (cx.table(WorkTable::COPIES)?, groups::keys(cx)?);
+    let representatives = |table: WorkTable, further: &[&str]| {
+        let columns = groups::SET.iter().chain(further).map(|column| col(*column)).collect::<Vec<_>>();
+        let keys = without_copies(cx.table(table)?.select(columns)?, copies.clone())?;
+        match &group_keys {
+            Some(groups) => frames::with_columns(keys, groups.clone()),
+            None => Ok(keys),
+        }
+    };
+    let new = representatives(WorkTable::KEYS, &[])?;
+    let known = representatives(WorkTable::REFERENCE, &["shingle_count"])?;
+    scores_of_equal_sets(new, known, cx.job.lsh.bands).map(Some)
+}
 
 /// Scores candidates by the sketches of their documents, and adds the known `scores` of others.
 pub(super) async fn verify<'a>(
@@ -33,10 +196,10 @@ pub(super) async fn verify<'a>(
 ) -> Result<Planned<'a>> {
     let job = cx.job;
     let score = move |documents, candidates, join| {
-        let compared = frames::scores::scores(documents, candidates, join, &job.score, &job.lsh)?;
+        let compared = scores::scores(documents, candidates, join, &job.score, &job.lsh)?;
         Ok([Some(compared), scores.clone()].into_iter().flatten().collect())
     };
-    compare(cx, documents, cx.bytes_of_one().await?, candidates, score)
+    compare(cx, documents, sketches::average_bytes(cx).await?, candidates, score)
 }
 
 /// Drops the pairs of `candidates` whose signatures agree in less than the threshold.
@@ -47,39 +210,40 @@ pub(super) fn agree<'a>(
 ) -> Result<Planned<'a>> {
     let job = cx.job;
     let agreeing = move |documents, candidates, join| {
-        Ok(vec![frames::scores::agreeing(documents, candidates, join, &job.score, &job.lsh)?])
+        Ok(vec![scores::agreeing(documents, candidates, join, &job.score, &job.lsh)?])
     };
-    compare(cx, signatures, bytes_of_signature(job), candidates, agreeing)
+    compare(cx, signatures, signature_bytes(job), candidates, agreeing)
 }
 
-/// Whether it is cheaper to drop candidates by their signatures first, so that the shingles of fewer are needed.
+/// Whether it is cheaper to drop candidates by their signatures first, so that fewer shingles are needed.
 pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     let job = cx.job;
     if !job.score.prefilter && job.score.by != ScoreBy::Signature {
         return Ok(false);
     }
-    let Some(signatures) = cx.signatures()? else { return Ok(false) };
+    let Some(signatures) = sketches::signatures(cx)? else { return Ok(false) };
     if cx.is_done(WorkTable::AGREEING).await? {
         // The positions of the texts of the remaining candidates may have been found already.
         return Ok(true);
     }
-    let candidates = cx.rows(candidate_pairs::table(cx));
+    let candidates = cx.rows(candidate_table(cx));
     // If candidates are few, most of them may be pairs.
     if candidates < signatures.count {
         return Ok(false);
     }
-    let moved = |load: Load| load.cheapest_join(cx.engine()).moved + load.sketches();
-    let load = |sketch| Load { documents: signatures.count, candidates, sketch };
-    let (first, all) = (moved(load(bytes_of_signature(job))), moved(load(cx.bytes_of_one().await?)));
-    Ok(first * WORTH_A_PASS <= all)
+    let moved = |sketch| {
+        let load = Load { documents: signatures.count, candidates, sketch };
+        load.cheapest_join(cx.engine()).moved + load.sketches()
+    };
+    Ok(moved(signature_bytes(job)) * WORTH_A_PASS <= moved(sketches::average_bytes(cx).await?))
 }
 
 /// Bytes of a document and its signature.
-fn bytes_of_signature(job: &Job) -> u64 {
-    frames::scores::held_bytes_without_shingles(&job.minhash)
+fn signature_bytes(job: &Job) -> u64 {
+    scores::sketch_bytes_without_shingles(&job.minhash)
 }
 
-/// The frames that `made` makes from documents, whose sketches take `bytes` each, and from `candidates`.
+/// Plans the frames of `made` over documents, whose sketches take `bytes` each, and `candidates`.
 fn compare<'a>(
     cx: &'a StageContext<'_>,
     documents: Sketched,
@@ -90,20 +254,18 @@ fn compare<'a>(
     let count = candidates.rows;
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
-    let candidates = with_reference(cx, candidates.pairs)?;
+    let candidates = compared_sides(cx, candidates.pairs)?;
     let first = load.cheapest_join(cx.engine());
     let at_first = cx.engine().partitions(first.shuffled);
-    let named = match load.documents.saturating_mul(FEW_OF) <= documents.count {
-        true => {
-            frames::sketches::among(documents.frame.clone(), frames::scores::needed(candidates.clone())?)?
-        }
-        false => documents.frame.clone(),
-    };
+    let mut named = documents.frame.clone();
+    if load.documents.saturating_mul(FEW) <= documents.count {
+        named = frames::among(named, frames::needed(candidates.clone())?)?;
+    }
     let (join, megabytes) = (first.join, (first.moved / 1e6) as u64);
     let frames = move |partitions| {
-        // If the data that were to be held did not fit, they are divided.
-        let divided = || load.cheapest_divided(cx.engine(), partitions);
-        let join = if partitions == at_first { first.join } else { divided().join };
+        // More partitions are asked for if the data that were to be held did not fit. Then they are divided.
+        let divided = || load.cheapest_divided(cx.engine(), partitions).join;
+        let join = if partitions == at_first { first.join } else { divided() };
         let documents = match join {
             SketchJoin::Held | SketchJoin::Segments => named.clone(),
             SketchJoin::Blocks => documents.frame.clone(),
@@ -115,34 +277,81 @@ fn compare<'a>(
     Ok(Planned::made(first.shuffled, frames))
 }
 
-/// The pairs of (a, b, ..) that the job compares, by whether their documents are reference documents.
-fn with_reference(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
+/// (a, b, ..) -> the pairs that the job compares, by whether their documents are reference documents.
+fn compared_sides(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match cx.reference_docs()? {
         Some(reference) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
-            frames::reference::with_reference(pairs, reference)
+            with_reference(pairs, reference)
         }
         _ => Ok(pairs),
     }
 }
 
-/// The scores of every two of `documents` (doc, shingles, signature, ..) that the job compares and that reach the
-/// threshold, in as many frames as are needed to hold few sketches at once.
+/// Scores every two `documents` (doc, shingles, signature, ..) that the job compares, and keeps the scores that reach the threshold, in
+/// as many frames as are needed to hold few sketches at once.
 pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<DataFrame>> {
     let job = cx.job;
-    let documents = cx.marked(documents)?;
-    let blocks = blocks(cx, documents.clone()).await?.into_iter().map(|block| {
-        let (documents, slices) = (documents.clone(), tables::slices(cx.session())?);
-        let scores = frames::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
-        by_group::compared(cx, with_reference(cx, scores)?)
+    let documents = match cx.reference_docs()? {
+        Some(known) => mark(documents, known)?,
+        None => documents,
+    };
+    // The sketches of two segments take at most two fifths of the memory pool.
+    let room = cx.engine().task_bytes() as f64 * 0.4;
+    let bytes = one_number(scores::sketch_bytes(documents.clone(), &job.minhash)?).await? as f64;
+    let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
+    tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
+    let blocks = PairBlock::all(segments).into_iter().map(|block| {
+        let (documents, slices) = (documents.clone(), slices(cx.session())?);
+        let scores = scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
+        groups::compared(cx, compared_sides(cx, scores)?)
     });
     blocks.collect()
 }
 
-/// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
-async fn blocks(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<PairBlock>> {
-    let room = cx.task_bytes() as f64 * 0.4;
-    let bytes = one_number(frames::scores::held_bytes(documents, &cx.job.minhash)?).await? as f64;
-    let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
-    tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
-    Ok(PairBlock::all(segments))
+/// (slice, slices): one row and one batch for each slice, spread over as many partitions as there are threads.
+pub(crate) fn slices(session: &SessionContext) -> Result<DataFrame> {
+    let threads = session.state().config().target_partitions();
+    let slices = (threads * SLICES_PER_THREAD) as u64;
+    let column = |name| Field::new(name, DataType::UInt64, false);
+    let schema = Arc::new(Schema::new(vec![column("slice"), column("slices")]));
+    let mut partitions = vec![Vec::new(); threads];
+    for slice in 0..slices {
+        let columns = [slice, slices].map(|number| Arc::new(UInt64Array::from(vec![number])) as ArrayRef);
+        partitions[slice as usize % threads]
+            .push(RecordBatch::try_new(Arc::clone(&schema), columns.to_vec())?);
+    }
+    Ok(session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Local, session};
+    use crate::job;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_join_that_moves_the_fewest_bytes_is_taken() {
+        for (memory, documents, each, sketch, expected) in [
+            // Twenty thousand posts, each a candidate with 124 others.
+            (4096, 19_466, 124.0, 12_800, SketchJoin::Held),
+            (512, 50_000, 500.0, 2_200, SketchJoin::Held),
+            (512, 19_466, 124.0, 12_800, SketchJoin::Segments),
+            (512, 200_000, 50.0, 2_200, SketchJoin::Segments),
+            (512, 200_000, 500.0, 2_200, SketchJoin::Segments),
+            (4096, 1_000_000, 50.0, 2_200, SketchJoin::Segments),
+            (512, 600_000, 0.6, 2_200, SketchJoin::Blocks),
+            (4096, 100_000_000, 1.5, 1_300, SketchJoin::Blocks),
+        ] {
+            let settings = job::EngineSettings { threads: 2, ..job::EngineSettings::local(memory * MIB) };
+            let engine = Local::new(session::session(&settings).unwrap());
+            let load = Load { documents, candidates: (documents as f64 * each) as u64, sketch };
+            let cost = load.cheapest_join(&engine);
+            assert_eq!(cost.join, expected, "{documents} documents, {each} candidates, {memory} MiB");
+            // No sketch is sent to every candidate that needs it.
+            let at_homes = documents as f64 * each.clamp(10.0, 100.0) * sketch as f64;
+            assert!(cost.moved < at_homes, "{} bytes instead of {at_homes}", cost.moved);
+        }
+    }
 }

@@ -18,7 +18,7 @@ use crate::cli::process::{JobRuntime, files};
 use crate::cli::screen::print;
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
-use crate::frames::given_pairs;
+use crate::frames::clusters::clusters_of_pairs;
 use crate::job::{self, ClusterMethod, Score};
 use crate::output::partial_file;
 
@@ -77,7 +77,7 @@ impl ClusterCommand {
         session.state_ref().write().config_mut().options_mut().execution.collect_statistics = false;
         let found = runtime.run(async {
             let pairs = self.pairs(&session).await?;
-            let clusters = given_pairs::clusters(pairs, self.threshold, self.method)?;
+            let clusters = clusters_of_pairs(pairs, self.threshold, self.method)?;
             target.write(clusters).await
         })?;
         target.publish()?;

@@ -8,7 +8,7 @@
 //! | signatures of the linear family | [`crate::kernel::linear`] |
 //! | CRC-32 and SHA-256 as shingle hashes | [`crate::kernel::text`] |
 //! | one table of buckets for all bands | [`crate::kernel::lsh_bands`] |
-//! | numbers of shingles in a dictionary of the collection | [`crate::pipeline::stage::dictionary`] |
+//! | numbers of shingles in a dictionary of the collection | [`crate::frames::shingles`] |
 
 pub(crate) mod choose;
 pub(super) mod coefficients;

@@ -1,16 +1,15 @@
-//! Finished outputs in the order in which they were made: the reference outputs of a run, or those that are merged.
+//! Finished outputs in the order in which they were made: the reference outputs of a run, or outputs to merge.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::lineage::{self, KnownFingerprints};
-use super::same_frequent::same_frequent;
+use super::lineage::{self, KnownFingerprints, same_frequent};
 use crate::error::{Error, Result};
-use crate::frames::cluster_id::Founders;
-use crate::frames::{self, merged, reference, utf8};
-use crate::job::{ClusterMethod, Job};
+use crate::frames::clusters::Founders;
+use crate::frames::{self, columns, merged, reference, utf8};
+use crate::job::Job;
 use crate::output::applied::AppliedOutput;
 use crate::output::counts::Counts;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
@@ -20,17 +19,15 @@ use crate::schema::{SourceTypes, Table};
 use crate::udf::CUT_SPAN;
 use crate::udf::expr_fn::document_key;
 
-/// Outputs that are opened at the same time.
+/// The number of outputs that are opened at the same time.
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 
-/// One finished output or more, in the order in which they were made.
+/// At least one finished output, in the order in which they were made.
 pub(crate) struct Chain {
-    outputs: Vec<Stored>,
+    pub(in crate::pipeline) outputs: Vec<Stored>,
     /// The outputs that each was made against: see [`lineage::made_against`].
     against: Vec<Vec<ReferenceOutput>>,
-    /// The cluster method of each.
-    methods: Vec<ClusterMethod>,
-    /// The results of `apply` that were named instead of the outputs.
+    /// The result of `apply` that was named instead of each output, if any.
     applied: Vec<Option<AppliedOutput>>,
 }
 
@@ -55,13 +52,12 @@ impl Chain {
         let against = lineage::made_against(&outputs)?;
         lineage::check_order(&outputs, &against, named_by)?;
         same_frequent(outputs.iter()).await?;
-        let methods = outputs.iter().map(|stored| stored.job().clusters.method).collect();
-        let chain = Self { outputs, against, methods, applied };
+        let chain = Self { outputs, against, applied };
         chain.check_results()?;
         Ok(chain)
     }
 
-    /// Checks that every two of their documents were compared.
+    /// Checks that every two documents of the outputs were compared.
     ///
     /// # Errors
     /// As [`lineage::check_compared`].
@@ -69,7 +65,7 @@ impl Chain {
         lineage::check_compared(&self.outputs, &self.against)
     }
 
-    /// Refuses an output that overlaps with one of these or with a source of theirs. `setting` names the output's URL in messages.
+    /// Refuses an output that overlaps with one of these or with one of their sources. `setting` names the output's URL in messages.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -86,7 +82,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Checks that no other result of `apply` takes the place of one that an output was made against.
+    /// Checks that the results of `apply` are the same as the ones that outputs were made against.
     fn check_results(&self) -> Result<()> {
         let records = self.record();
         for made in self.against.iter().flatten() {
@@ -94,7 +90,7 @@ impl Chain {
             let results = made.applied.as_ref().zip(named.and_then(|named| named.applied.as_ref()));
             if let Some((own, other)) = results.filter(|(own, other)| own.fingerprint != other.fingerprint) {
                 return Err(Error::job(format!(
-                    "an output is named that was made against {}, and {}, which is another result of apply over the same output: name \
+                    "an output is named that was made against {}, and also {}, another result of apply over the same output: name \
                      the former in its place",
                     own.url, other.url
                 )));
@@ -103,25 +99,17 @@ impl Chain {
         Ok(())
     }
 
-    /// The outputs.
-    pub(crate) fn outputs(&self) -> &[Stored] {
-        &self.outputs
-    }
-
-    /// The table of the shingles that do not count in any of the outputs; `None` if all of them do.
+    /// The table of frequent shingles, the same in all outputs; `None` if all shingles count.
     pub(crate) fn frequent_shingles(&self) -> Result<Option<DataFrame>> {
-        match self.outputs.first() {
-            Some(first) => first.frequent_shingles(),
-            None => Ok(None),
-        }
+        self.outputs.first().map_or(Ok(None), Stored::frequent_shingles)
     }
 
-    /// The types that the last output has from its source.
+    /// The types of the last output's source.
     pub(crate) fn types(&self) -> SourceTypes {
         self.outputs.last().map(|stored| stored.manifest().source.clone()).unwrap_or_default()
     }
 
-    /// The record of them in a manifest.
+    /// The record of the outputs in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         let record = |(stored, applied): (&Stored, &Option<AppliedOutput>)| ReferenceOutput {
             output: stored.layout().shown().to_owned(),
@@ -139,7 +127,7 @@ impl Chain {
         self.outputs.iter().flat_map(Stored::origins).collect()
     }
 
-    /// The place of the first of [`Self::origins`] that the output at `at` has.
+    /// The place in [`Self::origins`] of the first origin of the output at `at`.
     pub(crate) fn first_origin(&self, at: usize) -> u64 {
         self.outputs[..at].iter().map(Stored::origin_count).sum()
     }
@@ -149,31 +137,32 @@ impl Chain {
         col("origin_number") + lit(self.first_origin(at))
     }
 
-    /// The fingerprints of the runs that read the documents; of a merged output, those of the outputs that were merged.
+    /// The fingerprints of the runs that read the documents. A merged output has the fingerprints of the outputs it was merged from.
     pub(crate) fn fingerprints(&self) -> Vec<String> {
-        let of_one = |stored: &Stored| match &stored.manifest().merged {
+        let runs = |stored: &Stored| match &stored.manifest().merged {
             merged if merged.is_empty() => vec![stored.manifest().fingerprint.clone()],
             merged => merged.clone(),
         };
-        self.outputs.iter().flat_map(of_one).collect()
+        self.outputs.iter().flat_map(runs).collect()
     }
 
-    /// The number of documents that the runs of the outputs replaced, also those of outputs that these are merged from.
+    /// The number of documents that the runs of the outputs replaced, including the outputs that these are merged from.
     pub(crate) fn replaced_documents(&self) -> u64 {
-        let of_one = |Counts { replaced_documents, replaced_in_sources, .. }: &Counts| {
+        let replaced = |stored: &Stored| {
+            let Counts { replaced_documents, replaced_in_sources, .. } = &stored.manifest().counts;
             replaced_documents.unwrap_or_default() + replaced_in_sources.unwrap_or_default()
         };
-        self.outputs.iter().map(|stored| of_one(&stored.manifest().counts)).sum()
+        self.outputs.iter().map(replaced).sum()
     }
 
     /// The number of documents that no later output replaced.
-    pub(super) fn live_count(&self) -> u64 {
+    pub(in crate::pipeline) fn live_count(&self) -> u64 {
         let replaced = self.outputs.iter().filter(|stored| is_replacing(stored));
         let replaced = replaced.filter_map(|stored| stored.manifest().counts.replaced_documents);
         self.count(Table::Documents).saturating_sub(replaced.sum())
     }
 
-    /// Rows of a table in all outputs, replaced documents included.
+    /// The number of rows of a table in all outputs, replaced documents included.
     pub(crate) fn count(&self, table: Table) -> u64 {
         let tables = self.outputs.iter().filter_map(|stored| stored.manifest().tables.get(table.name()));
         tables.map(|written| written.rows).sum()
@@ -181,7 +170,7 @@ impl Chain {
 
     /// Whether the clusters of all outputs are connected components.
     pub(crate) fn all_by_components(&self) -> bool {
-        self.methods.iter().all(|method| method.keeps_chains())
+        self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
 
     /// Whether one of the runs replaced documents of earlier ones.
@@ -206,14 +195,14 @@ impl Chain {
         }
     }
 
-    /// Checks that an id is in two outputs only if the later run replaced its document. Runs against outputs have checked this
-    /// already; the ids of a second source may be those of new documents.
+    /// Checks that an id is in two outputs only if the later run replaced its document. Runs against outputs have checked this already,
+    /// but new documents may have the ids of a second source.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
     pub(crate) async fn check_ids(&self) -> Result<()> {
         let seen: Vec<KnownFingerprints<'_>> =
-            self.against.iter().map(|against| KnownFingerprints::of(against)).collect();
+            self.against.iter().map(|against| KnownFingerprints::new(against)).collect();
         let by_source = |later: usize| self.outputs[later].job().second_source().is_some();
         let is_seen = |later: usize, before: usize| seen[later].has(self.outputs[before].manifest());
         let has_seen = |later: usize, before: usize| is_seen(later, before) && !by_source(later);
@@ -229,62 +218,45 @@ impl Chain {
                 if has_seen(later, before) {
                     continue;
                 }
-                let what_to_do = match is_seen(later, before) {
-                    true => {
-                        "which only against.source allows: give the documents of one of them other ids, and make both again"
-                    }
-                    false => {
-                        "and neither was made by a run against the other: make one of them again with [against]"
-                    }
+                let advice = if is_seen(later, before) {
+                    "which only against.source allows: give the documents of one of them other ids, and make both again"
+                } else {
+                    "and neither was made by a run against the other: make one of them again with [against]"
                 };
                 let [before, later] = [before, later].map(|at| self.outputs[at].layout().shown());
                 return Err(Error::input(format!(
-                    "{before} and {later} both have a document with the id `{id}`, {what_to_do}"
+                    "{before} and {later} both have a document with the id `{id}`, {advice}"
                 )));
             }
         }
         Ok(())
     }
 
-    /// These columns of a table of all outputs, after `run`: the place of the output.
-    fn every(&self, table: Table, columns: &[Expr]) -> Result<DataFrame> {
-        self.every_of(table, columns, |_| true)
+    /// The rows that `rows` returns for each output and its place, with the place in the column `run`.
+    fn by_run(&self, rows: impl Fn(usize, &Stored) -> Result<DataFrame>) -> Result<DataFrame> {
+        union(self.outputs.iter().enumerate().map(|(run, stored)| with_run(run, rows(run, stored)?)))
     }
 
-    /// The same of the outputs that `wanted` selects, one or more.
-    fn every_of(
-        &self,
-        table: Table,
-        columns: &[Expr],
-        wanted: impl Fn(&Stored) -> bool,
-    ) -> Result<DataFrame> {
-        let outputs = self.outputs.iter().enumerate().filter(|(_, stored)| wanted(stored));
-        union(outputs.map(|(run, stored)| {
-            let columns = [&[lit(run as u64).alias("run")], columns].concat();
-            Ok(stored.table(table)?.select(columns)?)
-        }))
+    /// `run` and these columns of a table of all outputs.
+    fn every(&self, table: Table, columns: &[Expr]) -> Result<DataFrame> {
+        self.by_run(|_, stored| Ok(stored.table(table)?.select(columns.to_vec())?))
     }
 
     /// The documents that no later run replaced: `doc`, and the other columns that `columns` returns for the output at each place.
     pub(crate) fn live(&self, columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>) -> Result<DataFrame> {
-        let replaces = self.replaced();
-        let documents = union(self.outputs.iter().enumerate().map(|(run, stored)| {
-            let mut columns = columns(run, stored)?;
-            if replaces {
-                columns.push(lit(run as u64).alias("run"));
-            }
-            Ok(stored.table(Table::Documents)?.select(columns)?)
-        }))?;
-        if !replaces {
-            return Ok(documents);
+        let documents = |run: usize, stored: &Stored| -> Result<DataFrame> {
+            Ok(stored.table(Table::Documents)?.select(columns(run, stored)?)?)
+        };
+        let outputs = || self.outputs.iter().enumerate();
+        if !self.replaced() {
+            return union(outputs().map(|(run, stored)| documents(run, stored)));
         }
-        let later = self.every_of(Table::Documents, &[col("doc")], is_replacing)?;
-        merged::staying(documents, later)
-    }
-
-    /// The same with these columns of all outputs.
-    pub(crate) fn all_live(&self, columns: Vec<Expr>) -> Result<DataFrame> {
-        self.live(|_, _| Ok(columns.clone()))
+        let later = outputs().filter(|(_, stored)| is_replacing(stored));
+        let later =
+            union(later.map(|(run, stored)| {
+                with_run(run, stored.table(Table::Documents)?.select(vec![col("doc")])?)
+            }))?;
+        merged::staying(self.by_run(documents)?, later)
     }
 
     /// (run, id, cluster_id) of all outputs.
@@ -294,10 +266,8 @@ impl Chain {
 
     /// The founders of clusters: see [`reference::founders`].
     pub(super) fn founders(&self, documents: Option<DataFrame>) -> Result<Founders> {
-        let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
-            let clusters = own_clusters(stored)?;
-            Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("cluster_id")])?)
-        }))?;
+        let clusters =
+            self.by_run(|_, stored| Ok(own_clusters(stored)?.select(columns(["id", "cluster_id"]))?))?;
         reference::founders(clusters, documents)
     }
 
@@ -307,13 +277,12 @@ impl Chain {
         self.founders(documents)
     }
 
-    /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative. Of a result of `apply`,
-    /// they are what it removed.
+    /// The documents (doc) that the outputs remove: documents that do not represent their last cluster, or that a result of `apply`
+    /// removed.
     pub(crate) fn removed(&self) -> Result<DataFrame> {
-        let outputs = self.outputs.iter().zip(&self.applied).enumerate();
-        let clusters = union(outputs.map(|(run, (stored, applied))| {
+        let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored)?;
-            let clusters = match (applied, stored.job().clusters.contained) {
+            let clusters = match (&self.applied[run], stored.job().clusters.contained) {
                 (Some(applied), _) => match applied.removed()? {
                     Some(removed) => removed.with_column("representative", lit(false))?,
                     None => clusters.filter(lit(false))?,
@@ -321,18 +290,18 @@ impl Chain {
                 (None, None) => clusters,
                 (None, Some(_)) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
             };
-            Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("representative")])?)
-        }))?;
+            Ok(clusters.select(columns(["id", "representative"]))?)
+        })?;
         let removed = reference::removed(clusters)?;
         if !self.replaced() {
-            return Ok(removed.select(vec![col("doc")])?);
+            return Ok(removed.select(columns(["doc"]))?);
         }
-        // The document that was removed may have a text that a later run replaced.
+        // A later run may have replaced the text of a removed document.
         let documents = self.live(|at, _| Ok(since(at)))?;
         reference::removed_since(removed, documents, &[])
     }
 
-    /// The bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents; `None` if none did.
+    /// The bytes (doc, byte_start, byte_end) that results of `apply` cut out of documents, if any did.
     pub(crate) fn cuts(&self) -> Result<Option<DataFrame>> {
         let mut found = Vec::new();
         for (run, applied) in self.applied.iter().enumerate() {
@@ -351,18 +320,18 @@ impl Chain {
         reference::removed_since(cuts, compared.union(rejects)?, &CUT_SPAN).map(Some)
     }
 
-    /// Whether the rejects of the output at this place are still there: a result of `apply` may have left them out.
+    /// Whether the rejects of the output at this place still exist. A result of `apply` may have left them out.
     pub(super) fn has_rejects(&self, at: usize) -> bool {
         self.applied.get(at).and_then(Option::as_ref).is_none_or(AppliedOutput::keeps_rejects)
     }
 
-    /// The pairs of all outputs, as [`merged::pairs`] returns them.
+    /// The pairs of all outputs: `run` and [`merged::pair_columns`].
     pub(crate) fn pairs(&self) -> Result<DataFrame> {
-        self.every(Table::Pairs, &merged::pairs())
+        self.every(Table::Pairs, &merged::pair_columns())
     }
 
-    /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which
-    /// documents are copies, and `new` has these columns of the documents that replace others now.
+    /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
+    /// copies. `new` has these columns of the documents that replace others now.
     pub(crate) fn pairs_of_groups(
         &self,
         columns: &[Expr],
@@ -372,9 +341,8 @@ impl Chain {
         let mut documents = self.every(Table::Documents, columns)?;
         if let Some(new) = new {
             let names = columns.iter().map(|column| col(column.schema_name().to_string()));
-            let run = lit(self.outputs.len() as u64).alias("run");
-            documents =
-                documents.union(new.select(std::iter::once(run).chain(names).collect::<Vec<_>>())?)?;
+            let new = new.select(names.collect::<Vec<_>>())?;
+            documents = documents.union(with_run(self.outputs.len(), new)?)?;
         }
         merged::pairs_of_groups(self.pairs()?, merged::versions(documents)?, representatives)
     }
@@ -414,16 +382,15 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
              clusters of the same kind: give both the same ones"
         )));
     }
-    if let Some([why, what_to_do]) = lineage::own_pairs_missing(made) {
+    if let Some([why, advice]) = lineage::own_pairs_missing(made) {
         return Err(Error::job(format!(
-            "{url} was made with {why}, and {METHOD} needs their pairs: {what_to_do}"
+            "{url} was made with {why}, and {METHOD} needs their pairs: {advice}"
         )));
     }
     Ok(())
 }
 
-/// The table clusters without documents of a second source: the output of that source says which cluster they are in, and whether they
-/// stay.
+/// The table `clusters` without documents of a second source. The output of that source has their clusters, and says whether they stay.
 fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     let clusters = stored.table(Table::Clusters)?;
     match stored.job().second_source() {
@@ -432,7 +399,7 @@ fn own_clusters(stored: &Stored) -> Result<DataFrame> {
     }
 }
 
-/// The columns `doc`, and `since`: the place of the output that has the document.
+/// The columns `doc` and `since`, the place of the output with the document.
 pub(super) fn since(at: usize) -> Vec<Expr> {
     vec![col("doc"), lit(at as u64).alias("since")]
 }
@@ -456,7 +423,7 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
         ("shingle.min_words", a.min_words == b.min_words),
         ("shingle.short", a.short == b.short),
         ("shingle.max_frequency", made.max_frequency == job.max_frequency),
-        // The numbers of frequent shingles are those of groups.
+        // The frequent shingles depend on the groups.
         ("source.group", job.max_frequency.is_none() || made.source.group == job.source.group),
         ("minhash.permutations", c.permutations == d.permutations),
         ("minhash.seed", c.seed == d.seed),
@@ -467,12 +434,29 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
     first_other(&keys)
 }
 
-/// The first key that differs, of keys with whether they are the same.
+/// The first key that is not the same.
 pub(crate) fn first_other(keys: &[(&'static str, bool)]) -> Option<&'static str> {
     keys.iter().find(|(_, same)| !same).map(|(key, _)| *key)
 }
 
-/// The rows of one frame or more.
+/// Adds the column `run`.
+fn with_run(run: usize, rows: DataFrame) -> Result<DataFrame> {
+    let columns = [vec![lit(run as u64).alias("run")], frames::all_columns(&rows)].concat();
+    Ok(rows.select(columns)?)
+}
+
+/// The reason why `job` reads texts of the output at `url` again, if it does.
+pub(in crate::pipeline) fn reason_to_read(url: &str, keeps_shingles: bool, job: &Job) -> Option<String> {
+    if !keeps_shingles {
+        Some(format!("{url} keeps no shingles"))
+    } else if job.output.pair_passages {
+        Some("output.pair_passages needs the texts".into())
+    } else {
+        job.passages.is_some().then(|| "[passages] needs the texts".into())
+    }
+}
+
+/// The rows of at least one frame.
 pub(crate) fn union(frames: impl Iterator<Item = Result<DataFrame>>) -> Result<DataFrame> {
     frames::union(frames)?.ok_or_else(|| Error::bug("a chain has no output"))
 }

@@ -1,26 +1,29 @@
-//! The lineage of outputs: which outputs a run was made against.
+//! The lineage of outputs: the outputs that a run was made against, and whether outputs can be used together.
 //!
-//! Merging compares nothing, so each output must have been made against all those before it. A merged output replaces
-//! the outputs that it was merged from.
+//! Merging compares nothing, so each output must have been made against all outputs before it. A merged output replaces the outputs
+//! that it was merged from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use datafusion::common::cast::as_uint64_array;
+use datafusion::prelude::col;
+use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
 use crate::job::{InputFile, Job, NewPairs, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{ReferenceOutput, Run, read_job};
 
-/// The outputs that each of `outputs` was made against. If that is a second source, an output of this source among `outputs` takes its
-/// place.
+/// The outputs that each of `outputs` was made against. An output of a second source among `outputs` takes the place of that source.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) if a job in a manifest cannot be read.
 pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput>>> {
-    let of_one = |stored: &Stored| {
+    let against = |stored: &Stored| {
         let mut against = stored.manifest().reference_outputs.clone();
         if let (Some(second), Some(record)) = (stored.job().second_source(), against.first_mut()) {
             for other in outputs {
-                if is_of(other, stored.job(), second, &record.fingerprint)? {
+                if holds_source(other, stored.job(), second, &record.fingerprint)? {
                     record.fingerprint.clone_from(&other.manifest().fingerprint);
                     break;
                 }
@@ -28,12 +31,12 @@ pub(crate) fn made_against(outputs: &[Stored]) -> Result<Vec<Vec<ReferenceOutput
         }
         Ok(against)
     };
-    outputs.iter().map(of_one).collect()
+    outputs.iter().map(against).collect()
 }
 
 /// Whether `output` holds the documents of `second`, the second source of the job `made`. `recorded` is the fingerprint of that source in
-/// the manifest. The job of `output` may name other columns and another group: they decide no document.
-fn is_of(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
+/// the manifest. The job of `output` may have other columns and another group, which decide no document.
+fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result<bool> {
     if !output.manifest().merged.is_empty() {
         return Ok(false);
     }
@@ -48,8 +51,8 @@ fn is_of(output: &Stored, made: &Job, second: &Source, recorded: &str) -> Result
     Ok(fingerprint(&made.of_second_source(&source), &files) == recorded)
 }
 
-/// Checks that every output comes after those that it was made `against`, since its clusters have documents of those, and
-/// that no run's documents are repeated. `named_by` is the setting that names the outputs.
+/// Checks that every output comes after the outputs that it was made `against`, since its clusters have their documents. Also checks that
+/// no run's documents are repeated. `named_by` is the setting that names the outputs.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
@@ -58,7 +61,7 @@ pub(crate) fn check_order(
     against: &[Vec<ReferenceOutput>],
     named_by: &str,
 ) -> Result<()> {
-    // The URLs of outputs, by the fingerprints of their runs and of the runs that they were merged from.
+    // The URLs of outputs, by the fingerprints of their runs and of the runs they were merged from.
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for (stored, against) in outputs.iter().zip(against) {
         let (manifest, shown) = (stored.manifest(), stored.layout().shown());
@@ -75,15 +78,14 @@ pub(crate) fn check_order(
                      the files have changed since, run the job of {shown} again first"
                 )));
             }
-            return Err(Error::job(match named.values().any(|name| name == output) {
-                true => format!(
-                    "{shown} was made by a run against {output}, which holds another result now: run the job of {shown} again"
-                ),
-                false => format!(
-                    "{shown} was made by a run against {output}, which {named_by} does not name before it: name both, in the order \
-                     in which they were made"
-                ),
-            }));
+            let advice = if named.values().any(|name| name == output) {
+                format!("which holds another result now: run the job of {shown} again")
+            } else {
+                format!(
+                    "which {named_by} does not name before it: name both, in the order in which they were made"
+                )
+            };
+            return Err(Error::job(format!("{shown} was made by a run against {output}, {advice}")));
         }
         for run in std::iter::once(&manifest.fingerprint).chain(&manifest.merged) {
             if let Some(other) = named.insert(run, shown) {
@@ -96,7 +98,7 @@ pub(crate) fn check_order(
     Ok(())
 }
 
-/// Why the documents of an output of the job `made` were not compared with each other, and what to do; `None` if they were.
+/// The reason why the documents of an output of the job `made` were not compared with each other, and the advice. `None` if they were.
 pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     if !made.candidates.method.compares() {
         return Some([
@@ -110,14 +112,14 @@ pub(super) fn own_pairs_missing(made: &Job) -> Option<[&'static str; 2]> {
     ])
 }
 
-/// Checks that every two documents of the outputs, which were made `against` these, were compared.
+/// Checks that every two documents of the outputs, which were made `against` others, were compared.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.
 pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>]) -> Result<()> {
     for (at, (later, seen)) in outputs.iter().zip(against).enumerate() {
         let shown = later.layout().shown();
-        if let Some([why, what_to_do]) = own_pairs_missing(later.job()) {
+        if let Some([why, advice]) = own_pairs_missing(later.job()) {
             let against: Vec<&str> =
                 later.manifest().reference_outputs.iter().map(|of| of.output.as_str()).collect();
             let against = match against.as_slice() {
@@ -125,15 +127,15 @@ pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>
                 outputs => format!(" against {}", outputs.join(", ")),
             };
             return Err(Error::job(format!(
-                "{shown} was made{against} with {why}, and their pairs are missing: {what_to_do}"
+                "{shown} was made{against} with {why}, and their pairs are missing: {advice}"
             )));
         }
-        let seen = KnownFingerprints::of(seen);
+        let seen = KnownFingerprints::new(seen);
         if let Some(unseen) = outputs.iter().take(at).find(|earlier| !seen.has(earlier.manifest())) {
             let unseen = unseen.layout().shown();
             return Err(Error::job(format!(
-                "{shown} was not made against all documents of {unseen}, so pairs of one of these with one of {shown} are missing: run \
-                 the job of {shown} again with {unseen} in against.output"
+                "{shown} was not made against all documents of {unseen}, so pairs between the two are missing: run the job of {shown} \
+                 again with {unseen} in against.output"
             )));
         }
     }
@@ -144,15 +146,53 @@ pub(crate) fn check_compared(outputs: &[Stored], against: &[Vec<ReferenceOutput>
 pub(crate) struct KnownFingerprints<'a>(BTreeSet<&'a str>);
 
 impl<'a> KnownFingerprints<'a> {
-    /// Those that it was made `against`: see [`made_against`].
-    pub(crate) fn of(against: &'a [ReferenceOutput]) -> Self {
-        let of_one = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);
-        Self(against.iter().flat_map(of_one).map(String::as_str).collect())
+    /// Takes the outputs of [`made_against`].
+    pub(crate) fn new(against: &'a [ReferenceOutput]) -> Self {
+        let runs = |output: &'a ReferenceOutput| std::iter::once(&output.fingerprint).chain(&output.merged);
+        Self(against.iter().flat_map(runs).map(String::as_str).collect())
     }
 
-    /// Whether the run was made against `other`, or against all that `other` was merged from.
+    /// Whether the run was made against `other`, or against all outputs that `other` was merged from.
     pub(crate) fn has(&self, other: &Run) -> bool {
         self.0.contains(other.fingerprint.as_str())
             || (!other.merged.is_empty() && other.merged.iter().all(|run| self.0.contains(run.as_str())))
     }
+}
+
+/// Checks that all `outputs` have the same frequent shingles.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with two outputs where they differ.
+pub(crate) async fn same_frequent<'a>(outputs: impl Iterator<Item = &'a Stored>) -> Result<()> {
+    let mut first: Option<(&Stored, HashSet<u64>)> = None;
+    for stored in outputs {
+        let Some(frequent) = stored.frequent_shingles()? else { continue };
+        let mut rows = frequent.select(vec![col("shingle")])?.execute_stream().await?;
+        let (mut shingles, mut same) = (HashSet::new(), true);
+        while let Some(batch) = rows.try_next().await? {
+            let read = as_uint64_array(batch.column(0))?.values().iter().copied();
+            match &first {
+                Some((_, known)) => {
+                    for shingle in read {
+                        same &= known.contains(&shingle);
+                        shingles.insert(shingle);
+                    }
+                }
+                None => shingles.extend(read),
+            }
+        }
+        match &first {
+            Some((other, known)) if !same || shingles.len() != known.len() => {
+                let [one, other] = [stored, *other].map(|stored| stored.layout().shown());
+                return Err(Error::job(format!(
+                    "{other} and {one} have different tables frequent_shingles, so their signatures cannot be compared \
+                     (shingle.max_frequency): run the job of {one} again with against.output = {other}, so that it uses the same \
+                     table"
+                )));
+            }
+            Some(_) => {}
+            None => first = Some((stored, shingles)),
+        }
+    }
+    Ok(())
 }

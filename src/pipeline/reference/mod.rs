@@ -1,30 +1,27 @@
-//! The reference documents: those of other outputs, or of a second source, with which a run compares its new documents.
+//! The reference documents, of other outputs or of a second source, with which a run compares its new documents.
 
 pub(super) mod chain;
-mod lineage;
+mod documents;
+pub(super) mod lineage;
 pub(super) mod outputs;
-pub(super) mod same_frequent;
-pub(super) mod same_ids;
-pub(super) mod source;
-pub(super) mod texts;
 
-use datafusion::prelude::{DataFrame, Expr, SessionContext, lit};
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 
-use crate::error::Result;
-use crate::frames;
-use crate::frames::cluster_id::ClusterId;
-use crate::frames::keep::BEFORE;
-use crate::job::{InputFile, Job, Reference, Source};
+use super::overlap;
+use crate::error::{Context, Error, Result};
+use crate::frames::{self, columns, groups, utf8};
+use crate::job::{InputFile, Job, Reference, Source, fingerprint};
+use crate::origins::numbered;
 use crate::output::Layout;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
-use crate::pipeline::run_tables::RunTables;
-use crate::pipeline::tables::WorkTable;
-use crate::schema::SourceTypes;
-use crate::source::Listed;
+use crate::schema::{SourceTypes, carried};
+use crate::source::{self, InputComparison, Listed, ReadRequest};
+use chain::union;
 use outputs::ReferenceOutputs;
-use source::SecondSource;
 
-/// The reference documents of a run, by where they are.
+/// The reference documents of a run.
 pub(crate) enum ReferenceDocuments {
     Outputs(ReferenceOutputs),
     Source(Box<SecondSource>),
@@ -34,7 +31,7 @@ impl ReferenceDocuments {
     /// Opens the reference documents of `[against]` in `job`; `None` if it has no such section.
     ///
     /// # Errors
-    /// As [`ReferenceOutputs::open`] and [`SecondSource::open`].
+    /// As [`ReferenceOutputs::open`], and if a second source cannot be listed or read.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         Ok(Some(match job.reference() {
             None => return Ok(None),
@@ -54,47 +51,59 @@ impl ReferenceDocuments {
     pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.chain.refuse_overlap(output, "output.url"),
-            Self::Source(source) => source.refuse_overlap(output),
+            Self::Source(second) => {
+                overlap::refuse_urls(output, &second.source, "output.url")?;
+                overlap::refuse_files(output, &second.listed, "output.url")
+            }
         }
     }
 
-    /// Checks that ids have the same type as in the job's own source, and that the columns which order documents can be
-    /// compared.
+    /// Checks that ids have the same type as in the job's own source, and that the columns that order documents can be compared.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) if not.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.check_types(job, types),
-            Self::Source(source) => source.check_types(types),
+            Self::Source(second) if second.types.id != types.id => Err(Error::job(format!(
+                "ids are {} in against.source and {} in the source: give source.id and against.source.id columns of the same type",
+                second.types.id, types.id
+            ))),
+            Self::Source(_) => Ok(()),
         }
     }
 
-    /// The record of them in a manifest.
+    /// The record of the reference documents in a manifest.
     pub(crate) fn record(&self) -> Vec<ReferenceOutput> {
         match self {
-            Self::Outputs(outputs) => outputs.record(),
+            Self::Outputs(outputs) => outputs.chain.record(),
             Self::Source(source) => vec![source.record()],
         }
     }
 
-    /// As [`Self::record`], if the files of a second source that were written again have the contents that the run of `finished`
-    /// read.
+    /// The record if files of a second source were written again with the contents that the run of `finished` read.
     pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Vec<ReferenceOutput> {
         match self {
             Self::Outputs(_) => self.record(),
-            Self::Source(source) => vec![source.record_as_read(job, finished)],
+            Self::Source(second) => {
+                let inputs = InputComparison::new(&second.listed, &finished.inputs).inputs;
+                let fingerprint = fingerprint(&job.of_second_source(&second.source), &inputs);
+                vec![ReferenceOutput { fingerprint, ..second.record() }]
+            }
         }
     }
 
     /// Whether the files of a second source that were written again have the contents that the run of `finished` read.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// If a file cannot be read.
     pub(crate) async fn is_as_read(&self, session: &SessionContext, finished: &Manifest) -> Result<bool> {
         match self {
             Self::Outputs(_) => Ok(true),
-            Self::Source(source) => source.is_as_read(session, finished).await,
+            Self::Source(second) => {
+                let as_read = InputComparison::new(&second.listed, &finished.inputs);
+                Ok(as_read.different_content(session, &second.source).await?.is_none())
+            }
         }
     }
 
@@ -102,18 +111,15 @@ impl ReferenceDocuments {
     pub(crate) fn inputs(&self) -> Vec<InputFile> {
         match self {
             Self::Outputs(_) => Vec::new(),
-            Self::Source(source) => source.inputs(),
+            Self::Source(source) => source.listed.inputs(),
         }
     }
 
-    /// The sources from which texts are read, with the numbers that the column `origin` has.
+    /// The sources from which texts are read, with their numbers in the column `origin`.
     pub(super) fn sources(&self) -> Vec<(u64, &Source, &Listed)> {
         match self {
             Self::Outputs(outputs) => outputs.sources(),
-            Self::Source(second) => {
-                let (source, listed) = second.files();
-                vec![(0, source, listed)]
-            }
+            Self::Source(second) => vec![(0, &second.source, &second.listed)],
         }
     }
 
@@ -124,49 +130,99 @@ impl ReferenceDocuments {
             Self::Source(_) => None,
         }
     }
+}
 
-    /// The edges between documents (a, b): the scores and copies of this run, and the clusters of other outputs.
-    pub(crate) async fn edges(&self, run: &RunTables<'_>) -> Result<DataFrame> {
-        let found = frames::reference::edges(run.table(WorkTable::SCORES)?, run.table(WorkTable::MEMBERS)?)?;
-        match self {
-            Self::Outputs(outputs) => Ok(found.union(outputs.edges(run).await?)?),
-            Self::Source(_) => Ok(found),
-        }
+/// A second source. It is read once, and only the documents that may match a new one are kept, with their sketches.
+#[derive(Debug)]
+pub(crate) struct SecondSource {
+    pub(super) source: Source,
+    pub(super) listed: Listed,
+    /// The documents as [`frames::documents`] returns them, also documents whose id an earlier one has.
+    pub(super) documents: DataFrame,
+    types: SourceTypes,
+    /// The fingerprint of a run over this source alone, by the settings of the job.
+    fingerprint: String,
+}
+
+impl SecondSource {
+    /// Lists and opens `source`, whose texts are cut by the rules of `job`.
+    ///
+    /// # Errors
+    /// If the source cannot be listed or read.
+    async fn open(session: &SessionContext, source: &Source, job: &Job) -> Result<Self> {
+        let why = || "against.source cannot be read".to_owned();
+        let listed = source::list(session, source).await.context(why)?;
+        let request = ReadRequest::all().cut(&job.shingle);
+        let read = source::read(session, source, &listed, request).await.context(why)?;
+        let documents = frames::documents::documents(read.frame)?;
+        let fingerprint = fingerprint(&job.of_second_source(source), &listed.inputs());
+        Ok(Self { source: source.clone(), listed, documents, types: read.types, fingerprint })
     }
 
-    /// The documents that clusters may have, without those that this run replaces: in the columns of
-    /// [`by_group::ordered`](crate::pipeline::by_group::ordered), with `set_hash_0`, `set_hash_1` and `before`. The
-    /// second value is the `before` of new documents, by which
-    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least number first. `like`
-    /// has the types of the columns.
-    pub(crate) fn clustered(&self, run: &RunTables<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
-        match self {
-            Self::Outputs(outputs) => Ok((outputs.clustered(run)?, lit(outputs.place_of_new()))),
-            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE)?, run.job, like),
-        }
-    }
-
-    /// All documents that can be compared, without those that this run replaces, and the `before` of new ones: as
-    /// [`Self::clustered`], without hashes for those of a second source.
-    pub(crate) fn in_order(&self, run: &RunTables<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
-        match self {
-            Self::Outputs(_) => self.clustered(run, like),
-            Self::Source(_) => before_new(run.table(WorkTable::REFERENCE_KEYS)?, run.job, like),
-        }
-    }
-
-    /// The rule for the ids of clusters.
-    pub(crate) fn cluster_id(&self, run: &RunTables<'_>) -> Result<ClusterId> {
-        match self {
-            Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(run)?))),
-            Self::Source(_) => Ok(ClusterId::LeastNew),
-        }
+    fn record(&self) -> ReferenceOutput {
+        let (output, fingerprint) = (self.source.urls.join(", "), self.fingerprint.clone());
+        ReferenceOutput { output, fingerprint, merged: Vec::new(), applied: None, passages: false }
     }
 }
 
-/// Documents of a second source, which come before new ones whatever those are, with the `before` of new ones: see
-/// [`ReferenceDocuments::clustered`].
-fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(DataFrame, Expr)> {
-    let documents = documents.with_column(BEFORE, lit(0_u64))?;
-    Ok((frames::keep::without_carried(documents, &job.clusters.order(), like)?, lit(1_u64)))
+/// The reference documents of `job` for samples, in the columns of [`with_group`]; `None` if it has none. `types` are the types of its
+/// source.
+///
+/// # Errors
+/// The errors of a run of the job, and if the source of a reference output is gone or has changed.
+pub(crate) async fn reference_texts(
+    session: &SessionContext,
+    job: &Job,
+    types: &SourceTypes,
+) -> Result<Option<DataFrame>> {
+    let Some(reference) = ReferenceDocuments::find(session, job).await? else { return Ok(None) };
+    reference.check_types(job, types)?;
+    Ok(Some(match reference {
+        ReferenceDocuments::Outputs(outputs) => texts_of_outputs(session, &outputs, job).await?,
+        ReferenceDocuments::Source(second) => {
+            let SecondSource { source, listed, .. } = &*second;
+            let read = source::read(session, source, listed, ReadRequest::all()).await?.frame;
+            frames::reference::with_second_source_keys(with_group(read, source, source.group.as_deref())?)?
+        }
+    }))
+}
+
+/// Rows of a source -> (source, position, id: Utf8, text, doc, reason, group): its documents, with their groups if the source carries
+/// the column `group`.
+pub(crate) fn with_group(read: DataFrame, source: &Source, group: Option<&str>) -> Result<DataFrame> {
+    let at = source.columns.iter().position(|column| Some(column.as_str()) == group);
+    let mut all = vec![utf8("source"), col("position"), utf8("id")];
+    all.extend(columns(["text", "doc", "reason"]));
+    all.push(groups::group(at.map(carried).as_deref()));
+    Ok(frames::documents::documents(read)?.select(all)?)
+}
+
+/// The documents of reference outputs that no later output replaced, from all of their sources.
+async fn texts_of_outputs(
+    session: &SessionContext,
+    outputs: &ReferenceOutputs,
+    job: &Job,
+) -> Result<DataFrame> {
+    let mut read = Vec::new();
+    for (at, stored) in outputs.chain.outputs.iter().enumerate() {
+        let sources = stored.sources("the texts of the documents of against.output are read", "").await?;
+        for (origin, source, listed) in numbered(&sources) {
+            let frame = source::read(session, source, listed, ReadRequest::all()).await?.frame;
+            let texts = with_group(frame, source, job.source.group.as_deref())?;
+            read.push(Ok(texts.with_column("origin", lit(outputs.chain.first_origin(at) + origin))?));
+        }
+    }
+    let live = outputs.chain.live(|at, _| {
+        Ok(vec![
+            outputs.chain.origin(at).alias("live_origin"),
+            cast(col("source"), DataType::Utf8).alias("live_source"),
+            col("position").alias("live_position"),
+            col("doc"),
+        ])
+    })?;
+    let live = live.with_column_renamed("doc", "live_doc")?;
+    let left = &["live_origin", "live_source", "live_position", "live_doc"];
+    let right = &["origin", "source", "position", "doc"];
+    let texts = live.join(union(read.into_iter())?, JoinType::RightSemi, left, right, None)?;
+    Ok(texts.drop_columns(&["origin"])?)
 }

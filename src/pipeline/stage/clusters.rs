@@ -1,169 +1,145 @@
-//! clusters: documents that are connected by pairs, or represented by the same one.
+//! ranks, represented, clusters, cluster_levels, cluster_id_changes: the clusters that pairs connect.
 
-use arrow::datatypes::DataType;
-use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::{bool_and, bool_or, count, min};
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, frames,
+    BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext,
+    StagePlan, Table, WorkTable,
 };
-use super::ranks::clustered;
-use super::represented::copies_are_pairs;
-use crate::frames::cluster_id::{ClusterId, Founders, Replaced};
-use crate::job::ClusterMethod;
+use crate::frames::clusters::{ClusterId, cluster_level, clusters, id_changes};
+use crate::frames::copies::{Paired, Rules};
+use crate::frames::groups::{key, with_groups_of_clusters};
+use crate::frames::keep::{self, BEFORE};
+use crate::frames::ranks::{ranks, ranks_with_reference, represented, scores_of_sets};
+use crate::frames::reference::{new_and_reference, with_place};
+use crate::frames::{columns, with_columns};
+use crate::job::{ClusterMethod, Clusters, Compare, Preference, Reference};
+use crate::pipeline::groups::{self, SET};
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
 
-/// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies ->
-/// (id, cluster_id, size, representative, jaccard_to_representative, weakest_link, reference).
-///
-/// Documents of a component that have the same representative are a cluster. With [`ClusterMethod::Representative`],
-/// documents that are not a pair with their representative represent themselves: if copies are not pairs
-/// (`copies_are_pairs`, by `reference`), these are the documents of a representative's own group, except for the first
-/// one.
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub fn clusters(
-    documents: DataFrame,
-    sets: DataFrame,
-    method: ClusterMethod,
-    copies_are_pairs: Expr,
-    ids: ClusterId,
-) -> Result<DataFrame> {
-    let sets = sets.select(vec![
-        col("set").alias("of_set"),
-        col("rank").alias("first"),
-        col("representative").alias("of"),
-        col("jaccard"),
-        col("weakest_link"),
-    ])?;
-    let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs };
-    let of = when(col("first").eq(col("of")).and(copies_stay), col("rank")).otherwise(col("of"))?;
-    let is_representative = || col("rank").eq(of.clone());
-    let weakest = match method.keeps_chains() {
-        true => when(is_representative(), lit(1.0_f64)).otherwise(col("weakest_link"))?,
-        false => col("weakest_link"),
-    };
-    let (documents, kept, replaced) = match ids {
-        ClusterId::Least => (documents, None, false),
-        ClusterId::LeastNew => (documents, Some(when(!col("reference"), col("id")).end()?), false),
-        ClusterId::Kept(founders) => {
-            let Founders { present, replaced } = *founders;
-            let founders = present.select(vec![col("id").alias("founder")])?;
-            let mut documents = founders.join(documents, JoinType::Right, &["founder"], &["id"], None)?;
-            let is_replaced = replaced.is_some();
-            if let Some(Replaced { founders, others }) = replaced {
-                let founders = founders.select(vec![col("id").alias("replaced")])?;
-                let others =
-                    others.select(vec![col("id").alias("other"), col("founder").alias("left_by")])?;
-                documents = founders.join(documents, JoinType::Right, &["replaced"], &["id"], None)?;
-                documents = others.join(documents, JoinType::Right, &["other"], &["id"], None)?;
+impl WorkTable {
+    /// Documents of pairs by components, in their order.
+    pub(crate) const RANKS: Self =
+        Self::new("ranks", &[Id, Numbers(&["doc", "set", "root", "rank"]), Flag("reference")]);
+    /// The representatives of the shingle sets of components.
+    pub(crate) const REPRESENTED: Self = Self::new(
+        "represented",
+        &[
+            Numbers(&["set", "root", "rank", "representative"]),
+            Nullable(&Floats(&["jaccard", "weakest_link"])),
+        ],
+    );
+}
+
+/// Orders the documents of each component.
+pub(super) static RANKS: Stage = Stage::work(
+    WorkTable::RANKS,
+    |_| "order each cluster".into(),
+    |_| true,
+    StagePlan::Now(|cx| {
+        let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
+        let frame = match (cx.reference, cx.input.merged()) {
+            (Some(reference), _) => {
+                let new = cx.table(WorkTable::KEYS)?.select(columns(["doc"]))?;
+                ranks_with_reference(components, clustered(cx, reference)?, new, &order)?
             }
-            (documents, Some(col("founder")), is_replaced)
+            (None, Some(chain)) => {
+                // Documents that the merged outputs keep come before documents that they remove.
+                let members = members(cx, &order)?.with_column(BEFORE, lit(0_u64))?;
+                ranks(with_place(members, chain.removed()?, 1)?, components, &order, true)?
+            }
+            (None, None) => ranks(members(cx, &order)?, components, &order, false)?,
+        };
+        let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
+        let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
+        Ok(Planned::new(bytes, vec![frame]))
+    }),
+);
+
+/// All new and reference documents, with the columns for [`ranks_with_reference`].
+fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -> Result<DataFrame> {
+    let own = cx.table(Table::Documents)?.select(groups::ordered(cx.job)?)?;
+    let own = with_columns(own, cx.table(WorkTable::KEYS)?.select(columns(SET))?)?;
+    let (reference, before) = reference.clustered(cx, &own)?;
+    let own = own.with_column(BEFORE, before)?;
+    let names = groups::ordered_names(cx.job);
+    let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", BEFORE]);
+    let both = new_and_reference(own, Some(reference), &names.collect::<Vec<_>>())?;
+    Ok(match cx.job.candidates.compare {
+        Compare::All => both,
+        Compare::Within | Compare::Across => both.with_column("group_key", key(col("group")).unalias())?,
+    })
+}
+
+/// The documents of pairs, with the columns that order them.
+fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
+    let members = cx.table(WorkTable::MEMBERS)?;
+    if keep::names(order).is_empty() {
+        return Ok(members);
+    }
+    let columns = [columns(["doc"]), groups::order(cx.job)?].concat();
+    with_columns(members, cx.table(Table::Documents)?.select(columns)?)
+}
+
+/// Finds the representative of each document, and how well the two are connected.
+pub(super) static REPRESENTED: Stage = Stage::work(
+    WorkTable::REPRESENTED,
+    |job| match job.clusters.method {
+        ClusterMethod::Components => "find how well documents are connected with the first one".into(),
+        ClusterMethod::Representative => {
+            "let each document join the first representative that it is paired with".into()
         }
-    };
-    let mut columns = vec![
-        col("id"),
-        col("root"),
-        col("rank"),
-        when(is_representative(), lit(1.0_f64)).otherwise(col("jaccard"))?.alias("jaccard_to_representative"),
-        weakest.alias("weakest_link"),
-        of.alias("of"),
-        col("reference"),
-    ];
-    columns.extend(kept.clone().map(|kept| kept.alias("kept")));
-    if replaced {
-        columns.extend(["replaced", "left_by"].map(col));
+    },
+    |_| true,
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
+            let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
+            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
+            Ok(Planned::new(bytes, vec![frame]))
+        })
+    }),
+);
+
+/// Whether documents with the same shingles are pairs, by the column `reference`. Documents of other outputs always count as pairs, and
+/// two documents of a second source never do.
+pub(super) fn copies_are_pairs(job: &Job) -> Expr {
+    let new = Rules::new(job).paired() != Paired::None;
+    match job.reference() {
+        _ if job.candidates.compare == Compare::Across => lit(false),
+        None => lit(new),
+        Some(Reference::Outputs { .. }) => col("reference").or(lit(new)),
+        Some(Reference::Source(_)) => lit(new).and(!col("reference")),
     }
-    let mut rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(columns)?;
-    let mut found = vec![min(col("id")).alias("least"), count(lit(1)).alias("documents")];
-    let mut least = vec![col("least")];
-    if replaced {
-        rows = kept_with_others(rows)?;
-        found.push(min(when(col("replaced").is_null(), col("id")).end()?).alias("least_other"));
-        // A cluster of nothing but replaced founders has no other id.
-        least.insert(0, col("least_other"));
-    }
-    if kept.is_some() {
-        found.extend([
-            min(col("kept")).alias("least_kept"),
-            bool_and(col("reference")).alias("only_reference"),
-        ]);
-    }
-    // The aggregation holds one row for each cluster: it does not sort.
-    let of_cluster = vec![col("root").alias("cluster_root"), col("of").alias("cluster_of")];
-    let clusters = rows.clone().aggregate(of_cluster, found)?;
-    // If all clusters are written, every document has its cluster. The join is not an inner one, so that the documents
-    // are the side that is not held, however many a cluster has, both if the engine joins by hash and if it sorts.
-    let (clusters, cluster_id, join) = match kept {
-        None => (clusters, col("least"), JoinType::Right),
-        Some(_) => {
-            least.insert(0, col("least_kept"));
-            let id = coalesce(least);
-            (clusters.filter(!col("only_reference"))?, id, JoinType::Inner)
+}
+
+/// The pairs of the shingle sets of components (a, b, shared, shingles_a, shingles_b, ..), also of reference outputs, and an upper bound of
+/// their number. With reference documents, a pair may come in both directions.
+pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
+    let mut scores = cx.table(WorkTable::SCORES)?;
+    let mut count = cx.rows(WorkTable::SCORES);
+    if cx.reference.is_some() {
+        let score = || columns(["a", "b", "shared", "shingles_a", "shingles_b"]);
+        scores = scores.select(score())?;
+        if let Some(outputs) = cx.reference_outputs() {
+            count += outputs.chain.count(Table::Pairs);
+            scores = scores.union(outputs.pairs(cx).await?.select(score())?)?;
         }
-    };
-    let keys = (&["cluster_root", "cluster_of"], &["root", "of"]);
-    Ok(clusters.join(rows, join, keys.0, keys.1, None)?.select(vec![
-        col("id"),
-        cluster_id.alias("cluster_id"),
-        cast(col("documents"), DataType::UInt64).alias("size"),
-        col("rank").eq(col("of")).alias("representative"),
-        col("jaccard_to_representative"),
-        col("weakest_link"),
-        col("reference"),
-    ])?)
-}
-
-/// Documents by cluster (root, of), where `replaced` is their id if they are replaced founders and `left_by` the replaced founder of
-/// their old cluster -> the same, where `kept` are the replaced founders whose new cluster has another document of their old one.
-fn kept_with_others(rows: DataFrame) -> Result<DataFrame> {
-    let others = rows.clone().filter(col("left_by").is_not_null())?.select(vec![
-        col("root").alias("other_root"),
-        col("of").alias("other_of"),
-        col("left_by").alias("next_to"),
-    ])?;
-    let columns = rows.schema().columns().into_iter().map(|column| match column.name.as_str() {
-        "kept" => coalesce(vec![col("kept"), col("next_to")]).alias("kept"),
-        _ => Expr::Column(column),
-    });
-    let columns: Vec<Expr> = columns.collect();
-    let keys = (&["other_root", "other_of", "next_to"], &["root", "of", "replaced"]);
-    Ok(others.distinct()?.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
-}
-
-/// (id, cluster_id, ..), the founders -> (old_cluster_id, cluster_id) of each cluster of an earlier run that has another id now. The
-/// documents of a cluster without its founder may be in several clusters now: the smallest of their ids counts.
-pub(crate) fn changes(clusters: DataFrame, Founders { present, replaced }: Founders) -> Result<DataFrame> {
-    let mut old = present.select(vec![col("id").alias("old_cluster_id"), col("id").alias("document")])?;
-    if let Some(Replaced { others, .. }) = replaced {
-        old = old.union(others.select(vec![col("founder"), col("id")])?)?;
+        scores = scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;
     }
-    let clusters = clusters.select(vec![col("id"), col("cluster_id")])?;
-    let now = vec![
-        min(col("cluster_id")).alias("cluster_id"),
-        bool_or(col("old_cluster_id").eq(col("cluster_id"))).alias("stays"),
-    ];
-    Ok(old
-        .join(clusters, JoinType::Inner, &["document"], &["id"], None)?
-        .aggregate(vec![col("old_cluster_id")], now)?
-        .filter(!col("stays"))?
-        .select(vec![col("old_cluster_id"), col("cluster_id")])?)
+    Ok((scores, count))
 }
 
-/// Which ids clusters get.
-pub(super) fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
-    match cx.reference {
-        None => Ok(ClusterId::Least),
-        Some(reference) => reference.cluster_id(cx),
-    }
+/// The rule for the ids of clusters.
+fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
+    cx.reference.map_or(Ok(ClusterId::Least), |reference| reference.cluster_id(cx))
 }
 
 /// Writes the clusters.
-pub(super) static CLUSTERS: Stage = Stage::new(
-    AnyTable::Public(Table::Clusters),
+pub(super) static CLUSTERS: Stage = Stage::public(
+    Table::Clusters,
     |job| match job.against {
         Some(_) => "write the clusters that new documents are in".into(),
         None => "write the clusters".into(),
@@ -182,9 +158,47 @@ pub(super) static CLUSTERS: Stage = Stage::new(
                 None => cx.table(WorkTable::MEMBERS)?,
                 Some(reference) => clustered(cx, reference)?,
             };
-            frame = frames::by_group::of_clusters(frame, documents)?;
+            frame = with_groups_of_clusters(frame, documents)?;
         }
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
         Ok(Planned::new(bytes, vec![frame]))
+    }),
+);
+
+/// Writes the clusters of each threshold.
+pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
+    Table::ClusterLevels,
+    |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
+    |job| !job.clusters.thresholds.is_empty(),
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
+            let Clusters { method, thresholds, .. } = &job.clusters;
+            let level = |threshold: &f64| {
+                let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
+                cluster_level(
+                    documents,
+                    scores.clone(),
+                    measured,
+                    *method,
+                    copies_are_pairs(job),
+                    ids.clone(),
+                )
+            };
+            let frames = thresholds.iter().map(level).collect::<Result<Vec<_>>>()?;
+            let bytes = cx.rows(WorkTable::RANKS) * (BYTES_OF_KEY + BYTES_OF_MEMBER) + edges * BYTES_OF_EDGE;
+            Ok(Planned::new(bytes, frames))
+        })
+    }),
+);
+
+/// Writes the clusters of earlier runs whose id changed.
+pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(
+    Table::ClusterIdChanges,
+    |_| "write which clusters of earlier runs have another id now".into(),
+    |job| job.continues_clusters(),
+    StagePlan::Now(|cx| {
+        let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
+        Ok(Planned::new(0, vec![id_changes(cx.table(Table::Clusters)?, founders)?]))
     }),
 );

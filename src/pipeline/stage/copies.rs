@@ -1,73 +1,63 @@
-//! copies: documents with identical shingles that are in the same pairs, and documents with one key.
+//! copies, same_keys: documents with identical shingles that are in the same pairs, and documents with one key.
 
-use arrow::datatypes::{DataType, Field};
-
+use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, Planned, Result, SourceTypes, Stage, StagePlan, WorkTable, frames, not_null, null,
+    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, not_null, null,
 };
-use super::{pair_limit, search};
+use super::search::{by_method, pair_limit};
 use crate::frames::copies::copies;
-use crate::pipeline::by_group;
-use crate::pipeline::same_keys;
-use crate::pipeline::tables::numbers;
-
-/// Bytes of a row (document, the two halves of its set's hash).
-const BYTES_OF_KEY: u64 = 24;
+use crate::frames::documents::{ids_of_keys, repeated};
+use crate::frames::reference::{new_and_reference, same};
+use crate::frames::{self, columns, no_number};
+use crate::job::{SameId, SourceId};
+use crate::pipeline::groups::{self, SET};
+use crate::pipeline::numbers::{first_ids, keys_of};
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::WorkColumns::{Flag, Numbers, Text};
 
 impl WorkTable {
     /// Documents that have a copy.
-    pub(crate) const COPIES: Self = Self::new("copies", columns);
+    pub(crate) const COPIES: Self =
+        Self::new("copies", &[Numbers(&["rep", "doc", "size"]), Flag("reference")]);
     /// Documents with one key, and where they are.
-    pub(crate) const SAME_KEYS: Self = Self::new("same_keys", same_key_columns);
+    const SAME_KEYS: Self = Self::new("same_keys", &[Numbers(&["doc"]), Text("places")]);
 }
 
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    let mut columns = numbers(["rep", "doc", "size"]);
-    columns.push(Field::new("reference", DataType::Boolean, false));
-    columns
-}
-
-fn same_key_columns(_source: &SourceTypes) -> Vec<Field> {
-    vec![Field::new("doc", DataType::UInt64, false), Field::new("places", DataType::Utf8, false)]
-}
-
-/// The rows of both tables in one frame, which are found by one plan.
+/// The rows of both tables in one frame, so that one plan finds them.
 fn with_same_keys(copies: DataFrame, same_keys: Option<DataFrame>) -> Result<DataFrame> {
-    let mut columns = ["rep", "doc", "size", "reference"].map(col).to_vec();
-    columns.push(lit(ScalarValue::Utf8(None)).alias("places"));
-    let copies = copies.select(columns)?;
+    let mut all = columns(["rep", "doc", "size", "reference"]);
+    all.push(lit(ScalarValue::Utf8(None)).alias("places"));
+    let copies = copies.select(all)?;
     let Some(same_keys) = same_keys else { return Ok(copies) };
-    let number = |name: &str| lit(ScalarValue::UInt64(None)).alias(name);
     let same_keys = same_keys.select(vec![
-        number("rep"),
+        no_number().alias("rep"),
         col("doc"),
-        number("size"),
+        no_number().alias("size"),
         lit(ScalarValue::Boolean(None)).alias("reference"),
         col("places"),
     ])?;
     Ok(copies.union(same_keys)?)
 }
 
-/// Finds documents with the same shingles, and refuses two with one key, which cannot be distinguished from here on.
-pub(super) static COPIES: Stage = Stage::new(
-    AnyTable::Work(WorkTable::COPIES),
+/// Finds documents with the same shingles, and refuses documents with one key, which later stages could not distinguish.
+pub(super) static COPIES: Stage = Stage::work(
+    WorkTable::COPIES,
     |_| "group documents with identical shingles, and check that keys are unique".into(),
     |_| true,
     StagePlan::Now(|cx| {
         let keys = cx.table(WorkTable::KEYS)?;
-        let columns = ["doc", "set_hash_0", "set_hash_1"];
         let mut keys = match cx.reference_documents()? {
-            None => keys.select(columns.map(col).to_vec())?,
-            known => frames::mark::both(keys, known, &columns)?,
+            None => keys.select(columns(SET))?,
+            known => new_and_reference(keys, known, &SET)?,
         };
-        if let Some(groups) = by_group::keys(cx)? {
+        if let Some(groups) = groups::keys(cx)? {
             keys = frames::with_columns(keys, groups)?;
         }
         let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
-        let rows = with_same_keys(copies, same_keys::find(cx)?)?;
+        let rows = with_same_keys(copies, find_same_keys(cx)?)?;
         let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
         Ok(Planned::new(bytes, vec![rows]))
     }),
@@ -75,11 +65,156 @@ pub(super) static COPIES: Stage = Stage::new(
 .with_tables(|_| vec![null(WorkTable::COPIES, "places"), not_null(WorkTable::SAME_KEYS, "places")])
 .then(|cx| {
     Box::pin(async move {
-        same_keys::refuse(cx).await?;
+        refuse_same_keys(cx).await?;
         pair_limit::check_copies(cx).await?;
         if cx.job.compares() {
-            (search::by_method(cx.job).check)(cx).await?;
+            (by_method(cx.job).check)(cx).await?;
         }
         Ok(Vec::new())
     })
 });
+
+/// The most documents that an error names.
+const NAMED: usize = 5;
+
+/// The places of two documents with one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SameKeyPlaces {
+    /// Both are in the source.
+    Source,
+    /// Both are in the second source.
+    SecondSource,
+    /// One is in each source.
+    BothSources,
+    /// One is in the source and one in a reference output, and the job does not say which one counts.
+    SourceAndOutput,
+}
+
+impl SameKeyPlaces {
+    const ALL: [Self; 4] = [Self::Source, Self::SecondSource, Self::BothSources, Self::SourceAndOutput];
+
+    /// The name in the table.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::SecondSource => "second_source",
+            Self::BothSources => "both_sources",
+            Self::SourceAndOutput => "source_and_output",
+        }
+    }
+
+    /// The documents (doc, ..) with one key in these places; `None` if the job cannot have any.
+    fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+        let keys = cx.table(WorkTable::KEYS)?;
+        Ok(Some(match (self, cx.reference) {
+            (Self::Source, _) => repeated(keys)?,
+            (Self::SecondSource, Some(ReferenceDocuments::Source(_))) => {
+                repeated(cx.table(WorkTable::REFERENCE_KEYS)?)?
+            }
+            (Self::BothSources, Some(ReferenceDocuments::Source(_))) => {
+                same(cx.table(WorkTable::REFERENCE_KEYS)?, keys)?
+            }
+            (Self::SourceAndOutput, Some(ReferenceDocuments::Outputs(outputs)))
+                if cx.job.same_id() == Some(SameId::Error) =>
+            {
+                same(keys, outputs.ids(cx)?)?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The error for the documents `found` (doc, ..), which have one key in these places.
+    async fn error(self, cx: &StageContext<'_>, found: DataFrame) -> Result<Error> {
+        let documents = match self {
+            Self::Source => {
+                let option = "; find and dedup number the rows without --id";
+                return repeated_ids("source", option, cx.table(Table::Documents)?, found).await;
+            }
+            Self::SecondSource => {
+                return repeated_ids("against.source", "", cx.table(WorkTable::REFERENCE_KEYS)?, found).await;
+            }
+            Self::SourceAndOutput => cx.table(Table::Documents)?,
+            Self::BothSources => cx.table(WorkTable::REFERENCE_KEYS)?,
+        };
+        let ids = first_ids(same(documents, found)?, NAMED).await?;
+        let (named, more) = (ids.join(", "), more(ids.len()));
+        if self == Self::BothSources {
+            return Ok(Error::input(format!(
+                "documents of against.source have the 64-bit keys that documents of the source have, by chance: {named}{more}: give one \
+                 of them another id"
+            )));
+        }
+        let advice = match cx.job.source.id {
+            SourceId::RowNumber => {
+                "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, in \
+                 the jobs of against.output too, or give the files of each day names of their own"
+            }
+            SourceId::Columns(_) | SourceId::Path => {
+                "set against.same_id = \"replace\" to replace those, or \"skip\" to leave the new ones out"
+            }
+        };
+        Ok(Error::input(format!(
+            "documents of the source have ids that documents of against.output have: {named}{more}; {advice}"
+        )))
+    }
+}
+
+/// The words after the `count` documents that an error names.
+fn more(count: usize) -> &'static str {
+    if count == NAMED { " (perhaps not the only ones)" } else { "" }
+}
+
+/// The error for the keys `found` (doc, ..) of several `documents` (id, doc, ..) of the section `section`.
+async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: DataFrame) -> Result<Error> {
+    let least = found.select(columns(["doc"]))?.sort(vec![col("doc").sort(true, false)])?;
+    let keys = keys_of(least.limit(0, Some(NAMED))?).await?;
+    let (mut messages, mut same) = (Vec::new(), Vec::new());
+    for batch in ids_of_keys(documents, &keys)?.collect().await? {
+        let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
+        for (least, most) in least.iter().flatten().zip(most.iter().flatten()) {
+            if least == most {
+                same.push(format!("`{least}`"));
+            } else {
+                messages.push(format!("`{least}` and `{most}` have the same 64-bit key"));
+            }
+        }
+    }
+    let count = messages.len() + same.len();
+    match same.as_slice() {
+        [] => {}
+        [only] => messages.push(format!("{only} is the id of several documents")),
+        all => messages.push(format!("each of {} is the id of several documents", all.join(", "))),
+    }
+    Ok(Error::input(format!(
+        "ids must be unique, but {}{}: name a column of unique ids as {section}.id (or row_number{option}), or set \
+         {section}.duplicate_ids = \"reject\"",
+        messages.join("; "),
+        more(count),
+    )))
+}
+
+/// The documents with one key: (doc: UInt64, places: Utf8).
+fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    let found = SameKeyPlaces::ALL.into_iter().filter_map(|places| {
+        let documents = places.documents(cx).transpose()?;
+        Some(documents.and_then(|of| Ok(of.select(vec![col("doc"), lit(places.name()).alias("places")])?)))
+    });
+    frames::union(found)
+}
+
+/// Ends the run if the table `same_keys` has a row.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with some of the ids.
+async fn refuse_same_keys(cx: &StageContext<'_>) -> Result<()> {
+    if cx.rows(WorkTable::SAME_KEYS) == 0 {
+        return Ok(());
+    }
+    for places in SameKeyPlaces::ALL {
+        let found = cx.table(WorkTable::SAME_KEYS)?.filter(col("places").eq(lit(places.name())))?;
+        if found.clone().count().await? > 0 {
+            return Err(places.error(cx, found).await?);
+        }
+    }
+    Ok(())
+}

@@ -1,30 +1,32 @@
-//! group_sizes, frequent: the shingles that too many documents have.
+//! group_sizes, frequent, frequent_positions, frequent_shingles: the shingles that too many documents have.
 
-use arrow::datatypes::Field;
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, col};
 
-use super::duplicates::first_of_each_id;
-use super::interface::{
-    AnyTable, Error, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, WorkTable, frames,
-};
-use crate::frames::frequent::{SAMPLE, sampled, with_group};
+use super::documents::first_of_each_id;
+use super::interface::{Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable};
+use crate::frames::frequent::{self, SAMPLE};
+use crate::frames::groups::group;
 use crate::job::{Limit, LimitSize, Reference};
-use crate::pipeline::tables::numbers;
+use crate::pipeline::sketches::read_texts;
+use crate::pipeline::tables::POSITION_COLUMNS;
+use crate::pipeline::tables::WorkColumns::Numbers;
 use crate::schema::carried;
 
 impl WorkTable {
     /// The number of documents of each group.
-    pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", |_| numbers(["group_key", "documents"]));
+    pub(crate) const GROUP_SIZES: Self = Self::new("group_sizes", &[Numbers(&["group_key", "documents"])]);
     /// The frequent shingles.
-    pub(crate) const FREQUENT: Self = Self::new("frequent", frequent);
+    pub(crate) const FREQUENT: Self =
+        Self::new("frequent", &[Numbers(&["shingle", "documents", "of_documents", "doc"])]);
+    /// The positions of the texts that show the frequent shingles.
+    pub(crate) const FREQUENT_POSITIONS: Self = Self::new("frequent_positions", POSITION_COLUMNS);
 }
 
-fn frequent(_source: &SourceTypes) -> Vec<Field> {
-    numbers(["shingle", "documents", "of_documents", "doc"])
-}
+/// Bytes of a row of a frequent shingle in memory, with its words.
+const BYTES_OF_SHINGLE: u64 = 256;
 
 /// Whether the shingles of the job's documents are counted. With reference outputs, the frequent ones are known.
-pub(super) fn counts_shingles(job: &Job) -> bool {
+fn counts_shingles(job: &Job) -> bool {
     job.max_frequency.is_some()
         && job.reads_texts()
         && !matches!(job.reference(), Some(Reference::Outputs { .. }))
@@ -35,32 +37,38 @@ fn limit(job: &Job) -> Option<Limit> {
     match (&job.source.group, job.source.limit) {
         (Some(_), _) | (None, Some(Limit { size: LimitSize::Percent(_), .. })) => None,
         (None, None) => Some(Limit { size: LimitSize::Documents(SAMPLE), seed: 0 }),
-        // The sample of fewer documents by the same seed is a part of the sample of more.
+        // A smaller sample by the same seed is a part of a larger one.
         (None, Some(Limit { size: LimitSize::Documents(most), seed })) => {
             Some(Limit { size: LimitSize::Documents(most.min(SAMPLE)), seed })
         }
     }
 }
 
+/// The carried column with the groups of documents, if they have groups.
+fn group_column(cx: &StageContext<'_>) -> Option<String> {
+    let group = cx.job.source.group.as_ref()?;
+    cx.types.columns.iter().position(|column| column.name == *group).map(carried)
+}
+
 /// The documents with their groups.
 fn grouped(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
-    with_group(first_of_each_id(cx, documents)?, cx.group_column().as_deref())
+    frequent::with_group_key(first_of_each_id(cx, documents)?, group_column(cx).as_deref())
 }
 
 /// Counts the documents of each group, to draw a sample of them.
-pub(super) static GROUP_SIZES: Stage = Stage::new(
-    AnyTable::Work(WorkTable::GROUP_SIZES),
+pub(super) static GROUP_SIZES: Stage = Stage::work(
+    WorkTable::GROUP_SIZES,
     |_| "count the documents of each group".into(),
     |job| counts_shingles(job) && limit(job).is_none(),
     StagePlan::Now(|cx| {
-        let sizes = frames::frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
+        let sizes = frequent::group_sizes(grouped(cx, cx.documents.clone())?)?;
         Ok(Planned::new(0, vec![sizes]))
     }),
 );
 
 /// Counts shingles in a sample of the documents.
-pub(super) static FREQUENT: Stage = Stage::new(
-    AnyTable::Work(WorkTable::FREQUENT),
+pub(super) static FREQUENT: Stage = Stage::work(
+    WorkTable::FREQUENT,
     |_| "find the shingles that too many documents of a sample have".into(),
     counts_shingles,
     StagePlan::Later(|cx| {
@@ -69,18 +77,47 @@ pub(super) static FREQUENT: Stage = Stage::new(
             let share = job.max_frequency.ok_or_else(|| Error::bug("all shingles of the job count"))?;
             let sample = match limit(job) {
                 Some(limit) => grouped(cx, cx.input.sample(cx.session(), job, limit).await?)?,
-                None => sampled(grouped(cx, cx.documents.clone())?, cx.table(WorkTable::GROUP_SIZES)?)?,
+                None => {
+                    let documents = grouped(cx, cx.documents.clone())?;
+                    frequent::sampled(documents, cx.table(WorkTable::GROUP_SIZES)?)?
+                }
             };
-            let frequent = frames::frequent::frequent(sample, &job.shingle, share)?;
-            Ok(Planned::new(cx.bytes_of_files(), vec![frequent]))
+            let frequent = frequent::frequent(sample, &job.shingle, share)?;
+            Ok(Planned::new(cx.source_bytes(), vec![frequent]))
         })
     }),
 );
 
-impl StageContext<'_> {
-    /// The carried column with the groups of documents, if they have any.
-    pub(super) fn group_column(&self) -> Option<String> {
-        let group = self.job.source.group.as_ref()?;
-        self.types.columns.iter().position(|column| column.name == *group).map(carried)
-    }
-}
+/// Finds the texts that show the frequent shingles.
+pub(super) static FREQUENT_POSITIONS: Stage = Stage::work(
+    WorkTable::FREQUENT_POSITIONS,
+    |_| "find a text with each frequent shingle".into(),
+    counts_shingles,
+    StagePlan::Now(|cx| {
+        let (documents, rejects) = (cx.table(Table::Documents)?, cx.table(Table::Rejects)?);
+        let positions = frequent::positions(cx.table(WorkTable::FREQUENT)?, documents, rejects)?;
+        Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![positions]))
+    }),
+);
+
+/// Writes the frequent shingles with their words.
+pub(super) static FREQUENT_SHINGLES: Stage = Stage::public(
+    Table::FrequentShingles,
+    |_| "write the frequent shingles with their words".into(),
+    |job| job.max_frequency.is_some(),
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            if !counts_shingles(cx.job) {
+                let kept = cx.frequent()?.ok_or_else(|| Error::bug("the output has no frequent shingles"))?;
+                return Ok(Planned::new(0, vec![kept]));
+            }
+            let places = cx.table(WorkTable::FREQUENT_POSITIONS)?;
+            let texts = read_texts(cx, places, None, |texts| {
+                Ok(texts.select(vec![col("doc"), col("text"), group(group_column(cx).as_deref())])?)
+            });
+            let table = cx.table(WorkTable::FREQUENT)?;
+            let frame = frequent::with_samples(table, texts.await?, &cx.job.shingle)?;
+            Ok(Planned::new(cx.rows(WorkTable::FREQUENT) * BYTES_OF_SHINGLE, vec![frame]))
+        })
+    }),
+);

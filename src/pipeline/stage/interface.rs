@@ -1,4 +1,4 @@
-//! The interface of a stage, and the names that most stages are written with.
+//! The interface of a stage, and the names that most stages use.
 
 use std::borrow::Cow;
 
@@ -6,24 +6,23 @@ use datafusion::prelude::DataFrame;
 pub(super) use futures::future::BoxFuture;
 
 pub(super) use crate::error::{Error, Result};
-pub(super) use crate::frames;
 pub(super) use crate::job::Job;
 use crate::output::write::TableRows;
 pub(super) use crate::pipeline::context::StageContext;
 pub(super) use crate::pipeline::runner::{Planned, StagePlacement};
-pub(super) use crate::pipeline::tables::{AnyTable, StageTables, WorkTable};
-pub(super) use crate::schema::{SourceTypes, Table};
+pub(super) use crate::pipeline::tables::{AllSketches, AnyTable, StageTables, WorkColumns, WorkTable};
+pub(super) use crate::schema::Table;
 
 /// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
 pub(crate) struct Stage {
-    /// Its table, whose name it has.
+    /// The first table, which gives the stage its name.
     table: AnyTable,
-    /// Its description, in one line.
+    /// The description in one line.
     description: fn(&Job) -> String,
-    /// Whether the list of a job has it.
+    /// Whether the list of a job has the stage.
     pub(super) is_in: fn(&Job) -> bool,
     plan: StagePlan,
-    /// Its tables, and the rows of each; `None` if all rows go into `table`.
+    /// The tables and the rows of each; `None` if all rows go into `table`.
     tables: Option<fn(&Job) -> StageTables>,
     /// Checks the tables, also those of an earlier attempt, and returns the stages that their rows make necessary.
     then: Option<Then>,
@@ -32,7 +31,7 @@ pub(crate) struct Stage {
 /// Plans the rows of a stage.
 pub(super) enum StagePlan {
     Now(for<'a, 'b> fn(&'a StageContext<'b>) -> Result<Planned<'a>>),
-    /// Its future is boxed: else the compiler proves again for every stage that a plan can be sent.
+    /// The future is boxed, so that the compiler does not prove for every stage that it can be sent.
     Later(for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<Planned<'a>>>),
 }
 
@@ -64,14 +63,14 @@ pub(super) struct CandidateSearch {
     pub(super) may_match: for<'a, 'b> fn(&'a StageContext<'b>, DataFrame) -> BoxFuture<'a, Result<DataFrame>>,
 }
 
-/// The stage `scores` of a method without candidates: its description, and its plan.
+/// The stage `scores` of a method without candidates.
 pub(super) struct ScoresWithoutCandidates {
     pub(super) describe: fn(&Job) -> String,
     pub(super) plan: StagePlan,
 }
 
 impl CandidateSearch {
-    /// A method without candidates that writes scores as `scores` does. All reference documents `may_match`, or none.
+    /// A method without candidates that writes scores as `scores` does.
     pub(super) const fn without_candidates(
         check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
         scores: ScoresWithoutCandidates,
@@ -89,14 +88,24 @@ impl CandidateSearch {
 }
 
 impl Stage {
-    /// A stage that writes all of its rows into one table.
-    pub(super) const fn new(
-        table: AnyTable,
+    /// A stage that writes all of its rows into one work table.
+    pub(super) const fn work(
+        table: WorkTable,
         description: fn(&Job) -> String,
         is_in: fn(&Job) -> bool,
         plan: StagePlan,
     ) -> Self {
-        Self { table, description, is_in, plan, tables: None, then: None }
+        Self { table: AnyTable::Work(table), description, is_in, plan, tables: None, then: None }
+    }
+
+    /// A stage that writes all of its rows into one public table.
+    pub(super) const fn public(
+        table: Table,
+        description: fn(&Job) -> String,
+        is_in: fn(&Job) -> bool,
+        plan: StagePlan,
+    ) -> Self {
+        Self { table: AnyTable::Public(table), description, is_in, plan, tables: None, then: None }
     }
 
     /// The stage with several tables.
@@ -109,22 +118,22 @@ impl Stage {
         Self { then: Some(then), ..self }
     }
 
-    /// Its name, in logs, records and the names of its files.
+    /// The name in logs, records and the names of files.
     pub(crate) fn name(&self) -> Cow<'static, str> {
         self.table.name()
     }
 
-    /// Its description for `job`, in one line.
+    /// The description for `job`, in one line.
     pub(crate) fn describe(&self, job: &Job) -> String {
         (self.description)(job)
     }
 
-    /// The tables that it writes, and which of its rows go into each.
+    /// The tables that the stage writes, and the rows that each gets.
     pub(crate) fn tables(&self, job: &Job) -> StageTables {
-        self.tables.map_or_else(|| all(self.table), |tables| tables(job))
+        self.tables.map_or_else(|| vec![(self.table, TableRows::All)], |tables| tables(job))
     }
 
-    /// Writes its tables, or takes over those of an earlier attempt. Returns the stages that run next.
+    /// Writes the tables, or takes over the tables of an earlier attempt. Returns the stages that run next.
     ///
     /// # Errors
     /// By kind: the data do not fit the job, storage fails, or the run was stopped.
@@ -148,13 +157,8 @@ pub(super) const BYTES_OF_KEY: u64 = 24;
 /// Bytes of a row (root, two ranks, similarity).
 pub(super) const BYTES_OF_EDGE: u64 = 32;
 
-/// Bytes of a row that has a document's id too, which is short.
+/// Bytes of a row with a document's id, which is short.
 pub(super) const BYTES_OF_MEMBER: u64 = 64;
-
-/// All rows go into one table.
-fn all(table: impl Into<AnyTable>) -> StageTables {
-    vec![(table.into(), TableRows::All)]
-}
 
 /// The rows in which `column` is null.
 pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, TableRows) {
@@ -164,4 +168,9 @@ pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Table
 /// The rows in which `column` is not null.
 pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, TableRows) {
     (table.into(), TableRows::NotNull(column.into()))
+}
+
+/// (needed): the documents in the column `name` of a table.
+pub(super) fn needed(cx: &StageContext<'_>, table: WorkTable, name: &str) -> Result<DataFrame> {
+    Ok(cx.table(table)?.select(crate::frames::renamed([(name, "needed")]))?)
 }

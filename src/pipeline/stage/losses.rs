@@ -1,114 +1,149 @@
-//! losses: how much of each removed document its representative lacks, and what is gone with all that are removed.
+//! removals, removal_positions, losses, spared: the shingles that are lost with removed documents, and the documents that are spared.
 
-use arrow::datatypes::Field;
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::prelude::{DataFrame, col, lit};
 
+use super::clusters::{copies_are_pairs, scores_of_components};
 use super::interface::{
-    AnyTable, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, WorkTable,
+    AllSketches, BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext,
+    StagePlan, Table, WorkTable, not_null, null,
 };
-use super::removals::{is_spared, loses_alone, roles};
-use crate::operator::losses::CountLosses;
-use crate::operator::{self, Operator};
-use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::tables::columns_of;
-
-/// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
-/// those of reference documents. (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
-pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
-    let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
-    let removals = match basis {
-        Basis::Shingles => {
-            let no_document = col("documents").eq(lit(0_u64));
-            removals.filter(is_contained.or(no_document).or(loses_alone()))?
-        }
-        Basis::Scores => removals,
-    };
-    let goes_alone = loses_alone().and(!is_spared(contained, lit(true))?);
-    let gone = coalesce(vec![when(goes_alone, col("shingles") - col("shared")).end()?, lit(0_u64)]);
-    Ok(removals.select(vec![
-        col("set"),
-        col("documents"),
-        col("shared").is_not_null().alias("paired"),
-        col("shared"),
-        col("shingles"),
-        col("of_shingles"),
-        gone.alias("gone"),
-    ])?)
-}
-
-/// The others: [`roles`], (doc, shingles, ..) of their documents -> the columns of [`operator::losses::schema`].
-pub(crate) fn counted(roles: DataFrame, sketches: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
-    let sketches = sketches.select(vec![col("doc").alias("set"), col("shingles")])?;
-    let sets = roles.join(sketches, JoinType::Inner, &["doc"], &["set"], None)?;
-    let sets = sets.select(["root", "place", "role", "set", "documents", "shingles"].map(col).to_vec())?;
-    operator::apply(Operator::Losses(CountLosses { contained }), vec![sets])
-}
-
-/// What losses are counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Basis {
-    /// The shingles of documents.
-    Shingles,
-    /// The scores of pairs alone: a merge without shingles.
-    Scores,
-}
-
-impl Basis {
-    /// That of a job.
-    pub(super) fn of(job: &Job) -> Self {
-        let are_there = job.compares() || AllSketches::of(job) == AllSketches::InDocuments;
-        if are_there { Self::Shingles } else { Self::Scores }
-    }
-}
+use crate::frames::losses::{
+    Basis, SpareRules, counted_losses, known_losses, removals, roles, spared, total_losses, with_lossy,
+};
+use crate::frames::{columns, renamed};
+use crate::job::Compare;
+use crate::operator;
+use crate::pipeline::sketches::{average_bytes, clustered_reference, find_texts_to_cut, sketches};
+use crate::pipeline::tables::POSITION_COLUMNS;
+use crate::pipeline::tables::WorkColumns::{Nullable, Numbers, Operator};
 
 impl WorkTable {
-    /// What is lost with each shingle set whose representative has another one.
-    pub(crate) const LOSSES: Self = Self::new("losses", columns);
+    /// Shingle sets whose representative has another set.
+    pub(crate) const REMOVALS: Self = Self::new(
+        "removals",
+        &[
+            Numbers(&["set", "of_set", "root", "place", "documents"]),
+            Nullable(&Numbers(&["shared", "shingles", "of_shingles", "lossy"])),
+        ],
+    );
+    /// The positions of the texts of removals that are read again.
+    const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
+    /// The shingles that are lost with each shingle set whose representative has another set.
+    pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::losses::schema)]);
 }
 
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    columns_of(&operator::losses::schema())
+/// Bytes of a shingle set: four joins, one above the other, hold its row at the same time.
+const BYTES_OF_SET: u64 = 160;
+
+/// Finds the shingle sets that removals take from the dataset.
+pub(super) static REMOVALS: Stage = Stage::work(
+    WorkTable::REMOVALS,
+    |_| "find what removals may lose".into(),
+    |_| true,
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            let (ranks, represented) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+            let (scores, count) = scores_of_components(cx).await?;
+            let mut frame = removals(ranks, represented, scores)?;
+            if cx.reference.is_some() {
+                frame = frame.distinct()?;
+            }
+            let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
+            Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
+        })
+    }),
+);
+
+/// Finds the texts of removals whose shingles are needed.
+pub(super) static REMOVAL_POSITIONS: Stage = Stage::work(
+    WorkTable::REMOVAL_POSITIONS,
+    |_| "find the texts of those".into(),
+    |job| job.compares() && AllSketches::new(job) == AllSketches::Nowhere,
+    StagePlan::Now(|cx| {
+        let needed = roles(cx.table(WorkTable::REMOVALS)?, cx.job)?.select(renamed([("doc", "needed")]))?;
+        let bytes = 2 * cx.rows(WorkTable::REMOVALS) * BYTES_OF_KEY;
+        find_texts_to_cut(cx, needed, bytes, clustered_reference(cx)?)
+    }),
+);
+
+/// The basis on which the losses of a job are counted.
+fn basis(job: &Job) -> Basis {
+    let has_shingles = job.compares() || AllSketches::new(job) == AllSketches::InDocuments;
+    if has_shingles { Basis::Shingles } else { Basis::Scores }
 }
 
-/// Counts what removals lose.
-pub(super) static LOSSES: Stage = Stage::new(
-    AnyTable::Work(WorkTable::LOSSES),
+/// Counts the shingles that removals lose.
+pub(super) static LOSSES: Stage = Stage::work(
+    WorkTable::LOSSES,
     |_| "count the shingles that removals lose".into(),
     |_| true,
     StagePlan::Later(|cx| {
         Box::pin(async move {
-            let removals = cx.table(WorkTable::REMOVALS)?;
-            let basis = Basis::of(cx.job);
-            let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];
+            let (removals, contained) = (cx.table(WorkTable::REMOVALS)?, cx.job.clusters.contained);
+            let basis = basis(cx.job);
+            let mut frames = vec![known_losses(removals.clone(), basis, contained)?];
             let mut bytes = 0;
             if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
                 let roles = roles(removals, cx.job)?;
-                let needed = roles.clone().select(vec![col("doc").alias("needed")])?;
-                let (at, known) = (WorkTable::REMOVAL_POSITIONS, cx.clustered_reference()?);
-                let sketches = cx.sketches(at, needed, known, &["doc", "shingles"]).await?;
-                frames.push(counted(roles, sketches, cx.job.clusters.contained)?);
-                bytes = 2 * cx.rows(WorkTable::REMOVALS) * cx.bytes_of_one().await?;
+                let needed = roles.clone().select(renamed([("doc", "needed")]))?;
+                let (at, known) = (WorkTable::REMOVAL_POSITIONS, clustered_reference(cx)?);
+                let sketches = sketches(cx, at, needed, known, &["doc", "shingles"]).await?;
+                frames.push(counted_losses(roles, sketches, contained)?);
+                bytes = 2 * cx.rows(WorkTable::REMOVALS) * average_bytes(cx).await?;
             }
             Ok(Planned::new(bytes, frames))
         })
     }),
 );
 
-/// A removal that loses more than one in this many shingles is lossy: more than 2 %.
-const LOSSY: u64 = 50;
-
-/// What the removals of the run lose, in one row: the documents that lose more than the [`LOSSY`] share of their shingles, and the
-/// shingles that only removed documents have, null if nothing is removed. `None` if the shingles were not counted.
-pub(super) fn lost(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
-    if Basis::of(cx.job) == Basis::Scores {
-        return Ok(None);
+/// The losses of the run in one row, see [`total_losses`]; `None` if the shingles were not counted.
+pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    match basis(cx.job) {
+        Basis::Scores => Ok(None),
+        Basis::Shingles => total_losses(cx.table(WorkTable::LOSSES)?, cx.job.clusters.contained).map(Some),
     }
-    let losses = cx.table(WorkTable::LOSSES)?;
-    let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
-    let is_lossy = is_lossy.and(!is_spared(cx.job.clusters.contained, col("paired"))?);
-    let lossy = sum(when(is_lossy, col("documents")).end()?).alias("lossy_removals");
-    Ok(Some(losses.aggregate(vec![], vec![lossy, sum(col("gone")).alias("shingles")])?))
+}
+
+/// Writes which documents stay although another document represents their cluster.
+pub(super) static SPARED: Stage = Stage::public(
+    Table::Spared,
+    |_| "write which documents stay besides the representatives, and which are copies of those".into(),
+    |job| job.clusters.contained.is_some(),
+    StagePlan::Later(|cx| Box::pin(plan_spared(cx))),
+)
+.with_tables(|_| vec![null(Table::Spared, "kept_id"), not_null(Table::SparedCopies, "kept_id")]);
+
+async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+    let job = cx.job;
+    let documents = cx.table(WorkTable::RANKS)?;
+    let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
+    let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
+    // Otherwise, all documents with the same shingles are in one group.
+    let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
+        let (scores, count) = scores_of_components(cx).await?;
+        bytes += count * BYTES_OF_EDGE;
+        let same = |name: &str| col("shared").eq(col(name));
+        let scores = scores.filter(same("shingles_a").and(same("shingles_b")))?;
+        Some(scores.select(columns(["a", "b"]))?)
+    } else {
+        None
+    };
+    // A second source loses no document.
+    let always_stays = if job.second_source().is_some() { col("reference") } else { lit(false) };
+    let rules = SpareRules {
+        method: job.clusters.method,
+        copies_are_pairs: copies_are_pairs(job),
+        contained: job.clusters.contained.unwrap_or_default(),
+        always_stays: always_stays.clone(),
+    };
+    let mut frame = spared(documents, sets, losses, same, rules)?;
+    if cx.reference.is_some() {
+        // No row is written of other clusters.
+        let clusters =
+            cx.table(Table::Clusters)?.select(renamed([("id", "of"), ("reference", "of_reference")]))?;
+        let keys = (&["of", "of_reference"], &["id", "reference"]);
+        frame = clusters.join(frame, JoinType::RightSemi, keys.0, keys.1, None)?;
+    }
+    Ok(Planned::new(bytes, vec![frame.filter(!always_stays)?]))
 }

@@ -1,146 +1,106 @@
-//! The stages of a run, one per file: each has its name, its description, the tables that it writes with their columns, and the
-//! frames that make their rows. If a function from frames to frames does not say more, it fails only where a frame lacks its
-//! columns.
+//! The stages of a run, by subject. Stages only connect tables with the functions of [`crate::frames`]: each has its name, its
+//! description, its tables with their columns, and the plan of its rows.
 //!
-//! `Stages::of` lists those of a job: `check` prints the list, a run walks through it, and progress counts it. Some
-//! stages are on no list, because only the data show that they are needed, such as the rounds that settle dense groups:
-//! another stage runs them, or names them as follow-ups.
+//! `check` prints the list of a job, a run walks through it, and progress counts it. Some stages are on no list, because only the data
+//! show that they are needed, such as the rounds that settle dense groups. Another stage runs them, or names them as follow-ups.
 
-pub(super) mod agreeing;
-pub mod buckets;
-pub(super) mod candidates;
-mod cluster_id_changes;
-pub mod cluster_levels;
-pub mod clusters;
+mod clusters;
 mod components;
-pub mod copies;
-mod cuts;
-pub(super) mod dense_candidates;
-mod dictionary;
-pub mod duplicates;
-mod frequencies;
+mod copies;
+pub(super) mod documents;
 mod frequent;
-mod frequent_shingles;
-mod group_pairs;
 mod interface;
-pub(super) mod left_out;
 mod losses;
-pub(crate) mod members;
-mod pair_limit;
-pub(crate) mod pairs;
+mod pairs;
 mod passages;
-pub mod ranks;
 mod reference;
-mod reference_duplicates;
-mod reference_passages;
-pub(crate) mod removals;
-pub mod represented;
-mod sample;
-pub(crate) mod scores;
-pub mod search;
-mod sketches;
-mod spans;
-pub(crate) mod spared;
-pub mod stars;
-mod texts;
-mod totals;
-mod uncompared;
-mod union_find;
-mod units;
-mod word_runs;
+pub(super) mod search;
+mod searched;
+pub(super) mod totals;
 
-pub(crate) use self::interface::Stage;
+use std::collections::VecDeque;
+
+use self::interface::{Stage, StageContext};
+use super::keep_values;
+use crate::error::Result;
 use crate::job::Job;
 
-/// The stages that find and score pairs, in their order, and the one that sorts the buckets by which they are found.
+/// The stages that find and score pairs, in their order, and the stage that sorts the buckets.
 static SEARCH: &[&Stage] = &[
-    &left_out::LEFT_OUT_ROWS,
-    &duplicates::DUPLICATES,
+    &documents::LEFT_OUT_ROWS,
+    &documents::DUPLICATES,
     &frequent::GROUP_SIZES,
     &frequent::FREQUENT,
-    &cuts::CUTS,
-    &dictionary::DICTIONARY,
-    &sketches::SKETCHES,
-    &frequencies::OF_NEW,
-    &reference_duplicates::REFERENCE_DUPLICATES,
+    &documents::CUTS,
+    &documents::DICTIONARY,
+    &documents::SKETCHES,
+    &search::NEW_FREQUENCIES,
+    &reference::REFERENCE_DUPLICATES,
     &reference::REFERENCE,
-    &uncompared::UNCOMPARED,
-    &units::UNITS,
-    &reference_passages::REFERENCE_UNITS,
-    &word_runs::FINGERPRINTS,
-    &reference_passages::REFERENCE_FINGERPRINTS,
-    &word_runs::FINGERPRINT_HITS,
-    &texts::HIT_POSITIONS,
-    &word_runs::WINDOWS,
+    &passages::UNCOMPARED,
+    &passages::UNITS,
+    &passages::REFERENCE_UNITS,
+    &passages::FINGERPRINTS,
+    &passages::REFERENCE_FINGERPRINTS,
+    &passages::FINGERPRINT_HITS,
+    &passages::HIT_POSITIONS,
+    &passages::WINDOWS,
     &copies::COPIES,
-    &frequencies::OF_ALL,
-    &candidates::CANDIDATES,
-    &texts::POSITIONS,
-    &scores::SCORES,
-    &members::MEMBERS,
-    &texts::TEXT_POSITIONS,
-    &texts::TEXTS,
-    &buckets::BUCKETS,
+    &search::ALL_FREQUENCIES,
+    &pairs::CANDIDATES,
+    &pairs::POSITIONS,
+    &pairs::SCORES,
+    &pairs::MEMBERS,
+    &pairs::TEXT_POSITIONS,
+    &pairs::TEXTS,
+    &pairs::BUCKETS,
 ];
 
 /// The stages that write pairs.
-static PAIRS: &[&Stage] = &[&pairs::PAIRS, &group_pairs::GROUP_PAIRS];
+static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];
 
-/// The stages that make clusters from scores, and those that choose the passages that stay: they prefer documents that no other one
-/// represents. None of them reads a table of the stages that write pairs.
+/// The stages that make clusters from scores and choose the passages that stay. Passages prefer documents that no other one represents.
+/// None of these stages reads a table of [`PAIRS`].
 static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
-    &ranks::RANKS,
-    &represented::REPRESENTED,
-    &removals::REMOVALS,
-    &texts::REMOVAL_POSITIONS,
+    &clusters::RANKS,
+    &clusters::REPRESENTED,
+    &losses::REMOVALS,
+    &losses::REMOVAL_POSITIONS,
     &losses::LOSSES,
     &clusters::CLUSTERS,
-    &cluster_levels::CLUSTER_LEVELS,
-    &spared::SPARED,
-    &cluster_id_changes::CLUSTER_ID_CHANGES,
-    &word_runs::REPEATED_WINDOWS,
-    &spans::SPANS,
-    &texts::PASSAGE_POSITIONS,
+    &clusters::CLUSTER_LEVELS,
+    &losses::SPARED,
+    &clusters::CLUSTER_ID_CHANGES,
+    &passages::REPEATED_WINDOWS,
+    &passages::SPANS,
+    &passages::PASSAGE_POSITIONS,
     &passages::PASSAGES,
-    &texts::FREQUENT_POSITIONS,
-    &frequent_shingles::FREQUENT_SHINGLES,
+    &frequent::FREQUENT_POSITIONS,
+    &frequent::FREQUENT_SHINGLES,
 ];
 
 /// The stages that read all tables.
 static ENDS: &[&Stage] = &[&totals::COUNT_TOTALS];
 
-/// The stages of a job.
-pub(crate) struct Stages {
-    pub(super) search: Vec<&'static Stage>,
-    pub(super) pairs: Vec<&'static Stage>,
-    pub(super) clusters: Vec<&'static Stage>,
-    pub(super) ends: Vec<&'static Stage>,
+/// The stages of a list that `job` needs.
+fn needed(list: &'static [&'static Stage], job: &Job) -> impl Iterator<Item = &'static Stage> {
+    list.iter().copied().filter(|stage| (stage.is_in)(job))
 }
 
-impl Stages {
-    /// The stages of `job`.
-    pub(crate) fn of(job: &Job) -> Self {
-        let of = |stages: &[&'static Stage]| {
-            stages.iter().copied().filter(|stage| (stage.is_in)(job)).collect::<Vec<_>>()
-        };
-        Self { search: of(SEARCH), pairs: of(PAIRS), clusters: of(CLUSTERS), ends: of(ENDS) }
-    }
-
-    /// All of them, in their order.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Stage> {
-        [&self.search, &self.pairs, &self.clusters, &self.ends].into_iter().flatten().copied()
-    }
+/// All stages of `job`, in their order.
+fn stages(job: &Job) -> impl Iterator<Item = &'static Stage> {
+    [SEARCH, PAIRS, CLUSTERS, ENDS].into_iter().flat_map(move |list| needed(list, job))
 }
 
 /// The description of a stage of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageDescription {
-    /// Its name.
+    /// The name of the stage.
     pub name: String,
-    /// Its description, in one line.
+    /// The description in one line.
     pub text: String,
-    /// The names of the tables that it writes.
+    /// The names of the tables that the stage writes.
     pub tables: Vec<String>,
 }
 
@@ -151,5 +111,38 @@ pub fn describe(job: &Job) -> Vec<StageDescription> {
         text: stage.describe(job),
         tables: stage.tables(job).iter().map(|(table, _)| table.name().into_owned()).collect(),
     };
-    Stages::of(job).all().map(described).collect()
+    stages(job).map(described).collect()
+}
+
+/// Runs all stages of the job.
+///
+/// # Errors
+/// The first error of a stage. Finished stages stay published.
+pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
+    let names: Vec<String> = stages(cx.job).map(|stage| stage.name().into_owned()).collect();
+    cx.runner.begin(&names);
+    run(cx, SEARCH).await?;
+    keep_values::check(cx).await?;
+    if cx.engine().runs_stages_together() {
+        // Both are awaited even if one fails, so that the other one's finished stages need not be repeated.
+        let (pairs, clusters) = futures::join!(run(cx, PAIRS), run(cx, CLUSTERS));
+        pairs.and(clusters)?;
+    } else {
+        run(cx, PAIRS).await?;
+        run(cx, CLUSTERS).await?;
+    }
+    run(cx, ENDS).await
+}
+
+/// Runs the stages of a list one after the other, each with its follow-ups.
+async fn run(cx: &StageContext<'_>, list: &'static [&'static Stage]) -> Result<()> {
+    let mut ahead: VecDeque<&Stage> = needed(list, cx.job).collect();
+    while let Some(stage) = ahead.pop_front() {
+        let further = stage.run(cx).await?;
+        cx.runner.expect(further.len());
+        for stage in further.into_iter().rev() {
+            ahead.push_front(stage);
+        }
+    }
+    Ok(())
 }

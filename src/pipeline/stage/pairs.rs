@@ -1,47 +1,233 @@
-//! pairs: every two documents whose similarity reaches the threshold.
+//! candidates, positions, scores, members, pairs: pairs of similar documents, from candidates to the tables that are written.
+
+use datafusion::prelude::DataFrame;
 
 use super::interface::{
-    AnyTable, BYTES_OF_MEMBER, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, frames,
+    AllSketches, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, StagePlan, Table,
+    WorkTable, needed, not_null, null,
 };
-use crate::frames::copies::Rules;
-use crate::frames::pairs::pairs;
+use super::search::{by_method, drop_disagreeing, pair_limit};
+use crate::frames::copies::{Rules, in_pairs, members};
+use crate::frames::groups::{group_pairs, with_groups_of_pairs};
+use crate::frames::pairs::{longest_text_bytes, pairs, text_bytes, texts, with_passages};
+use crate::frames::reference::new_and_reference;
+use crate::frames::sketches::buckets;
+use crate::frames::{self, merged};
+use crate::operator::scorer;
+use crate::pipeline::groups::{self, NAMES, own};
 use crate::pipeline::numbers::one_number;
+use crate::pipeline::reference::chain::Chain;
+use crate::pipeline::sketches::{
+    BYTES_OF_POSITION, candidate_sketches, find_texts, find_texts_to_cut, read_texts,
+};
+use crate::pipeline::tables::WorkColumns::{Flag, Id, LongText, Nullable, Numbers, Operator, Text};
+use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS};
+use crate::pipeline::verify::{CandidatePairs, known_scores, verify};
 
-/// A batch of pairs with their texts may have one part in this many of the bytes of a partition's rows: several of them
-/// wait for their passages at once, which no pool accounts for.
+impl WorkTable {
+    /// Every two documents that may be similar.
+    pub(crate) const CANDIDATES: Self = Self::new("candidates", PAIR_COLUMNS);
+    /// Documents of hot buckets; in a prefix join of all documents, the documents of dense buckets.
+    pub(crate) const HOT: Self = Self::new("hot", &[Numbers(&["a"])]);
+    /// The positions of the texts of candidates.
+    pub(crate) const POSITIONS: Self = Self::new("positions", POSITION_COLUMNS);
+    /// Pairs that reach the threshold, except for pairs of copies.
+    pub(crate) const SCORES: Self = Self::new("scores", &[Operator(scorer::schema)]);
+    /// Documents of pairs.
+    pub(crate) const MEMBERS: Self = Self::new(
+        "members",
+        &[Id, Numbers(&["doc", "shingle_count", "rep", "size"]), Flag("reference"), Nullable(&Text("group"))],
+    );
+    /// The positions of the texts of documents in pairs.
+    const TEXT_POSITIONS: Self = Self::new("text_positions", POSITION_COLUMNS);
+    /// The texts of documents in pairs.
+    const TEXTS: Self = Self::new("texts", &[Numbers(&["doc"]), LongText("text"), Numbers(&["bytes"])]);
+}
+
+/// Finds documents that may be similar.
+pub(super) static CANDIDATES: Stage = Stage::work(
+    WorkTable::CANDIDATES,
+    |job| (by_method(job).describe_candidates)(job),
+    |job| job.compares() && job.candidates.method.has_candidates(),
+    StagePlan::Later(|cx| Box::pin(by_method(cx.job).candidates.plan(cx))),
+)
+// A document of a hot or dense bucket comes without a second document, and so does a leader.
+.with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])
+.then(|cx| {
+    Box::pin(async move {
+        let further = (by_method(cx.job).follow_ups)(cx).await?;
+        if further.is_empty() { drop_disagreeing(cx).await } else { Ok(further) }
+    })
+});
+
+/// Finds the texts of candidates.
+pub(super) static POSITIONS: Stage = Stage::work(
+    WorkTable::POSITIONS,
+    |_| "find the texts of candidates".into(),
+    |job| job.compares() && AllSketches::new(job) == AllSketches::Nowhere,
+    StagePlan::Now(|cx| {
+        let CandidatePairs { pairs, rows } = CandidatePairs::to_compare(cx)?;
+        find_texts_to_cut(cx, frames::needed(pairs)?, rows * BYTES_OF_POSITION, cx.reference_documents()?)
+    }),
+);
+
+/// Scores the candidates.
+pub(super) static SCORES: Stage = Stage::work(
+    WorkTable::SCORES,
+    describe_scores,
+    |_| true,
+    StagePlan::Later(|cx| Box::pin(plan_scores(cx))),
+)
+.then(|cx| {
+    Box::pin(async move {
+        if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
+            pair_limit::check_scores(cx).await?;
+        }
+        Ok(Vec::new())
+    })
+});
+
+fn describe_scores(job: &Job) -> String {
+    if job.candidates.method.compares() && !job.compares() {
+        return "take the pairs that were found".into();
+    }
+    if let Some(scores) = &by_method(job).scores {
+        return (scores.describe)(job);
+    }
+    let cut = match AllSketches::new(job) {
+        AllSketches::Nowhere => "cut the shingles of candidates again, and ",
+        _ => "",
+    };
+    format!("{cut}keep candidates of {} or more", job.score.bound())
+}
+
+/// Scores the candidates, or every two documents if the method of the job has no candidates.
+async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+    if let Some(earlier) = cx.input.merged() {
+        return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
+    }
+    if let Some(scores) = &by_method(cx.job).scores {
+        return scores.plan.plan(cx).await;
+    }
+    let (candidates, same) = (CandidatePairs::to_compare(cx)?, known_scores(cx)?);
+    let documents = candidate_sketches(cx, frames::needed(candidates.pairs.clone())?).await?;
+    verify(cx, documents, candidates, same).await
+}
+
+/// The scores of merged outputs, between documents that no later run replaced.
+fn merged_scores(cx: &StageContext<'_>, earlier: &Chain) -> Result<DataFrame> {
+    if !earlier.replaced() {
+        return merged::scores(earlier.pairs()?, cx.table(WorkTable::COPIES)?);
+    }
+    let columns = groups::copy_key(cx.job);
+    let documents = cx.table(Table::Documents)?.select(columns.clone())?;
+    let representatives = merged::representatives(documents)?;
+    merged::in_order(earlier.pairs_of_groups(&columns, None, representatives)?)
+}
+
+/// Finds the documents of pairs, copies included.
+pub(super) static MEMBERS: Stage = Stage::work(
+    WorkTable::MEMBERS,
+    |_| "expand scores to the copies of each document".into(),
+    |_| true,
+    StagePlan::Now(|cx| {
+        let (copies, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
+        let copies = in_pairs(copies, scores.clone(), Rules::new(cx.job))?;
+        let documents = new_and_reference(own(cx)?, cx.reference_documents()?, &NAMES)?;
+        let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
+        let bytes = count * BYTES_OF_MEMBER
+            + cx.bytes(WorkTable::COPIES)
+            + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
+        Ok(Planned::new(bytes, vec![members(documents, copies, scores)?]))
+    }),
+);
+
+/// Finds the texts of documents in pairs.
+pub(super) static TEXT_POSITIONS: Stage = Stage::work(
+    WorkTable::TEXT_POSITIONS,
+    |_| "find the texts of pairs".into(),
+    |job| job.output.pair_passages,
+    StagePlan::Now(|cx| {
+        let (table, known) = (WorkTable::MEMBERS, cx.reference_documents()?);
+        find_texts(cx, needed(cx, table, "doc")?, cx.rows(table) * BYTES_OF_POSITION, known)
+    }),
+);
+
+/// Reads the texts of documents in pairs.
+pub(super) static TEXTS: Stage = Stage::work(
+    WorkTable::TEXTS,
+    |_| "read them again".into(),
+    |job| job.output.pair_passages,
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            let places = cx.table(WorkTable::TEXT_POSITIONS)?;
+            Ok(Planned::new(0, vec![read_texts(cx, places, None, texts).await?]))
+        })
+    }),
+);
+
+/// Rows of a batch of buckets, many more than elsewhere: DataFusion's sort looks at all batches in memory for each batch that it makes,
+/// so its time is quadratic in their number.
+const BUCKET_BATCH_ROWS: usize = 16_384;
+
+/// Sorts the buckets of all documents.
+pub(super) static BUCKETS: Stage = Stage::public(
+    Table::Buckets,
+    |_| "sort the buckets of all documents".into(),
+    |job| job.output.buckets,
+    StagePlan::Now(|cx| {
+        let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
+        // Nothing is shuffled: each partition sorts its rows, and they are merged into one file.
+        Ok(Planned { batch_rows: Some(BUCKET_BATCH_ROWS), ..Planned::new(0, vec![sorted]) })
+    }),
+);
+
+/// Writes the pairs.
+pub(super) static PAIRS: Stage = Stage::public(
+    Table::Pairs,
+    |job| {
+        let passages = if job.output.pair_passages { " with their longest common passages" } else { "" };
+        format!("write the pairs{passages}, {} at most", job.output.max_pairs)
+    },
+    |_| true,
+    StagePlan::Later(|cx| Box::pin(plan_pairs(cx))),
+);
+
+/// A batch of pairs with texts may take one part in this many of the bytes of a partition's rows: several of them wait for their
+/// passages at once, which no memory pool accounts for.
 const BATCHES_OF_TEXTS: u64 = 4;
 
-async fn plan<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let job = cx.job;
     let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
-    let groups = members.clone();
-    let mut frame = pairs(members, scores, Rules::of(job), job.lsh.bands)?;
+    let mut frame = pairs(members.clone(), scores, Rules::new(job), job.lsh.bands)?;
     if job.has_groups() {
-        frame = frames::by_group::of_pairs(frame, groups)?;
+        frame = with_groups_of_pairs(frame, members)?;
     }
     let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
     if !job.output.pair_passages {
         return Ok(Planned::new(bytes, vec![frame]));
     }
     let texts = cx.table(WorkTable::TEXTS)?;
-    let of_all = one_number(frames::passages::bytes(texts.clone())?).await?;
-    let longest = one_number(frames::passages::longest(texts.clone())?).await?;
-    let frame = frames::passages::passages(frame, texts, job.second_source().is_some())?;
+    let all = one_number(text_bytes(texts.clone())?).await?;
+    let longest = one_number(longest_text_bytes(texts.clone())?).await?;
+    let frame = with_passages(frame, texts, job.second_source().is_some())?;
     // Every pair has two texts.
-    let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (of_all / cx.rows(WorkTable::TEXTS).max(1));
+    let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (all / cx.rows(WorkTable::TEXTS).max(1));
     let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
     let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
     let rows = rows.min(cx.engine().config().batch_size());
     Ok(Planned { batch_rows: Some(rows), ..Planned::new(bytes, vec![frame]) })
 }
 
-/// Writes the pairs.
-pub(super) static PAIRS: Stage = Stage::new(
-    AnyTable::Public(Table::Pairs),
-    |job| {
-        let passages = if job.output.pair_passages { " with their longest common passages" } else { "" };
-        format!("write the pairs{passages}, {} at most", job.output.max_pairs)
-    },
-    |_| true,
-    StagePlan::Later(|cx| Box::pin(plan(cx))),
+/// Counts the pairs of every two groups.
+pub(super) static GROUP_PAIRS: Stage = Stage::public(
+    Table::GroupPairs,
+    |_| "count the pairs of every two groups".into(),
+    |job| job.has_groups(),
+    StagePlan::Now(|cx| {
+        let documents = new_and_reference(own(cx)?, None, &NAMES)?;
+        let frame = group_pairs(cx.table(Table::Pairs)?, documents)?;
+        Ok(Planned::new(4 * cx.rows(Table::Pairs) * BYTES_OF_MEMBER, vec![frame]))
+    }),
 );

@@ -1,50 +1,55 @@
-//! reference: the reference documents, of other outputs or of a second source, that may match new ones.
+//! reference_duplicates, reference: the reference documents, of other outputs or of a second source, that may match new ones.
 
-use arrow::datatypes::{DataType, Field};
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
+use super::documents::DUPLICATE_COLUMNS;
 use super::interface::{
-    AnyTable, Error, Job, Planned, Result, SourceTypes, Stage, StageContext, StagePlan, Table, WorkTable,
-    frames, not_null, null,
+    Error, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, not_null, null,
 };
-use super::search;
-use crate::job;
+use super::search::by_method;
+use crate::frames::{self, documents, shingles, sketches};
+use crate::job::{DuplicateIds, Reference};
 use crate::output::write::TableRows;
-use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::reference::source::SecondSource;
-use crate::pipeline::tables::{id_column, list_column, numbers, signature_column, signature_type};
+use crate::pipeline::reference::{ReferenceDocuments, SecondSource};
+use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Signature, Text};
+use crate::pipeline::tables::signature_type;
 
 impl WorkTable {
-    /// The reference documents that may match new ones.
-    pub(crate) const REFERENCE: Self = Self::new("reference", columns);
+    /// Documents of a second source whose key an earlier document has.
+    pub(crate) const REFERENCE_DUPLICATES: Self = Self::new("reference_duplicates", DUPLICATE_COLUMNS);
+    /// The reference documents that may match new ones. `shingles` is null if the output keeps none, and `group` if there are no groups.
+    pub(crate) const REFERENCE: Self = Self::new(
+        "reference",
+        &[
+            Numbers(&["origin"]),
+            Id,
+            Text("source"),
+            Numbers(&["position", "doc", "shingle_count", "set_hash_0", "set_hash_1"]),
+            Signature,
+            Nullable(&NumberList("shingles")),
+            Nullable(&Text("group")),
+        ],
+    );
     /// All documents of a second source that can be compared: their keys, places, sizes and groups.
-    pub(crate) const REFERENCE_KEYS: Self = Self::new("reference_keys", keys);
+    pub(crate) const REFERENCE_KEYS: Self = Self::new(
+        "reference_keys",
+        &[Id, Text("source"), Numbers(&["position", "doc", "shingle_count"]), Nullable(&Text("group"))],
+    );
 }
 
-fn columns(source: &SourceTypes) -> Vec<Field> {
-    let mut columns = vec![
-        Field::new("origin", DataType::UInt64, false),
-        id_column(source, false),
-        Field::new("source", DataType::Utf8, false),
-    ];
-    columns.extend(numbers(["position", "doc", "shingle_count", "set_hash_0", "set_hash_1"]));
-    columns.extend([
-        signature_column(),
-        // Null if the output keeps none.
-        list_column("shingles", DataType::UInt64, true),
-        // Null if there are no groups.
-        Field::new("group", DataType::Utf8, true),
-    ]);
-    columns
-}
-
-fn keys(source: &SourceTypes) -> Vec<Field> {
-    let mut columns = vec![id_column(source, false), Field::new("source", DataType::Utf8, false)];
-    columns.extend(numbers(["position", "doc", "shingle_count"]));
-    columns.push(Field::new("group", DataType::Utf8, true));
-    columns
-}
+/// Finds documents of a second source whose id an earlier document has.
+pub(super) static REFERENCE_DUPLICATES: Stage = Stage::work(
+    WorkTable::REFERENCE_DUPLICATES,
+    |_| "find documents of the second source that have the id of an earlier one".into(),
+    |job| job.second_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject),
+    StagePlan::Now(|cx| {
+        let Some(ReferenceDocuments::Source(source)) = cx.reference else {
+            return Err(Error::bug("the job has no second source"));
+        };
+        Ok(Planned::new(0, vec![documents::duplicates(source.documents.clone(), &cx.job.shingle)?]))
+    }),
+);
 
 fn describe(job: &Job) -> String {
     let compares = job.candidates.method.compares();
@@ -56,26 +61,25 @@ fn describe(job: &Job) -> String {
         return "compare no reference documents".into();
     }
     let outputs = match job.reference() {
-        Some(job::Reference::Outputs { urls, .. }) => urls.join(", "),
-        Some(job::Reference::Source(_)) | None => String::new(),
+        Some(Reference::Outputs { urls, .. }) => urls.join(", "),
+        Some(Reference::Source(_)) | None => String::new(),
     };
     format!("find the documents of {outputs} that new ones may be similar to")
 }
 
 /// Finds the reference documents that may match new ones.
-pub(super) static REFERENCE: Stage = Stage::new(
-    AnyTable::Work(WorkTable::REFERENCE),
+pub(super) static REFERENCE: Stage = Stage::work(
+    WorkTable::REFERENCE,
     describe,
     |job| job.against.is_some(),
     StagePlan::Later(|cx| {
         Box::pin(async move {
             let frame = match cx.reference {
                 Some(ReferenceDocuments::Outputs(outputs)) => {
-                    (search::by_method(cx.job).may_match)(cx, outputs.documents(cx)?)
-                        .await?
-                        .filter(col("may_match"))?
+                    let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
+                    marked.filter(col("may_match"))?
                 }
-                Some(ReferenceDocuments::Source(source)) => of_source(cx, source).await?,
+                Some(ReferenceDocuments::Source(source)) => read_second_source(cx, source).await?,
                 None => return Err(Error::bug("the job has no reference documents")),
             };
             Ok(Planned::new(0, vec![frame]))
@@ -92,21 +96,18 @@ pub(super) static REFERENCE: Stage = Stage::new(
 });
 
 /// The one pass over the texts of the second source.
-async fn of_source(cx: &StageContext<'_>, source: &SecondSource) -> Result<DataFrame> {
-    let mut documents = source.documents();
+async fn read_second_source(cx: &StageContext<'_>, source: &SecondSource) -> Result<DataFrame> {
+    let mut documents = source.documents.clone();
     if cx.is_taken(WorkTable::REFERENCE_DUPLICATES) {
-        documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
+        documents = documents::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
     }
-    let shingles = frames::shingles::that_count(
-        frames::reference::with_second_source_keys(documents)?,
-        &cx.job.shingle,
-        cx.frequent()?,
-    )?;
+    let documents = frames::reference::with_second_source_keys(documents)?;
+    let shingles = shingles::counting_shingles(documents, &cx.job.shingle, cx.frequent()?)?;
     let signatures = if cx.job.candidates.method.compares() {
-        frames::signatures::signatures(shingles, cx.job, None)?
+        sketches::signatures(shingles, cx.job, None)?
     } else {
         shingles.with_column("signature", lit(ScalarValue::try_from(&signature_type(cx.job))?))?
     };
-    let documents = (search::by_method(cx.job).may_match)(cx, signatures).await?;
-    frames::reference::of_second_source(documents, source.group())
+    let documents = (by_method(cx.job).may_match)(cx, signatures).await?;
+    frames::reference::second_source_rows(documents, source.source.group.as_deref())
 }

@@ -1,67 +1,88 @@
-//! totals: what the manifest says of the tables, and whether their rows keep the contracts.
+//! totals: the numbers of the tables for the manifest, and the check of the tables against their contracts.
 
-use arrow::datatypes::{DataType, Field};
-use datafusion::functions::expr_fn::coalesce;
+use std::collections::BTreeMap;
+
+use arrow::datatypes::DataType;
+use datafusion::common::cast::{as_list_array, as_string_array, as_uint64_array};
+use datafusion::functions::expr_fn::{coalesce, concat};
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit};
-use datafusion::scalar::ScalarValue;
 
 use super::interface::{
-    AnyTable, Error, Planned, Result, SourceTypes, Stage, StageContext, StagePlacement, StagePlan, Table,
-    WorkTable, frames,
+    BYTES_OF_KEY, Error, Planned, Result, Stage, StageContext, StagePlacement, StagePlan, Table, WorkTable,
 };
 use super::losses;
-use crate::frames::copies::Rules;
+use crate::frames::copies::{Rules, set_sizes};
+use crate::frames::pairs::count_of_left_out;
+use crate::frames::{self, all_columns, merged, number, utf8};
 use crate::job::{Compare, Short};
-use crate::pipeline::reference::ReferenceDocuments;
-use crate::pipeline::tables::list_column;
-use crate::pipeline::totals::{DEPTH, Total};
-use crate::schema;
+use crate::pipeline::tables::WorkColumns::{NumberList, Text};
+use crate::schema::{self, AuditDepth};
 
 impl WorkTable {
     /// The numbers of each total.
-    pub(in crate::pipeline) const TOTALS: Self = Self::new("totals", columns);
+    const TOTALS: Self = Self::new("totals", &[Text("total"), NumberList("numbers")]);
 }
 
-fn columns(_source: &SourceTypes) -> Vec<Field> {
-    vec![
-        Field::new("total", DataType::Utf8, false),
-        // Null for a total that has one row.
-        Field::new("key", DataType::Utf8, true),
-        list_column("numbers", DataType::UInt64, false),
-    ]
-}
+/// The columns that the check of each run reads.
+const DEPTH: AuditDepth = AuditDepth::WithoutLists;
 
-/// Tables of at most this many rows in all are read in this process, which takes less time than to submit a plan.
+/// Tables of at most this many rows together are read in this process, which takes less time than to submit a plan.
 const ROWS_OF_DRIVER: u64 = 1_000_000;
 
+/// The prefix of the total of a reason to reject documents.
+const REASON: &str = "reason ";
+
+/// Numbers for the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::pipeline) enum Total {
+    /// The number of rows of a table, and how many of them break each promise of its contract.
+    Contract(Table),
+    /// Pairs within groups of copies that are written as stars.
+    PairsLeftOut,
+    /// Documents whose shingle set an earlier document has.
+    RepeatedSets,
+    /// Documents that represent a cluster.
+    Representatives,
+    /// Documents that `apply` removes.
+    Removed,
+    /// Documents whose removal loses much, and the shingles that are lost; nothing if they were not counted.
+    Lost,
+    /// Documents with a single shingle.
+    SingleShingle,
+    /// Components of documents, if the cluster method divides them.
+    Components,
+    /// Reference documents that were replaced.
+    Replaced,
+    /// Reference documents that the reference outputs kept and that are removed now.
+    Superseded,
+}
+
 impl Total {
-    /// The total of the one row of `numbers`, which are 0 if they are null.
-    fn of_row(self, numbers: DataFrame) -> Result<DataFrame> {
-        let columns = numbers.schema().columns().into_iter().map(Expr::Column);
-        self.of(lit(ScalarValue::Utf8(None)), columns.collect(), numbers)
+    /// The name in the table.
+    fn name(self) -> String {
+        format!("{self:?}")
     }
 
-    /// The total of the rows of `numbers`: a number for each value of `key`.
-    fn by_key(self, key: &str, number: &str, numbers: DataFrame) -> Result<DataFrame> {
-        self.of(col(key), vec![col(number)], numbers)
-    }
-
-    fn of(self, key: Expr, columns: Vec<Expr>, numbers: DataFrame) -> Result<DataFrame> {
-        let all = columns.into_iter().map(|of| coalesce(vec![cast(of, DataType::UInt64), lit(0_u64)]));
-        Ok(numbers.select(vec![
-            lit(self.name().as_ref()).alias("total"),
-            cast(key, DataType::Utf8).alias("key"),
-            make_array(all.collect()).alias("numbers"),
-        ])?)
+    /// The total of the only row of `numbers`. Null numbers become 0.
+    fn row(self, numbers: DataFrame) -> Result<DataFrame> {
+        let columns = all_columns(&numbers);
+        with_numbers(lit(self.name()), columns, numbers)
     }
 
     /// The number of rows of `frame`.
-    fn rows_of(self, frame: DataFrame) -> Result<DataFrame> {
-        self.of_row(frame.aggregate(vec![], vec![count(lit(1)).alias("rows")])?)
+    fn count(self, frame: DataFrame) -> Result<DataFrame> {
+        self.row(frame.aggregate(vec![], vec![count(lit(1)).alias("rows")])?)
     }
+}
+
+/// (total, numbers), one row for each row of `numbers`.
+fn with_numbers(total: Expr, columns: Vec<Expr>, numbers: DataFrame) -> Result<DataFrame> {
+    let all = columns.into_iter().map(|column| coalesce(vec![number(column), lit(0_u64)]));
+    let total = cast(total, DataType::Utf8);
+    Ok(numbers.select(vec![total.alias("total"), make_array(all.collect()).alias("numbers")])?)
 }
 
 /// The totals that the manifest of the job needs.
@@ -70,75 +91,132 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     let mut totals = Vec::new();
     for table in Table::of(job) {
         let contract = schema::contract(table).over(&cx.types, job.columns());
-        totals.push(Total::Contract(table).of_row(contract.audit(cx.stored(table)?, DEPTH)?));
+        totals.push(Total::Contract(table).row(contract.audit(cx.stored(table)?, DEPTH)?));
     }
     // Across groups there are no stars.
     let in_stars = cx.table(WorkTable::MEMBERS)?.filter(lit(job.candidates.compare != Compare::Across))?;
-    let left_out = frames::pairs::left_out(in_stars, cx.table(WorkTable::SCORES)?, Rules::of(job))?;
-    totals.push(Total::PairsLeftOut.of_row(left_out));
-    totals.push(Total::RepeatedSets.of_row(repeated_sets(cx)?));
+    let left_out = count_of_left_out(in_stars, cx.table(WorkTable::SCORES)?, Rules::new(job))?;
+    totals.push(Total::PairsLeftOut.row(left_out));
+    totals.push(Total::RepeatedSets.row(repeated_sets(cx)?));
     let representatives = cx.table(Table::Clusters)?.filter(col("representative"))?;
-    totals.push(Total::Representatives.rows_of(representatives));
+    totals.push(Total::Representatives.count(representatives));
     let removed = with_spared(cx)?.filter((!col("representative")).and(!col("reference")))?;
-    totals.push(Total::Removed.rows_of(removed));
-    if let Some(lost) = losses::lost(cx)? {
-        totals.push(Total::Lost.of_row(lost));
+    totals.push(Total::Removed.count(removed));
+    if let Some(lost) = losses::total(cx)? {
+        totals.push(Total::Lost.row(lost));
     }
     let rejects = cx.table(Table::Rejects)?;
     let reasons = rejects.aggregate(vec![col("reason")], vec![count(lit(1)).alias("times")])?;
-    totals.push(Total::Reasons.by_key("reason", "times", reasons));
+    let total = concat(vec![lit(REASON), col("reason")]);
+    totals.push(with_numbers(total, vec![col("times")], reasons));
     if job.shingle.short == Short::Whole {
         let single = cx.table(Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
-        totals.push(Total::SingleShingle.rows_of(single));
+        totals.push(Total::SingleShingle.count(single));
     }
     if !job.clusters.method.keeps_chains() {
         let components = cx.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;
-        totals.push(Total::Components.rows_of(components));
+        totals.push(Total::Components.count(components));
     }
-    if let Some(outputs) = cx.reference.and_then(ReferenceDocuments::outputs) {
-        totals.push(Total::Replaced.rows_of(outputs.replaced(cx)?));
-        totals.push(Total::Superseded.rows_of(outputs.superseded(with_spared(cx)?)?));
+    if let Some(outputs) = cx.reference_outputs() {
+        totals.push(Total::Replaced.count(outputs.replaced(cx)?));
+        totals.push(Total::Superseded.count(outputs.superseded(with_spared(cx)?)?));
     }
     frames::union(totals)?.ok_or_else(|| Error::bug("the manifest has no totals"))
 }
 
-/// The number of the run's own documents whose shingles an earlier one has: one row (repeated: UInt64), null if there
-/// is none.
+/// The number of the run's own documents whose shingles an earlier document has: one row (repeated: UInt64), null for no document.
 fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     let sizes = match cx.job.candidates.compare {
         Compare::All if cx.job.candidates.method.compares() => {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
-        // Copies of each other are of one group.
-        Compare::All | Compare::Within | Compare::Across => {
-            frames::copies::sizes_of_sets(cx.table(WorkTable::KEYS)?)?
-        }
+        // Copies are documents of one group only.
+        Compare::All | Compare::Within | Compare::Across => set_sizes(cx.table(WorkTable::KEYS)?)?,
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
-/// The table clusters, in which the documents that the table spared has count as representatives too: they stay.
+/// The table `clusters`, where spared documents count as representatives too, since they stay.
 fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     let clusters = cx.table(Table::Clusters)?;
     match cx.job.clusters.contained {
         None => Ok(clusters),
-        Some(_) => frames::merged::with_spared(clusters, cx.table(Table::Spared)?),
+        Some(_) => merged::with_spared(clusters, cx.table(Table::Spared)?),
     }
 }
 
-/// Counts what the manifest says of the tables.
-pub(super) static COUNT_TOTALS: Stage = Stage::new(
-    AnyTable::Work(WorkTable::TOTALS),
+/// Counts the totals.
+pub(super) static COUNT_TOTALS: Stage = Stage::work(
+    WorkTable::TOTALS,
     |_| "check the tables against their contracts, and count".into(),
     |_| true,
     StagePlan::Now(|cx| {
         let rows: u64 = Table::of(cx.job).iter().map(|&table| cx.rows(table)).sum();
         let place = if rows <= ROWS_OF_DRIVER { StagePlacement::Here } else { StagePlacement::Engine };
-        Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_SET, vec![totals(cx)?]) })
+        Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
     }),
 );
 
-/// Bytes of a row (the two halves of a set's hash, the number of its documents).
-const BYTES_OF_SET: u64 = 24;
+/// The numbers of a run's totals, by name.
+pub(in crate::pipeline) struct Totals(BTreeMap<String, Vec<u64>>);
+
+impl Totals {
+    /// Reads the totals that the stage counted.
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    pub(in crate::pipeline) async fn read(cx: &StageContext<'_>) -> Result<Self> {
+        let mut totals = BTreeMap::new();
+        let columns = vec![utf8("total"), col("numbers")];
+        for batch in cx.table(WorkTable::TOTALS)?.select(columns)?.collect().await? {
+            let (names, lists) = (as_string_array(batch.column(0))?, as_list_array(batch.column(1))?);
+            for (name, numbers) in names.iter().flatten().zip(lists.iter().flatten()) {
+                totals.insert(name.to_owned(), as_uint64_array(&numbers)?.values().to_vec());
+            }
+        }
+        Ok(Self(totals))
+    }
+
+    /// The numbers of a total; `None` if the stage did not count it.
+    pub(in crate::pipeline) fn numbers(&self, total: Total) -> Option<&[u64]> {
+        self.0.get(&total.name()).map(Vec::as_slice)
+    }
+
+    /// The first number of a total.
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if the stage did not count it.
+    pub(in crate::pipeline) fn number(&self, total: Total) -> Result<u64> {
+        self.numbers(total).and_then(|numbers| numbers.first()).copied().ok_or_else(|| not_counted(total))
+    }
+
+    /// The number of rejects by their reason.
+    pub(in crate::pipeline) fn rejects(&self) -> BTreeMap<String, u64> {
+        let reasons = self.0.iter().filter_map(|(name, numbers)| Some((name.strip_prefix(REASON)?, numbers)));
+        reasons.map(|(reason, numbers)| (reason.to_owned(), numbers.iter().sum())).collect()
+    }
+
+    /// Checks that `table` has as many rows as were written, and that they keep its contract.
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if not.
+    pub(in crate::pipeline) fn check(&self, cx: &StageContext<'_>, table: Table) -> Result<()> {
+        let contract = schema::contract(table).over(&cx.types, cx.job.columns());
+        let (written, total) = (cx.rows(table), Total::Contract(table));
+        let counted = self.numbers(total).and_then(|numbers| numbers.split_first());
+        let (&rows, broken) = counted.ok_or_else(|| not_counted(total))?;
+        if rows != written {
+            return Err(Error::bug(format!(
+                "{} was written with {written} rows and reads back with {rows}",
+                contract.table
+            )));
+        }
+        contract.verdict(broken, DEPTH)
+    }
+}
+
+fn not_counted(total: Total) -> Error {
+    Error::bug(format!("the total {} was not counted", total.name()))
+}

@@ -2,11 +2,12 @@
 
 use datafusion::prelude::lit;
 
+use super::pair_limit;
 use crate::frames::copies::without_copies;
+use crate::pipeline::sketches;
 use crate::pipeline::stage::interface::{
     CandidateSearch, Planned, ScoresWithoutCandidates, StagePlan, WorkTable,
 };
-use crate::pipeline::stage::pair_limit;
 use crate::pipeline::verify::every_two;
 
 /// Scores every two documents.
@@ -16,7 +17,7 @@ pub(super) static ALL: CandidateSearch = CandidateSearch::without_candidates(
         describe: |job| format!("keep every two documents of {} or more", job.score.bound()),
         plan: StagePlan::Later(|cx| {
             Box::pin(async move {
-                let documents = without_copies(cx.of_all()?, cx.table(WorkTable::COPIES)?)?;
+                let documents = without_copies(sketches::all(cx)?, cx.table(WorkTable::COPIES)?)?;
                 Ok(Planned::new(0, every_two(cx, documents).await?))
             })
         }),

@@ -1,22 +1,33 @@
 //! `candidates.method = "lsh"`: documents that share a bucket, and the stages that pair the documents of hot buckets.
 
-use datafusion::prelude::{DataFrame, col};
-
-use super::prefix::{by_prefixes, check_pairs, dense};
-use crate::frames::copies::without_copies;
-use crate::frames::mark::mark;
-use crate::operator::bucket_pairs::PairRule;
-use crate::operator::{Operator, apply};
-use crate::pipeline::all_sketches::AllSketches;
-use crate::pipeline::by_group;
-use crate::pipeline::stage::frequencies::OF_HOT;
+use super::dense::settle;
+use super::pair_limit;
+use super::prefix::{HOT_FREQUENCIES, by_prefixes, check_pairs, describe_dense};
+use crate::frames::candidates::{candidates, may_match_by_buckets};
+use crate::frames::columns;
+use crate::frames::sketches::bands;
+use crate::pipeline::groups;
+use crate::pipeline::sketches::{self, BYTES_OF_POSITION, SKETCH, find_texts_to_cut};
 use crate::pipeline::stage::interface::{
-    AnyTable, CandidateSearch, Planned, Result, Stage, StageContext, StagePlan, WorkTable, frames, not_null,
-    null,
+    AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, StagePlan, WorkTable, needed,
+    not_null, null,
 };
-use crate::pipeline::stage::texts::{HOT_POSITIONS, HOT_SKETCHES};
-use crate::pipeline::stage::{agreeing, dense_candidates, pair_limit};
-use crate::pipeline::tables::{pair_columns, single_columns};
+use crate::pipeline::tables::WorkColumns::Numbers;
+use crate::pipeline::tables::{PAIR_COLUMNS, POSITION_COLUMNS, SKETCH_COLUMNS};
+use crate::pipeline::verify::{CandidatePairs, agree, signatures_first};
+
+impl WorkTable {
+    /// The positions of the texts of hot buckets.
+    const HOT_POSITIONS: Self = Self::new("hot_positions", POSITION_COLUMNS);
+    /// The sketches of documents in hot buckets, which are read several times.
+    pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", SKETCH_COLUMNS);
+    /// Candidates, also of hot buckets.
+    pub(crate) const ALL_CANDIDATES: Self = Self::new("all_candidates", PAIR_COLUMNS);
+    /// Documents of dense buckets, where hot documents are joined.
+    pub(crate) const DENSE: Self = Self::new("dense", &[Numbers(&["a"])]);
+    /// Candidates whose signatures agree in the threshold or more.
+    pub(crate) const AGREEING: Self = Self::new("agreeing", PAIR_COLUMNS);
+}
 
 /// Finds documents that share a bucket.
 pub(super) static LSH: CandidateSearch = CandidateSearch {
@@ -27,7 +38,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
             job.lsh.bands,
             job.lsh.rows,
             job.lsh.hot_bucket,
-            dense(job)
+            describe_dense(job)
         )
     },
     check: |_| Box::pin(async { Ok(()) }),
@@ -37,7 +48,7 @@ pub(super) static LSH: CandidateSearch = CandidateSearch {
     may_match: |cx, documents| {
         Box::pin(async move {
             let keys = cx.table(WorkTable::KEYS)?;
-            frames::may_match::by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
+            may_match_by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
         })
     },
 };
@@ -50,37 +61,10 @@ async fn follow_ups(cx: &StageContext<'_>) -> Result<Vec<&'static Stage>> {
         return Ok(Vec::new());
     }
     check_pairs(cx, Some(WorkTable::HOT)).await?;
-    Ok(match AllSketches::of(cx.job) {
-        AllSketches::Nowhere => vec![&HOT_POSITIONS, &HOT_SKETCHES, &OF_HOT, &ALL_CANDIDATES],
-        _ => vec![&OF_HOT, &ALL_CANDIDATES],
+    Ok(match AllSketches::new(cx.job) {
+        AllSketches::Nowhere => vec![&HOT_POSITIONS, &HOT_SKETCHES, &HOT_FREQUENCIES, &ALL_CANDIDATES],
+        _ => vec![&HOT_FREQUENCIES, &ALL_CANDIDATES],
     })
-}
-
-/// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
-/// a bucket of more than `hot` documents one row (doc, null).
-///
-/// Only one document of each group of copies is paired, its representative. Only keys of 8 bytes are sorted and joined,
-/// and a bucket of one document is dropped before any pair is made. The pairs of hot buckets, whose number is
-/// quadratic, are not made: the similar ones are found by [`crate::frames::prefix`].
-///
-/// Two of the reference documents `reference` (doc, ..) are never a pair.
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub fn candidates(
-    keys: DataFrame,
-    copies: DataFrame,
-    hot: u64,
-    reference: Option<DataFrame>,
-) -> Result<DataFrame> {
-    let mut rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, copies)?;
-    let mut columns = vec![col("buckets").alias("bucket"), col("doc")];
-    if let Some(reference) = reference {
-        rows = mark(rows, reference)?;
-        columns.push(col("reference"));
-    }
-    let rows = rows.unnest_columns(&["buckets"])?.select(columns)?;
-    Ok(apply(Operator::BucketPairs(PairRule::All { hot }), vec![rows])?.distinct()?)
 }
 
 /// Bytes of a row (bucket, document), and of one (document, document).
@@ -89,27 +73,45 @@ const BYTES_OF_ROW: u64 = 16;
 /// Pairs documents by their buckets.
 fn by_buckets<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let lsh = &cx.job.lsh;
-    let buckets = vec![col("doc"), col("buckets")];
-    let mut keys = cx.table(WorkTable::KEYS)?.select(buckets.clone())?;
+    let buckets = || columns(["doc", "buckets"]);
+    let mut keys = cx.table(WorkTable::KEYS)?.select(buckets())?;
     if let Some(reference) = cx.reference_documents()? {
-        keys = keys.union(frames::bands::bands(reference, lsh)?.select(buckets)?)?;
+        keys = keys.union(bands(reference, lsh)?.select(buckets())?)?;
     }
     let (copies, reference) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
-    let frame = by_group::compared(cx, candidates(keys, copies, lsh.hot_bucket, reference)?)?;
+    let frame = groups::compared(cx, candidates(keys, copies, lsh.hot_bucket, reference)?)?;
     let documents = cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE);
     Ok(Planned::new(documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]))
 }
 
-impl WorkTable {
-    /// Candidates, and those of hot buckets.
-    pub(crate) const ALL_CANDIDATES: Self = Self::new("all_candidates", pair_columns);
-    /// Documents of dense buckets, where hot documents are joined.
-    pub(crate) const DENSE: Self = Self::new("dense", single_columns);
-}
+/// Finds the texts of hot buckets.
+static HOT_POSITIONS: Stage = Stage::work(
+    WorkTable::HOT_POSITIONS,
+    |_| "find the texts of hot buckets".into(),
+    |_| true,
+    StagePlan::Now(|cx| {
+        let bytes = cx.rows(WorkTable::HOT) * BYTES_OF_POSITION;
+        find_texts_to_cut(cx, needed(cx, WorkTable::HOT, "a")?, bytes, cx.reference_documents()?)
+    }),
+);
+
+/// Cuts the texts of hot buckets again.
+static HOT_SKETCHES: Stage = Stage::work(
+    WorkTable::HOT_SKETCHES,
+    |_| "cut the shingles of those texts again".into(),
+    |_| true,
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            let (needed, known) = (needed(cx, WorkTable::HOT, "a")?, cx.reference_documents()?);
+            let found = sketches::sketches(cx, WorkTable::HOT_POSITIONS, needed, known, &SKETCH).await?;
+            Ok(Planned::new(0, vec![found]))
+        })
+    }),
+);
 
 /// Pairs documents of hot buckets by their rarest shingles.
-static ALL_CANDIDATES: Stage = Stage::new(
-    AnyTable::Work(WorkTable::ALL_CANDIDATES),
+static ALL_CANDIDATES: Stage = Stage::work(
+    WorkTable::ALL_CANDIDATES,
     |_| "pair documents of hot buckets that share one of their rarest shingles".into(),
     |_| true,
     StagePlan::Later(|cx| Box::pin(by_prefixes(cx, Some(WorkTable::CANDIDATES)))),
@@ -117,7 +119,25 @@ static ALL_CANDIDATES: Stage = Stage::new(
 .with_tables(|_| vec![not_null(WorkTable::ALL_CANDIDATES, "b"), null(WorkTable::DENSE, "b")])
 .then(|cx| {
     Box::pin(async move {
-        dense_candidates::settle(cx).await?;
-        agreeing::follow_ups(cx).await
+        settle(cx).await?;
+        drop_disagreeing(cx).await
     })
 });
+
+/// The stage that drops candidates by their signatures, if that is cheaper than to compare all of them.
+pub(in crate::pipeline::stage) async fn drop_disagreeing(
+    cx: &StageContext<'_>,
+) -> Result<Vec<&'static Stage>> {
+    Ok(if signatures_first(cx).await? { vec![&AGREEING] } else { Vec::new() })
+}
+
+/// Drops candidates by their signatures.
+static AGREEING: Stage = Stage::work(
+    WorkTable::AGREEING,
+    |job| format!("drop candidates whose signatures agree in less than {}", job.score.threshold),
+    |_| true,
+    StagePlan::Now(|cx| match sketches::signatures(cx)? {
+        Some(signatures) => agree(cx, signatures, CandidatePairs::found(cx)?),
+        None => Err(Error::bug("no signatures are kept")),
+    }),
+);

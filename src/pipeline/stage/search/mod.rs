@@ -1,11 +1,15 @@
-//! The stages of the candidate methods, one file each.
+//! The stages of the candidate methods, one file per method.
 
 mod all;
+mod dense;
 mod lsh;
 mod none;
+pub(super) mod pair_limit;
 mod prefix;
 
-pub use self::lsh::candidates;
+pub(in crate::pipeline) use self::dense::dense_groups;
+pub(super) use self::lsh::drop_disagreeing;
+pub(super) use self::prefix::{ALL_FREQUENCIES, NEW_FREQUENCIES};
 use super::interface::CandidateSearch;
 use crate::job::{Job, Method};
 

@@ -1,14 +1,17 @@
-//! `candidates.method = "prefix"`, and the join by rarest shingles that it shares with hot buckets.
+//! frequencies, and `candidates.method = "prefix"`: the join by rarest shingles, which hot buckets use too.
 
-use datafusion::prelude::col;
-
+use super::dense::settle;
+use super::pair_limit::{self, EstimatedDocuments};
+use crate::frames::candidates::may_match_by_elements;
+use crate::frames::prefix::{candidates, frequencies};
 use crate::job::Compare;
-use crate::pipeline::by_group;
-use crate::pipeline::stage::dense_candidates;
+use crate::operator::token_counts;
+use crate::pipeline::groups;
+use crate::pipeline::sketches::{join, new_to_join, to_join};
 use crate::pipeline::stage::interface::{
-    CandidateSearch, Job, Planned, Result, StageContext, StagePlan, Table, WorkTable, frames,
+    CandidateSearch, Job, Planned, Result, Stage, StageContext, StagePlan, Table, WorkTable, needed,
 };
-use crate::pipeline::stage::pair_limit::{self, EstimatedDocuments};
+use crate::pipeline::tables::WorkColumns::Operator;
 use crate::pipeline::verify::BYTES_OF_PREFIX;
 
 /// Finds documents that share one of their rarest shingles.
@@ -17,27 +20,27 @@ pub(super) static PREFIX: CandidateSearch = CandidateSearch {
         if job.score.measure.takes_any_size() {
             return "pair documents if one of them has one of the other's rarest shingles".into();
         }
-        format!("pair documents that share one of their rarest shingles{}", dense(job))
+        format!("pair documents that share one of their rarest shingles{}", describe_dense(job))
     },
     check: |cx| Box::pin(check_pairs(cx, None)),
     candidates: StagePlan::Later(|cx| Box::pin(by_prefixes(cx, None))),
     follow_ups: |cx| {
         Box::pin(async move {
-            dense_candidates::settle(cx).await?;
+            settle(cx).await?;
             Ok(Vec::new())
         })
     },
     scores: None,
     may_match: |cx, documents| {
         Box::pin(async move {
-            let (new, join) = (cx.new_documents_to_join()?, cx.join().await?);
-            frames::may_match::by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
+            let (new, join) = (new_to_join(cx)?, join(cx).await?);
+            may_match_by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
         })
     },
 };
 
-/// The treatment of documents that share a shingle with very many others.
-pub(super) fn dense(job: &Job) -> String {
+/// Describes the treatment of documents that share a shingle with very many others.
+pub(super) fn describe_dense(job: &Job) -> String {
     match job.output.most_expanded() {
         Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),
         None => String::new(),
@@ -46,22 +49,21 @@ pub(super) fn dense(job: &Job) -> String {
 
 /// The limit of a dense group; `None` if all pairs are made.
 fn dense_limit(job: &Job) -> Option<u64> {
-    // The set of a leader is similar to those of its documents. But a set that contains a leader's need not contain the
-    // others, and a document whose leader is in its own group may be similar to documents of other groups.
+    // The set of a leader is similar to the sets of its documents. But a set that contains the leader's set need not contain the others.
+    // And a document whose leader is in its own group may be similar to documents of other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     job.output.most_expanded().filter(|_| is_plain)
 }
 
-/// Pairs documents by their rarest shingles: all documents, or those of hot buckets, whose pairs are added to the `others`.
+/// Pairs documents by their rarest shingles: all documents, or the documents of hot buckets, whose pairs are added to the `others`.
 pub(super) async fn by_prefixes<'a>(
     cx: &'a StageContext<'_>,
     others: Option<WorkTable>,
 ) -> Result<Planned<'a>> {
-    let dense = dense_limit(cx.job);
-    let (documents, join) = (cx.documents_to_join()?, cx.join().await?);
-    let (frequencies, reference) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
-    let frame = frames::prefix::candidates(documents, frequencies, join, dense, reference)?;
-    let mut frame = by_group::compared(cx, frame)?;
+    let (documents, join) = (to_join(cx)?, join(cx).await?);
+    let (counts, reference) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
+    let frame = candidates(documents, counts, join, dense_limit(cx.job), reference)?;
+    let mut frame = groups::compared(cx, frame)?;
     if let Some(others) = others {
         frame = frame.union(cx.table(others)?)?.distinct()?;
     }
@@ -75,12 +77,42 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
         return Ok(());
     }
     // Nothing bounds the number of pairs.
-    match hot {
-        None => pair_limit::check_every_two(cx).await,
-        Some(hot) => {
-            let (keys, count) = (cx.table(hot)?.select(vec![col("a").alias("needed")])?, cx.rows(hot));
-            let at_most = pair_limit::every_two_of(count);
-            pair_limit::check_pairs(cx, Some(EstimatedDocuments { keys, count }), at_most).await
-        }
-    }
+    let Some(hot) = hot else { return pair_limit::check_every_two(cx).await };
+    let (keys, count) = (needed(cx, hot, "a")?, cx.rows(hot));
+    let at_most = pair_limit::every_two_of(count);
+    pair_limit::check_pairs(cx, Some(EstimatedDocuments { keys, count }), at_most).await
+}
+
+impl WorkTable {
+    /// How often shingles occur among the documents of a prefix join.
+    pub(crate) const FREQUENCIES: Self = Self::new("frequencies", &[Operator(token_counts::schema)]);
+}
+
+/// Counts the shingles of new documents, before the reference documents are read.
+pub(in crate::pipeline::stage) static NEW_FREQUENCIES: Stage =
+    counting(|job| is_joined(job) && job.against.is_some());
+
+/// Counts the shingles of all documents.
+pub(in crate::pipeline::stage) static ALL_FREQUENCIES: Stage =
+    counting(|job| is_joined(job) && job.against.is_none());
+
+/// Counts the shingles of documents in hot buckets.
+pub(super) static HOT_FREQUENCIES: Stage = counting(|_| false);
+
+fn is_joined(job: &Job) -> bool {
+    job.compares() && job.candidates.method.joins_all()
+}
+
+const fn counting(is_in: fn(&Job) -> bool) -> Stage {
+    Stage::work(
+        WorkTable::FREQUENCIES,
+        |_| "count how often each shingle occurs".into(),
+        is_in,
+        StagePlan::Later(|cx| {
+            Box::pin(async move {
+                let frame = frequencies(new_to_join(cx)?, join(cx).await?)?;
+                Ok(Planned::new(0, vec![frame]))
+            })
+        }),
+    )
 }

@@ -1,16 +1,26 @@
-//! The limit on the number of pairs: a run that would write more ends before it searches for them.
+//! sample: the limit on the number of pairs. A run that would write more ends before it searches for them.
 
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::sample;
-use crate::error::{Error, Result};
-use crate::frames;
-use crate::frames::copies::{Paired, Rules};
-use crate::job::Job;
-use crate::pipeline::context::StageContext;
+use crate::frames::copies::{Paired, Rules, without_copies};
+use crate::frames::pairs::{count_of_copies, count_of_scores};
+use crate::frames::{columns, renamed};
+use crate::operator::scorer;
 use crate::pipeline::numbers::{one_number, rows_of};
-use crate::pipeline::tables::WorkTable;
-use crate::schema::Table;
+use crate::pipeline::sketches::{SKETCH, find_texts_to_cut, sketches};
+use crate::pipeline::stage::interface::{
+    AllSketches, Error, Job, Planned, Result, StageContext, Table, WorkTable,
+};
+use crate::pipeline::tables::POSITION_COLUMNS;
+use crate::pipeline::tables::WorkColumns::Operator;
+use crate::pipeline::verify::every_two;
+
+impl WorkTable {
+    /// The positions of the texts of a sample.
+    const SAMPLE_POSITIONS: Self = Self::new("sample_positions", POSITION_COLUMNS);
+    /// Pairs of a sample that reach the threshold.
+    const SAMPLE: Self = Self::new("sample", &[Operator(scorer::schema)]);
+}
 
 /// The approximate number of documents of a sample. Every two of them are compared to estimate the number of pairs.
 const SAMPLE: u64 = 2_000;
@@ -20,14 +30,14 @@ const TOO_FEW: u64 = 64;
 
 /// The number of pairs among some documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PairEstimate {
-    pub(crate) pairs: u64,
+pub(in crate::pipeline) struct PairEstimate {
+    pub(in crate::pipeline) pairs: u64,
     /// Whether the number is exact: every two documents were compared.
-    pub(crate) exact: bool,
+    pub(in crate::pipeline) exact: bool,
 }
 
 /// The documents whose pairs are estimated.
-pub(crate) struct EstimatedDocuments {
+pub(super) struct EstimatedDocuments {
     /// Their keys (needed), one for each group of copies.
     pub(super) keys: DataFrame,
     /// Their number.
@@ -39,13 +49,12 @@ impl EstimatedDocuments {
     async fn all(cx: &StageContext<'_>) -> Result<Self> {
         let groups = cx.table(WorkTable::COPIES)?;
         let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
-        let mut documents = cx.table(Table::Documents)?.select(vec![col("doc")])?;
-        if cx.job.against.is_some() {
-            documents = documents.union(cx.table(WorkTable::REFERENCE)?.select(vec![col("doc")])?)?;
+        let mut documents = cx.table(Table::Documents)?.select(columns(["doc"]))?;
+        if let Some(known) = cx.reference_docs()? {
+            documents = documents.union(known)?;
         }
         let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
-        let documents = frames::copies::without_copies(documents, groups)?;
-        let keys = documents.select(vec![col("doc").alias("needed")])?;
+        let keys = without_copies(documents, groups)?.select(renamed([("doc", "needed")]))?;
         Ok(Self { keys, count: count.saturating_sub(copies) })
     }
 }
@@ -56,27 +65,35 @@ pub(super) fn every_two_of(count: u64) -> u64 {
     u64::try_from(pairs).unwrap_or(u64::MAX)
 }
 
-/// The number of pairs of `new` documents with each other and with `known` reference documents.
-pub(super) fn with_new(new: u64, known: u64) -> u64 {
-    every_two_of(new).saturating_add(new.saturating_mul(known))
-}
-
 /// Compares every two documents of a sample of about `sample`, as a stage.
 ///
-/// Keys are hashes, so those that a number divides are a random sample, which is the same in every run. If one in `n`
-/// documents is in the sample, both documents of a pair are in it with a probability of one in `n * n`.
+/// Keys are hashes, so the keys that a number divides are a random sample, which is the same in every run. If one in `n` documents is in
+/// the sample, both documents of a pair are in it with a probability of one in `n * n`.
 pub(super) async fn estimate(
     cx: &StageContext<'_>,
     of: EstimatedDocuments,
     sample: u64,
 ) -> Result<PairEstimate> {
-    let one_in = one_in(of.count, sample);
-    let needed = match one_in {
+    let needed = match one_in(of.count, sample) {
         1 => of.keys,
-        _ => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
+        one_in => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
     };
-    sample::compare(cx, needed).await?;
+    compare_sample(cx, needed).await?;
     Ok(estimated(cx, of.count, sample))
+}
+
+/// Compares every two of the documents `needed` (needed).
+async fn compare_sample(cx: &StageContext<'_>, needed: DataFrame) -> Result<()> {
+    let (at, known) = (WorkTable::SAMPLE_POSITIONS, cx.reference_documents()?);
+    if AllSketches::new(cx.job) == AllSketches::Nowhere {
+        cx.run_further(at, find_texts_to_cut(cx, needed.clone(), 0, known.clone())?).await?;
+    }
+    let pairs = if cx.is_done(WorkTable::SAMPLE).await? {
+        Vec::new()
+    } else {
+        every_two(cx, sketches(cx, at, needed, known, &SKETCH).await?).await?
+    };
+    cx.run_further(WorkTable::SAMPLE, Planned::new(0, pairs)).await
 }
 
 /// The n for which one in n of `count` documents makes a sample of about `sample`.
@@ -92,15 +109,15 @@ pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> PairE
 }
 
 /// Ends a run whose copies alone make too many pairs.
-pub(super) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
+pub(in crate::pipeline::stage) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
     match with_copies(cx, 0).await? {
         Some(pairs) => Err(too_many(cx.job, &format!("{pairs} pairs of identical documents"))),
         None => Ok(()),
     }
 }
 
-/// Ends a run that would find too many pairs among some documents, or among all if none are given. Their number is at
-/// most `at_most`; if that is within the limit, nothing is compared.
+/// Ends a run that would find too many pairs among some documents, or among all if none are given. They have at most `at_most` pairs; if
+/// that is within the limit, nothing is compared.
 pub(super) async fn check_pairs(
     cx: &StageContext<'_>,
     of: Option<EstimatedDocuments>,
@@ -114,7 +131,6 @@ pub(super) async fn check_pairs(
         None => EstimatedDocuments::all(cx).await?,
     };
     let PairEstimate { pairs, exact } = estimate(cx, of, SAMPLE).await?;
-    // A sample with few pairs gives no usable estimate.
     if !exact && cx.rows(WorkTable::SAMPLE) < TOO_FEW {
         return Ok(());
     }
@@ -125,43 +141,43 @@ pub(super) async fn check_pairs(
     }
 }
 
-/// Ends a run that would find too many pairs among all documents.
+/// Ends a run that would find too many pairs among all documents: new documents with each other and with reference documents.
 pub(super) async fn check_every_two(cx: &StageContext<'_>) -> Result<()> {
-    let at_most = with_new(cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE));
-    check_pairs(cx, None, at_most).await
+    let (new, known) = (cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE));
+    check_pairs(cx, None, every_two_of(new).saturating_add(new.saturating_mul(known))).await
 }
 
 /// Ends a run whose scores would make too many pairs.
-pub(super) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
-    match with_copies(cx, of_scores(cx).await?).await? {
+pub(in crate::pipeline::stage) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
+    match with_copies(cx, pairs_of_scores(cx).await?).await? {
         Some(pairs) => Err(too_many(cx.job, &format!("at least {pairs} pairs"))),
         None => Ok(()),
     }
 }
 
-/// The least number of pairs that the scores make. If copies have scores of 1 with each other, these are most of the
-/// pairs of a large group.
-async fn of_scores(cx: &StageContext<'_>) -> Result<u64> {
+/// The least number of pairs that the scores make. If copies have scores of 1 with each other, these are most of the pairs of a large
+/// group.
+async fn pairs_of_scores(cx: &StageContext<'_>) -> Result<u64> {
     let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
-    let rules = Rules::of(cx.job);
+    let rules = Rules::new(cx.job);
     let most = u128::from(scores) * u128::from(copies) * u128::from(copies);
     if rules.paired() == Paired::All || most <= u128::from(cx.job.output.max_pairs) {
         return Ok(scores);
     }
     let (groups, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
-    one_number(frames::pairs::of_scores(groups, scores, rules)?).await
+    one_number(count_of_scores(groups, scores, rules)?).await
 }
 
-/// `pairs` with those of copies, if they are too many.
+/// `pairs` and the pairs of copies, if they are too many.
 async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
-    let (most, table, rules) = (cx.job.output.max_pairs, WorkTable::COPIES, Rules::of(cx.job));
-    if rules.paired() == Paired::None {
-        return Ok(Some(pairs).filter(|&pairs| pairs > most));
-    }
-    if every_two_of(cx.rows(table)).saturating_add(pairs) <= most {
+    let (most, table, rules) = (cx.job.output.max_pairs, WorkTable::COPIES, Rules::new(cx.job));
+    let copies = if rules.paired() == Paired::None {
+        0
+    } else if every_two_of(cx.rows(table)).saturating_add(pairs) <= most {
         return Ok(None);
-    }
-    let copies = one_number(frames::pairs::of_copies(cx.table(table)?, rules)?).await?;
+    } else {
+        one_number(count_of_copies(cx.table(table)?, rules)?).await?
+    };
     Ok(Some(copies.saturating_add(pairs)).filter(|&pairs| pairs > most))
 }
 

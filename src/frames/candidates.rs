@@ -1,0 +1,124 @@
+//! Candidates: documents that share a bucket, and the reference documents that may be similar to a new document.
+//!
+//! Few reference documents are similar to a new one. They are found first, by counters that need no join, and written. All later
+//! stages take them together with the new documents.
+
+use datafusion::functions_nested::expr_fn::make_array;
+use datafusion::logical_expr::{Expr, ident};
+use datafusion::prelude::{DataFrame, col};
+
+use super::copies::without_copies;
+use super::prefix::{self, Join};
+use super::reference::mark;
+use super::{all_columns, columns, renamed};
+use crate::error::Result;
+use crate::job::Lsh;
+use crate::operator::bucket_pairs::PairRule;
+use crate::operator::may_match::{MatchRule, MayMatch};
+use crate::operator::token_counts::TokenCounts;
+use crate::operator::{Operator, apply};
+use crate::udf::expr_fn::lsh_bands;
+
+/// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, of documents that share a
+/// bucket, and one row (doc, null) for each document of a bucket with more than `hot` documents.
+///
+/// Only the representatives of copies are paired. Only keys of 8 bytes are sorted and joined, and a bucket of one document is dropped
+/// before pairs are made. The pairs of a hot bucket, whose number is quadratic, are found by [`super::prefix`].
+///
+/// Two `reference` documents (doc, ..) are never a pair.
+///
+/// # Errors
+/// If a column is missing.
+pub fn candidates(
+    keys: DataFrame,
+    copies: DataFrame,
+    hot: u64,
+    reference: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let mut rows = without_copies(keys.select(columns(["doc", "buckets"]))?, copies)?;
+    let mut columns = renamed([("buckets", "bucket"), ("doc", "doc")]);
+    if let Some(reference) = reference {
+        rows = mark(rows, reference)?;
+        columns.push(col("reference"));
+    }
+    let rows = rows.unnest_columns(&["buckets"])?.select(columns)?;
+    Ok(apply(Operator::BucketPairs(PairRule::All { hot }), vec![rows])?.distinct()?)
+}
+
+/// The number of counters is `2^bits`: 1,024 to 33,554,432, of one byte each.
+const MIN_BITS: u32 = 10;
+const MAX_BITS: u32 = 25;
+
+/// The counters of one token.
+const PROBES: u32 = 3;
+
+/// The bits for the counters of the tokens of new documents. With 32 counters for each token and three probes, about one reference
+/// document in a hundred is kept by chance.
+fn bits(tokens: u64) -> u32 {
+    (tokens.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
+}
+
+/// Adds `may_match: Boolean` to reference documents (signature, ..): true for a document that shares a bucket with one of `count`
+/// new documents (buckets, ..), and for some others by chance.
+pub(crate) fn may_match_by_buckets(
+    documents: DataFrame,
+    new: DataFrame,
+    count: u64,
+    lsh: &Lsh,
+) -> Result<DataFrame> {
+    let bits = bits(count.saturating_mul(lsh.bands as u64));
+    let counts = token_counts(new, col("buckets"), (bits, PROBES))?;
+    marked(documents, lsh_bands(col("signature"), lsh), (bits, PROBES), vec![(MatchRule::Any, counts)])
+}
+
+/// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..): false only for a document that cannot reach the
+/// threshold with a `new` one. `frequencies` counts the elements of the new documents.
+pub(crate) fn may_match_by_elements(
+    documents: DataFrame,
+    new: DataFrame,
+    frequencies: DataFrame,
+    join: &Join,
+) -> Result<DataFrame> {
+    let mut rules = vec![(MatchRule::Share(join.threshold()), frequencies.clone())];
+    if join.meets_whole_sets() {
+        // A reference document may also contain a new one. Then it has a token of the new one's prefix.
+        let tokens = prefix::prefixes(new, frequencies, join)?;
+        let tokens = token_counts(tokens, make_array(vec![col("token")]), (join.bits(), 1))?;
+        rules.push((MatchRule::Any, tokens));
+    }
+    marked(documents, join.set(), (join.bits(), 1), rules)
+}
+
+/// The rows of reference documents whose `token` one of `count` rows of new documents has, and some others by chance.
+pub(crate) fn may_match_by_token(
+    rows: DataFrame,
+    new: DataFrame,
+    count: u64,
+    token: &str,
+) -> Result<DataFrame> {
+    let bits = bits(count);
+    let columns = all_columns(&rows);
+    let token = || make_array(vec![col(token)]);
+    let counts = token_counts(new, token(), (bits, PROBES))?;
+    let marked = marked(rows, token(), (bits, PROBES), vec![(MatchRule::Any, counts)])?;
+    Ok(marked.filter(ident("may_match"))?.select(columns)?)
+}
+
+/// Counts the `tokens` (a list) of each row, in `2^bits` counters with `probes` for each token.
+fn token_counts(rows: DataFrame, tokens: Expr, (bits, probes): (u32, u32)) -> Result<DataFrame> {
+    let tokens = rows.select(vec![tokens.alias("tokens")])?;
+    apply(Operator::TokenCounts(TokenCounts { bits, probes }), vec![tokens])
+}
+
+/// Adds `may_match`: whether a rule keeps the document, by counters as in [`token_counts`].
+fn marked(
+    documents: DataFrame,
+    tokens: Expr,
+    (bits, probes): (u32, u32),
+    rules: Vec<(MatchRule, DataFrame)>,
+) -> Result<DataFrame> {
+    let columns = [all_columns(&documents), vec![ident("may_match")]].concat();
+    let (rules, mut inputs): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+    inputs.push(documents.with_column("tokens", tokens)?);
+    Ok(apply(Operator::MayMatch(MayMatch { bits, probes, rules }), inputs)?.select(columns)?)
+}

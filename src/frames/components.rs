@@ -1,0 +1,109 @@
+//! Connected components in rounds of two operations on edges, however many nodes there are.
+//!
+//! Both operations are from Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii, *Connected components in MapReduce and beyond*
+//! (SoCC 2014). An edge is a row (high: UInt64, low: UInt64) that joins a node with a lesser one. Large-star and small-star alternate
+//! until a round changes nothing. Then every edge leads from a node to the least node of its component:
+//!
+//! ```text
+//! a path       2-1 3-2 4-3 5-4
+//! large-star   2-1 3-1 4-2 5-3
+//! small-star   2-1 3-1 4-2 5-3
+//! large-star   2-1 3-1 4-1 5-1
+//! small-star   2-1 3-1 4-1 5-1   nothing changes any more
+//! ```
+//!
+//! Each operation needs the least neighbour of every node. One aggregation finds it, and a sort-merge join adds it to the edges. Both
+//! sides of the join may spill, and a node may have any number of neighbours.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::{coalesce, greatest, least};
+use datafusion::functions_aggregate::expr_fn::{min, sum};
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use super::{columns, joined_by_sorting, renamed};
+use crate::error::Result;
+
+/// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
+pub(crate) fn edges(pairs: DataFrame) -> Result<DataFrame> {
+    let ends = || columns(["a", "b"]);
+    Ok(pairs
+        .filter(col("a").not_eq(col("b")))?
+        .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
+}
+
+/// (high, low) -> (high, low): joins each node's greater neighbours with the least among the node and its neighbours.
+///
+/// In terms of rows, an edge keeps its high end, and its low end becomes that end's own least neighbour, if it has a lesser one. The
+/// number of edges does not grow.
+///
+/// ```text
+/// edges   least neighbour of the low end   result
+/// 3-1     1 has no lesser one              3-1
+/// 5-3     1                                5-1
+/// 9-3     1                                9-1
+/// ```
+///
+/// # Errors
+/// If a column is missing.
+pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
+    let moved = least_below(&edges)?
+        .join(edges, JoinType::Right, &["node"], &["low"], None)?
+        .select(vec![col("high"), coalesce(columns(["least", "low"])).alias("low")])?
+        .distinct()?;
+    Ok(joined_by_sorting(moved))
+}
+
+/// (high, low) -> (high, low): joins each node and its lesser neighbours with the least of these.
+///
+/// In terms of rows, an edge to the least neighbour stays. Any other edge becomes one from its low end to the least neighbour of its
+/// high end. The number of edges does not grow.
+///
+/// ```text
+/// edges   least neighbour of the high end   result
+/// 9-2     2                                 9-2
+/// 9-5     2                                 5-2
+/// 9-7     2                                 7-2
+/// ```
+///
+/// # Errors
+/// If a column is missing.
+pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
+    // Every high end has a least neighbour. A right join is used nevertheless, so that the edges are the side that is not held.
+    let joined = least_below(&edges)?.join(edges, JoinType::Right, &["node"], &["high"], None)?;
+    let high = when(col("low").eq(col("least")), col("high")).otherwise(col("low"))?;
+    let low = coalesce(columns(["least", "low"]));
+    Ok(joined_by_sorting(joined.select(vec![high.alias("high"), low.alias("low")])?.distinct()?))
+}
+
+/// (node, least): the least neighbour of every node that has a lesser one.
+fn least_below(edges: &DataFrame) -> Result<DataFrame> {
+    Ok(edges.clone().aggregate(renamed([("high", "node")]), vec![min(col("low")).alias("least")])?)
+}
+
+/// Bits in each of the numbers that [`low_ends`] adds up.
+const PART_BITS: u32 = 22;
+
+/// (high, low) -> one row of three numbers: the sums of the upper 20, the next 22 and the lower 22 bits of all low ends. None of them
+/// overflows below 2^42 edges.
+///
+/// Together with the number of edges they show whether rounds changed anything. Both operations replace each edge by itself or by one
+/// with a lesser low end, and then drop repeated edges. If there are as many edges as before, none was dropped. If the sum is also the
+/// same, no low end decreased, so every edge is the same.
+///
+/// If neither operation changes an edge, the components are found. Large-star keeps an edge only if its low end has no lesser
+/// neighbour, and small-star keeps the edges of a node only if it has one edge. So every node has one edge, to a node without a lesser
+/// neighbour: the least node of its component, since neither operation divides a component.
+pub(crate) fn low_ends(edges: DataFrame) -> Result<DataFrame> {
+    let part = lit(1_u64 << PART_BITS);
+    let upper = col("low") / lit(1_u64 << (2 * PART_BITS));
+    let middle = col("low") / part.clone() % part.clone();
+    let lower = col("low") % part;
+    Ok(edges.aggregate(vec![], [upper, middle, lower].map(sum).to_vec())?)
+}
+
+/// (high, low) of the last round -> (doc, root) for every node, the roots included.
+pub(crate) fn components(edges: DataFrame) -> Result<DataFrame> {
+    let roots = edges.clone().aggregate(renamed([("low", "doc")]), vec![])?;
+    let roots = roots.select(renamed([("doc", "doc"), ("doc", "root")]))?;
+    Ok(edges.select(renamed([("high", "doc"), ("low", "root")]))?.union(roots)?)
+}

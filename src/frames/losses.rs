@@ -1,0 +1,307 @@
+//! Losses: the shingles that are lost when documents are removed in favour of their representatives, and the documents that are
+//! spared from removal.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{bool_or, count, min, sum};
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use super::{columns, float, number, renamed, suffixed};
+use crate::error::Result;
+use crate::job::{ClusterMethod, Job};
+use crate::operator::losses::{CHAINED, CountLosses, PAIRED, REPRESENTATIVE, STAYS};
+use crate::operator::{self, Operator};
+
+/// The columns of [`removals`].
+const REMOVAL: [&str; 8] =
+    ["set", "of_set", "root", "place", "documents", "shared", "shingles", "of_shingles"];
+
+/// Documents (set, reference, ..), groups of copies (set, root, rank, representative, ..), scores (a, b, shared, shingles_a, shingles_b,
+/// ..) -> (set, of_set, root, place, documents, shared, shingles, of_shingles: UInt64), one row per shingle set whose representative
+/// has another set, `of_set`.
+///
+/// `root` and `place` name the cluster. `documents` counts the run's own documents with the set. The last three columns are null if the
+/// two sets are not a pair.
+pub(crate) fn removals(ranks: DataFrame, represented: DataFrame, scores: DataFrame) -> Result<DataFrame> {
+    let own = ranks
+        .filter(!col("reference"))?
+        .aggregate(columns(["set"]), vec![count(lit(1)).alias("times")])?
+        .select(renamed([("set", "own_set"), ("times", "times")]))?;
+    let represents_itself = || col("rank").eq(col("representative"));
+    let kept = represented.clone().filter(represents_itself())?.select(renamed([
+        ("set", "of_set"),
+        ("root", "of_root"),
+        ("rank", "of_rank"),
+    ]))?;
+    let others = represented.filter(!represents_itself())?.select(renamed([
+        ("set", "set"),
+        ("root", "root"),
+        ("representative", "place"),
+    ]))?;
+    let removed = kept.join(others, JoinType::Inner, &["of_root", "of_rank"], &["root", "place"], None)?;
+    let documents = number(coalesce(vec![col("times"), lit(0_i64)])).alias("documents");
+    let removed = own
+        .join(removed, JoinType::Right, &["own_set"], &["set"], None)?
+        .select([columns(["set", "of_set", "root", "place"]), vec![documents]].concat())?;
+    let scored = |member, other, shingles, of_shingles| {
+        scores.clone().select(renamed([
+            (member, "member"),
+            (other, "other"),
+            ("shared", "shared"),
+            (shingles, "shingles"),
+            (of_shingles, "of_shingles"),
+        ]))
+    };
+    let both =
+        scored("a", "b", "shingles_a", "shingles_b")?.union(scored("b", "a", "shingles_b", "shingles_a")?)?;
+    let removed = removed.join(both, JoinType::Left, &["set", "of_set"], &["member", "other"], None)?;
+    Ok(removed.select(columns(REMOVAL))?)
+}
+
+/// Adds `lossy: UInt64` to [`removals`]: the number of sets of the cluster that may lose something, or stay with more shingles than the
+/// representative has. It is null if no set may lose something.
+pub(crate) fn with_lossy(removed: DataFrame, job: &Job) -> Result<DataFrame> {
+    let sets = vec![count(lit(1)).alias("sets"), bool_or(may_lose()).alias("loses")];
+    let lossy = removed
+        .clone()
+        .filter(may_lose().or(stays(job)?))?
+        .aggregate(columns(["root", "place"]), sets)?
+        .filter(col("loses"))?
+        .select(vec![
+            col("root").alias("lossy_root"),
+            col("place").alias("lossy_place"),
+            number(col("sets")).alias("lossy"),
+        ])?;
+    let keys = (&["root", "place"], &["lossy_root", "lossy_place"]);
+    let removed = removed.join(lossy, JoinType::Left, keys.0, keys.1, None)?;
+    Ok(removed.select([columns(REMOVAL), columns(["lossy"])].concat())?)
+}
+
+/// Whether a set belongs to documents of the run and is not known to be contained in its representative.
+fn may_lose() -> Expr {
+    col("documents").gt(lit(0_u64)).and(may_lack())
+}
+
+/// Whether the representative may lack a shingle of a set.
+fn may_lack() -> Expr {
+    col("shared").is_null().or(col("shared").lt(col("shingles")))
+}
+
+/// Whether a set belongs only to reference documents that stay, so that its shingles are not lost. A second source loses no document.
+fn stays(job: &Job) -> Result<Expr> {
+    let always = lit(job.second_source().is_some());
+    let stays = always.or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
+    Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
+}
+
+/// Whether the score of a set of [`with_lossy`] says what is lost with it: the set is paired with its representative, and no other set
+/// of the cluster loses anything, so no shingle is lost twice.
+fn loses_alone() -> Expr {
+    may_lose().and(col("shared").is_not_null()).and(col("lossy").eq(lit(1_u64)))
+}
+
+/// [`with_lossy`] -> (doc, root, place, role, documents: UInt64), one row per shingle set whose shingles are needed to count losses:
+///
+/// - sets that their representatives may not contain, unless their scores say what is lost,
+/// - the representatives of these sets, and
+/// - sets that stay in the same cluster.
+///
+/// `doc` is a document with the set.
+pub(crate) fn roles(removals: DataFrame, job: &Job) -> Result<DataFrame> {
+    let needed = may_lose().and(!loses_alone()).or(stays(job)?);
+    let removals = removals.filter(col("lossy").is_not_null().and(needed))?;
+    let role = when(col("documents").eq(lit(0_u64)), lit(STAYS))
+        .when(col("shared").is_null(), lit(CHAINED))
+        .otherwise(lit(PAIRED))?;
+    let removed = removals.clone().select(vec![
+        col("set").alias("doc"),
+        col("root"),
+        col("place"),
+        role.alias("role"),
+        col("documents"),
+    ])?;
+    let kept = removals.select(columns(["of_set", "root", "place"]))?.distinct()?.select(vec![
+        col("of_set").alias("doc"),
+        col("root"),
+        col("place"),
+        lit(REPRESENTATIVE).alias("role"),
+        lit(0_u64).alias("documents"),
+    ])?;
+    Ok(removed.union(kept)?)
+}
+
+/// Whether a document stays that does not represent its cluster: [`crate::clusters::is_spared`] on the columns (shared, shingles).
+fn is_spared(contained: Option<f64>, paired: Expr) -> Result<Expr> {
+    let Some(least) = contained else { return Ok(lit(false)) };
+    Ok(when(paired, containment().lt(lit(least))).otherwise(lit(true))?)
+}
+
+/// The share of a document's shingles that its representative has, from the columns (shared, shingles).
+fn containment() -> Expr {
+    float(col("shared")) / float(col("shingles"))
+}
+
+/// The basis on which losses are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// The shingles of documents.
+    Shingles,
+    /// The scores of pairs alone: a merge without shingles.
+    Scores,
+}
+
+/// The losses that need no text, from removals (set, documents, shared, shingles, ..): the columns of [`operator::losses::schema`].
+///
+/// These are the losses of sets that their representatives contain, that lose alone in their clusters, or that no own document has.
+pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
+    let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
+    let no_document = col("documents").eq(lit(0_u64));
+    let removals = match basis {
+        Basis::Shingles => removals.filter(is_contained.or(no_document).or(loses_alone()))?,
+        Basis::Scores => removals,
+    };
+    let goes_alone = loses_alone().and(!is_spared(contained, lit(true))?);
+    let gone = coalesce(vec![when(goes_alone, col("shingles") - col("shared")).end()?, lit(0_u64)]);
+    Ok(removals.select(vec![
+        col("set"),
+        col("documents"),
+        col("shared").is_not_null().alias("paired"),
+        col("shared"),
+        col("shingles"),
+        col("of_shingles"),
+        gone.alias("gone"),
+    ])?)
+}
+
+/// The other losses, from [`roles`] and (doc, shingles, ..) of their documents: the columns of [`operator::losses::schema`].
+pub(crate) fn counted_losses(
+    roles: DataFrame,
+    sketches: DataFrame,
+    contained: Option<f64>,
+) -> Result<DataFrame> {
+    let sketches = sketches.select(renamed([("doc", "set"), ("shingles", "shingles")]))?;
+    let sets = roles.join(sketches, JoinType::Inner, &["doc"], &["set"], None)?;
+    let sets = sets.select(columns(["root", "place", "role", "set", "documents", "shingles"]))?;
+    operator::apply(Operator::Losses(CountLosses { contained }), vec![sets])
+}
+
+/// A removal that loses more than one in this many shingles, more than 2 %, is lossy.
+const LOSSY: u64 = 50;
+
+/// Losses -> one row (lossy_removals, shingles): the number of documents that lose more than 2 % of their shingles, and the number of
+/// shingles that only removed documents have. Both are null if nothing is removed.
+pub(crate) fn total_losses(losses: DataFrame, contained: Option<f64>) -> Result<DataFrame> {
+    let is_lossy = ((col("shingles") - col("shared")) * lit(LOSSY)).gt(col("shingles"));
+    let is_lossy = is_lossy.and(!is_spared(contained, col("paired"))?);
+    let lossy = sum(when(is_lossy, col("documents")).end()?).alias("lossy_removals");
+    Ok(losses.aggregate(vec![], vec![lossy, sum(col("gone")).alias("shingles")])?)
+}
+
+/// The rules by which documents are spared.
+pub(crate) struct SpareRules {
+    pub(crate) method: ClusterMethod,
+    /// Whether documents with the same shingles are pairs, by `reference`.
+    pub(crate) copies_are_pairs: Expr,
+    /// The least containment of a document that is removed.
+    pub(crate) contained: f64,
+    /// The documents that nothing removes, by `reference`.
+    pub(crate) always_stays: Expr,
+}
+
+/// Documents (id, set, root, rank, reference), groups of copies (set, root, rank, representative, jaccard, ..), losses (set, shared,
+/// shingles, of_shingles, ..) -> the columns of `schemas/spared.toml`, with `kept_id` and `kept_reference`.
+///
+/// A document that does not represent its cluster is spared if it is not paired with the representative, or if the share of its
+/// shingles that the representative has is less than `contained`.
+///
+/// Of copies that are pairs of each other, the first is spared. The others are removed because of it: their `kept_id` is not null.
+/// `same` has the pairs (a, b) of groups with the same shingles.
+pub(crate) fn spared(
+    documents: DataFrame,
+    sets: DataFrame,
+    losses: DataFrame,
+    same: Option<DataFrame>,
+    rules: SpareRules,
+) -> Result<DataFrame> {
+    let SpareRules { method, copies_are_pairs, contained, always_stays } = rules;
+    let copied = documents.clone().select(renamed([
+        ("root", "kept_root"),
+        ("rank", "kept_rank"),
+        ("id", "kept_id"),
+        ("reference", "kept_reference"),
+    ]))?;
+    let kept =
+        documents.clone().select(renamed([("root", "of_root"), ("rank", "of_rank"), ("id", "of_id")]))?;
+    let sets = sets.select(vec![
+        col("set").alias("of_set"),
+        col("rank").alias("first"),
+        col("representative").alias("of"),
+        col("jaccard").is_not_null().alias("paired"),
+    ])?;
+    let losses = losses.select(renamed([
+        ("set", "lost_set"),
+        ("shared", "shared"),
+        ("shingles", "shingles"),
+        ("of_shingles", "of_shingles"),
+    ]))?;
+    // As in the table clusters: copies of a representative that are not paired with it represent themselves.
+    let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs.clone() };
+    let is_copy = || col("first").eq(col("of"));
+    let represents_itself = col("rank").eq(col("of")).or(is_copy().and(copies_stay));
+    let others =
+        sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.filter(!represents_itself)?;
+    let document = columns(["id", "reference", "root", "rank", "set", "first", "of", "paired"]);
+    let counts = columns(["shared", "shingles", "of_shingles"]);
+    let others = losses
+        .join(others, JoinType::Right, &["lost_set"], &["of_set"], None)?
+        .select([document, vec![is_copy().alias("is_copy")], counts].concat())?;
+    // A copy that is paired with the representative is removed, and one that is not stays.
+    let goes = col("is_copy").and(col("paired"));
+    let is_spared = (!goes).and(is_spared(Some(contained), col("paired"))?);
+    let mut others = others.filter(is_spared.or(always_stays.clone()))?;
+    let mut copy_of = when(col("rank").gt(col("first")).and(copies_are_pairs), col("first")).end()?;
+    if let Some(same) = same {
+        others = beside_copies(others, same, always_stays)?;
+        copy_of = coalesce(vec![when(col("beside").lt(col("rank")), col("beside")).end()?, copy_of]);
+    }
+    let others = others.with_column("copy_of", copy_of)?;
+    let keys = (&["kept_root", "kept_rank"], &["root", "copy_of"]);
+    let others = copied.join(others, JoinType::Right, keys.0, keys.1, None)?;
+    let share = |expr: Expr| when(col("is_copy"), lit(1.0_f64)).otherwise(expr);
+    let jaccard = float(col("shared")) / float(col("shingles") + col("of_shingles") - col("shared"));
+    let reason = when(col("paired"), lit("not_contained")).otherwise(lit("chain"))?;
+    let lost = when(col("is_copy"), lit(0_u64)).otherwise(col("shingles") - col("shared"))?;
+    Ok(kept.join(others, JoinType::Inner, &["of_root", "of_rank"], &["root", "of"], None)?.select(vec![
+        col("id"),
+        col("reference"),
+        col("of_id").alias("representative"),
+        share(jaccard)?.alias("jaccard"),
+        share(containment())?.alias("containment"),
+        reason.alias("reason"),
+        lost.alias("lost_shingles"),
+        col("kept_id"),
+        col("kept_reference"),
+    ])?)
+}
+
+/// Adds `beside` to spared documents (set, root, of, first, ..): the first document of another group with the same shingles that stays
+/// and is a pair (`same`). Such a group is of another side or another `source.group`.
+fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {
+    let marked = others.clone().with_column("stays", always_stays)?;
+    let end = |end: &str| {
+        Ok::<_, crate::error::Error>(
+            suffixed(&marked, &["set", "root", "of", "first", "stays"], end)?.distinct()?,
+        )
+    };
+    let turned = same.clone().select(renamed([("b", "a"), ("a", "b")]))?;
+    let pairs = end("a")?.join(same.union(turned)?, JoinType::Inner, &["set_a"], &["a"], None)?;
+    let keys = (&["set_b", "root_b", "of_b"], &["b", "root_a", "of_a"]);
+    let pairs = end("b")?.join(pairs, JoinType::Inner, keys.0, keys.1, None)?;
+    let go = pairs.clone().filter(col("first_b").lt(col("first_a")).and(!col("stays_a")))?;
+    let go = go.select(renamed([("set_a", "goes")]))?.distinct()?;
+    let beside = go
+        .join(pairs, JoinType::RightAnti, &["goes"], &["set_b"], None)?
+        .aggregate(columns(["set_a"]), vec![min(col("first_b")).alias("beside")])?;
+    Ok(beside.join(others, JoinType::Right, &["set_a"], &["set"], None)?)
+}

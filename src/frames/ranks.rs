@@ -1,0 +1,163 @@
+//! The documents of each component in the order of preference, and the document that represents each group of copies.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::{coalesce, greatest, least};
+use datafusion::functions_aggregate::expr_fn::{bool_and, min};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use super::keep::{self, BEFORE};
+use super::merged::{representatives, with_representative};
+use super::{columns, float, renamed, suffixed};
+use crate::clusters::Division;
+use crate::error::Result;
+use crate::job::{ClusterMethod, Preference};
+use crate::operator::represent::Represent;
+use crate::operator::{self, Operator};
+
+/// Members (id, doc, shingle_count, rep, reference, ..), components (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64,
+/// reference), one row per document: the representative of its shingle set, the root of its component, and its place in the order of
+/// preference there, from 1.
+///
+/// `components` has the root of each shingle set with a score. A set without a score is a component by itself. With `merged`, members
+/// also have the column [`BEFORE`], by which they are ordered.
+pub(crate) fn ranks(
+    members: DataFrame,
+    components: DataFrame,
+    order: &[Preference],
+    merged: bool,
+) -> Result<DataFrame> {
+    let components = components.select(renamed([("doc", "component_doc"), ("root", "component")]))?;
+    let root = coalesce(columns(["component", "rep"])).alias("root");
+    let mut columns = rank_columns(root, order);
+    if merged {
+        columns.push(col(BEFORE));
+    }
+    let rooted =
+        components.join(members, JoinType::Right, &["component_doc"], &["rep"], None)?.select(columns)?;
+    with_ranks(rooted, if merged { keep::sorted_with_reference(order) } else { keep::sorted(order) })
+}
+
+/// As [`ranks`], for the components with a `new` document (doc, ..) of a run with reference documents, from the components (doc, root)
+/// and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
+pub(crate) fn ranks_with_reference(
+    components: DataFrame,
+    documents: DataFrame,
+    new: DataFrame,
+    order: &[Preference],
+) -> Result<DataFrame> {
+    let new = new.select(renamed([("doc", "new_doc")]))?;
+    let roots = new.join(components.clone(), JoinType::Inner, &["new_doc"], &["doc"], None)?;
+    let roots = roots.select(renamed([("root", "new_root")]))?.distinct()?;
+    let nodes = roots.join(components, JoinType::RightSemi, &["new_root"], &["root"], None)?;
+    let nodes = nodes.select(renamed([("doc", "node"), ("root", "root")]))?;
+    let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    let sets = representatives(rooted.clone())?;
+    let columns = [rank_columns(col("root"), order), columns([BEFORE])].concat();
+    let rooted = with_representative(rooted, sets)?.select(columns)?;
+    with_ranks(rooted, keep::sorted_with_reference(order))
+}
+
+/// The columns that rank documents.
+fn rank_columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
+    let mut columns =
+        vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), root, col("reference")];
+    columns.extend(keep::names(order).into_iter().map(col));
+    columns
+}
+
+fn with_ranks(rooted: DataFrame, sorted: Vec<SortExpr>) -> Result<DataFrame> {
+    let rank = row_number().partition_by(columns(["root"])).order_by(sorted).build()?;
+    let all = columns(["id", "doc", "set", "root", "rank", "reference"]);
+    Ok(rooted.window(vec![rank.alias("rank")])?.select(all)?)
+}
+
+/// Documents (set, root, rank, reference, ..) -> (set, root, rank, reference) of their shingle sets, with the rank of the set's first
+/// document.
+pub(crate) fn ranks_of_sets(ranks: DataFrame) -> Result<DataFrame> {
+    let first = vec![
+        min(col("root")).alias("root"),
+        min(col("rank")).alias("rank"),
+        bool_and(col("reference")).alias("reference"),
+    ];
+    Ok(ranks.aggregate(columns(["set"]), first)?)
+}
+
+/// Scores (a, b, shared, shingles_a, shingles_b, ..) of documents -> the scores of their shingle sets in [`ranks`]. Two sets may have a
+/// score in both directions.
+pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<DataFrame> {
+    let end = |end: &str| suffixed(&ranks, &["doc", "set"], end);
+    let measured = || columns(["shared", "shingles_a", "shingles_b"]);
+    // The new name of b keeps the optimizer from reordering the two joins.
+    let joined = end("a")?
+        .join(scores, JoinType::Inner, &["doc_a"], &["a"], None)?
+        .select([renamed([("set_a", "set_a"), ("b", "other")]), measured()].concat())?;
+    let joined = end("b")?.join(joined, JoinType::Inner, &["doc_b"], &["other"], None)?;
+    let joined = joined.filter(col("set_a").not_eq(col("set_b")))?;
+    Ok(joined.select([renamed([("set_a", "a"), ("set_b", "b")]), measured()].concat())?.distinct()?)
+}
+
+/// Documents (set, root, rank, reference, ..), scores (a, b, shared, shingles_a, shingles_b, ..) -> (set, root, rank,
+/// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
+///
+/// `representative` is the rank of the document that represents the group. `jaccard` is the similarity of the two, null if they are
+/// not a pair. `weakest_link` is the least similarity on the best path between them. It is null if the method divides chains, and in a
+/// component too large to search for paths. `copies_are_pairs` says by `reference` whether two documents of one group are a pair.
+pub(crate) fn represented(
+    documents: DataFrame,
+    scores: DataFrame,
+    method: ClusterMethod,
+    copies_are_pairs: Expr,
+) -> Result<DataFrame> {
+    let sets = ranks_of_sets(documents)?;
+    let found = representatives_of_edges(edges(&sets, scores)?, Division::Whole(method))?;
+    let keeps_chains = method.keeps_chains();
+    let itself = if keeps_chains { lit(1_u64) } else { col("rank") };
+    let representative = coalesce(vec![col("found"), itself]);
+    let is_copy = representative.clone().eq(col("rank")).and(copies_are_pairs);
+    let jaccard = when(is_copy.clone(), lit(1.0_f64)).otherwise(col("jaccard"))?;
+    let weakest = if keeps_chains {
+        when(is_copy, lit(1.0_f64)).otherwise(col("weakest_link"))?
+    } else {
+        col("weakest_link")
+    };
+    let joined = found.join(sets, JoinType::Right, &["found_root", "found_rank"], &["root", "rank"], None)?;
+    let own =
+        vec![representative.alias("representative"), jaccard.alias("jaccard"), weakest.alias("weakest_link")];
+    Ok(joined.select([columns(["set", "root", "rank"]), own].concat())?)
+}
+
+/// Runs [`Represent`] on `edges`: (found_root, found_rank, found, jaccard, weakest_link), where `found` is the representative's rank.
+pub(super) fn representatives_of_edges(edges: DataFrame, division: Division) -> Result<DataFrame> {
+    let represent = Operator::Represent(Represent(division));
+    Ok(operator::apply(represent, vec![edges])?.select(renamed([
+        ("root", "found_root"),
+        ("rank", "found_rank"),
+        ("representative", "found"),
+        ("jaccard", "jaccard"),
+        ("weakest_link", "weakest_link"),
+    ]))?)
+}
+
+/// The pairs of groups of copies by their ranks: (root, high, low: UInt64, jaccard: Float64).
+pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
+    let union = float(col("shingles_a") + col("shingles_b") - col("shared"));
+    let scores = scores.select(vec![col("a"), col("b"), (float(col("shared")) / union).alias("jaccard")])?;
+    let of_a = sets.clone().select(renamed([("set", "set_a"), ("rank", "rank_a")]))?;
+    let of_b = sets.clone().select(renamed([("set", "set_b"), ("root", "root"), ("rank", "rank_b")]))?;
+    // The joins hold the sets: there may be as many scores as pairs. The new name of b keeps the optimizer from reordering the two
+    // joins.
+    let joined = of_a.join(scores, JoinType::Inner, &["set_a"], &["a"], None)?.select(vec![
+        col("b").alias("other"),
+        col("rank_a"),
+        col("jaccard"),
+    ])?;
+    let ranks = || columns(["rank_a", "rank_b"]);
+    Ok(of_b.join(joined, JoinType::Inner, &["set_b"], &["other"], None)?.select(vec![
+        col("root"),
+        greatest(ranks()).alias("high"),
+        least(ranks()).alias("low"),
+        col("jaccard"),
+    ])?)
+}

@@ -1,0 +1,284 @@
+//! The result that an output already holds: whether it is the result of this run, how it differs, and how it is replaced.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use object_store::UpdateVersion;
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::input::RunInput;
+use super::reference::ReferenceDocuments;
+use crate::error::{Error, Result};
+use crate::job::{self, InputFile, Job};
+use crate::output::check::{self, CheckDepth};
+use crate::output::manifest::{ReferenceOutput, Run as Manifest};
+use crate::output::process::boot;
+use crate::output::{Layout, ours};
+
+/// The outcome of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The manifest of the output.
+    pub manifest: Manifest,
+    /// Whether the output was finished before this run, which then did nothing.
+    pub already_finished: bool,
+    /// The number of stages that an earlier run had finished.
+    pub stages_reused: usize,
+}
+
+/// What a run does if its output holds another result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExisting {
+    /// The run ends with an error.
+    Fail,
+    /// The result is replaced when the new one is complete.
+    Overwrite,
+}
+
+/// The result of `job` over the inputs in `reads`, by its fingerprint, if the output holds it. `None` if the output holds no finished
+/// result.
+///
+/// # Errors
+/// If the result is of another job or of another format, or is damaged.
+pub(super) async fn finished(
+    output: &Layout,
+    fingerprint: &str,
+    job: &Job,
+    reads: RunReads,
+) -> Result<Option<Outcome>> {
+    let depth = |manifest: &Manifest| {
+        manifest.check_format(output.shown())?;
+        if manifest.fingerprint != fingerprint {
+            let advice = match job.input {
+                job::Input::Merge(_) => "name another folder with --to",
+                job::Input::Read | job::Input::Reuse(_) => "choose another output.url",
+            };
+            return Err(Error::job(format!(
+                "{} holds the result {}: {advice}, or replace it with --overwrite",
+                output.shown(),
+                difference(job, &reads, manifest)
+            )));
+        }
+        // Files are not synced one by one, so a power cut may have damaged them. Their sizes are enough only if the machine that wrote
+        // them has not restarted.
+        let same_start = manifest.boot.is_some() && manifest.boot == boot();
+        Ok(if output.folder().is_some() && !same_start { CheckDepth::Bytes } else { CheckDepth::Sizes })
+    };
+    match check::result(output, depth, &check::unseen).await? {
+        None => Ok(None),
+        Some((manifest, damage)) if damage.is_empty() => {
+            Ok(Some(Outcome { manifest, already_finished: true, stages_reused: 0 }))
+        }
+        Some((_, damage)) => Err(check::damaged(output, &damage)),
+    }
+}
+
+/// The result before the run, which `--overwrite` replaces with one put when the new result is complete.
+pub(super) struct PreviousResult {
+    /// The bytes and the version of `manifest.json`, if there was one.
+    stored: Option<(Bytes, UpdateVersion)>,
+    /// The parsed manifest, if it can be read.
+    manifest: Option<Manifest>,
+}
+
+impl PreviousResult {
+    /// Reads the result of `output`.
+    ///
+    /// # Errors
+    /// If the store does not answer, if another program wrote the manifest, or if there is a result of `apply`.
+    pub(super) async fn read(output: &Layout) -> Result<Self> {
+        let stored = output.manifest_bytes().await?;
+        let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
+        if let (Some((bytes, _)), None) = (&stored, &manifest) {
+            // A manifest of another version can be replaced, but its files are unknown and stay.
+            ours::refuse_writer(bytes, output.shown())?;
+        }
+        if stored.is_none() && output.is_applied().await? {
+            return Err(Error::input(format!(
+                "{} holds a result of apply, and no run writes among its files: choose another output.url",
+                output.shown()
+            )));
+        }
+        Ok(Self { stored, manifest })
+    }
+
+    /// The files of the result.
+    pub(super) fn files(&self) -> Vec<String> {
+        self.manifest.iter().flat_map(Manifest::paths).map(str::to_owned).collect()
+    }
+
+    /// The attempts that the manifest names.
+    pub(super) fn attempts(&self) -> Vec<String> {
+        self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
+    }
+
+    /// The key of this run's stages: its fingerprint, and with `--overwrite` also the result that it replaces. So the run resumes from
+    /// its own stages and never from the stages of that result.
+    pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
+        let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
+        match (existing, &self.stored) {
+            (OnExisting::Fail, _) => fingerprint.to_owned(),
+            (OnExisting::Overwrite, None) => format!("{fingerprint}-over-nothing"),
+            (OnExisting::Overwrite, Some((bytes, _))) => {
+                format!("{fingerprint}-over-{:016x}", xxh3_64(bytes))
+            }
+        }
+    }
+
+    /// Replaces the previous manifest by `manifest`. Returns false if another process has put one in the meantime.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    pub(super) async fn put(&self, output: &Layout, manifest: &Manifest) -> Result<bool> {
+        match &self.stored {
+            None => output.create("manifest.json", manifest).await,
+            Some((bytes, version)) => output.replace("manifest.json", manifest, bytes, version).await,
+        }
+    }
+}
+
+/// The number of keys and files that a message names.
+const NAMED: usize = 3;
+
+/// The keys of a job that change no row.
+const IRRELEVANT: [&str; 6] = ["name", "engine", "alarms", "output.url", "output.max_pairs", "output.tables"];
+
+/// The files and reference outputs that a run reads.
+pub(super) struct RunReads {
+    files: Vec<InputFile>,
+    outputs: Vec<ReferenceOutput>,
+}
+
+impl RunReads {
+    pub(super) fn new(input: &RunInput, reference: Option<&ReferenceDocuments>) -> Self {
+        let mut files = input.inputs();
+        files.extend(reference.map(ReferenceDocuments::inputs).unwrap_or_default());
+        let outputs = reference.and_then(ReferenceDocuments::outputs);
+        Self { files, outputs: outputs.map(|outputs| outputs.chain.record()).unwrap_or_default() }
+    }
+}
+
+/// The difference between `job` over the inputs in `reads` and the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and
+/// was 0.8)".
+fn difference(job: &Job, reads: &RunReads, manifest: &Manifest) -> String {
+    let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
+    if !keys.is_empty() {
+        return format!("of another job ({})", named(keys));
+    }
+    let mut inputs = files(&reads.files, &manifest.inputs);
+    if job.second_source().is_none() {
+        inputs.extend(outputs(&reads.outputs, &manifest.reference_outputs));
+    }
+    if inputs.is_empty() {
+        return "of other inputs".to_owned();
+    }
+    format!("of other inputs ({})", named(inputs))
+}
+
+fn named(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    if more > 0 {
+        all.push(format!("{more} more"));
+    }
+    all.join(", ")
+}
+
+/// The keys that differ between two jobs, with both values.
+fn keys(now: &Value, before: &Value) -> Vec<String> {
+    let (mut now, mut before) = (now.clone(), before.clone());
+    if ["bands", "rows"].iter().all(|key| now["lsh"][key] == before["lsh"][key]) {
+        // The way in which these were chosen changes no row.
+        for job in [&mut now, &mut before] {
+            _ = job.get_mut("lsh").and_then(Value::as_object_mut).and_then(|lsh| lsh.remove("choice"));
+        }
+    }
+    let (now, before) = (job::keys(&now), job::keys(&before));
+    let mut all: Vec<&String> =
+        now.keys().chain(before.keys().filter(|key| !now.contains_key(*key))).collect();
+    // A merge explains everything, and URLs explain more than other keys.
+    all.sort_by_key(|key| (*key != "merge", !key.ends_with(".url")));
+    let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
+    let differ = all.into_iter().filter(|key| {
+        let relevant = IRRELEVANT.iter().all(|other| {
+            key.strip_prefix(other).is_none_or(|rest| !(rest.is_empty() || rest.starts_with('.')))
+        });
+        // Reference outputs are compared by their runs.
+        let are_outputs = *key == "against.output" && now.contains_key(*key) && before.contains_key(*key);
+        relevant && !are_outputs && now.get(*key) != before.get(*key)
+    });
+    differ
+        .map(|key| format!("`{key}` is {} and was {}", shown(now.get(key)), shown(before.get(key))))
+        .collect()
+}
+
+/// The files that only one of the two runs read, and the files that were written again.
+fn files(now: &[InputFile], before: &[InputFile]) -> Vec<String> {
+    let before: BTreeMap<_, _> = before.iter().map(|file| (file.path.as_str(), file)).collect();
+    let now: BTreeMap<_, _> = now.iter().map(|file| (file.path.as_str(), file)).collect();
+    let new = now.iter().filter_map(|(path, file)| match before.get(path) {
+        None => Some(format!("{path} is new")),
+        Some(was) if was.bytes != file.bytes => {
+            Some(format!("{path} has {} bytes and had {}", file.bytes, was.bytes))
+        }
+        Some(was) => (was.as_listed() != **file).then(|| format!("{path} was written again since")),
+    });
+    let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| format!("{path} is gone"));
+    new.chain(gone).collect()
+}
+
+/// The reference outputs that only one of the two runs has, and the outputs that were made again.
+fn outputs(now: &[ReferenceOutput], before: &[ReferenceOutput]) -> Vec<String> {
+    let runs = |outputs: &[ReferenceOutput]| outputs.iter().map(ReferenceOutput::version).collect::<Vec<_>>();
+    let plain = |output: &ReferenceOutput| output.named().trim_end_matches('/').to_owned();
+    let names = |outputs: &[ReferenceOutput]| outputs.iter().map(plain).collect::<Vec<_>>();
+    let (runs_now, runs_before) = (runs(now), runs(before));
+    let (names_now, names_before) = (names(now), names(before));
+    let new = now.iter().filter(|output| !runs_before.contains(&output.version())).map(|output| {
+        let how = if names_before.contains(&plain(output)) { "was made again since" } else { "is new" };
+        format!("the reference output {} {how}", output.named())
+    });
+    let gone = before
+        .iter()
+        .filter(|output| !runs_now.contains(&output.version()) && !names_now.contains(&plain(output)))
+        .map(|output| format!("the reference output {} is gone", output.named()));
+    let differ: Vec<String> = new.chain(gone).collect();
+    if differ.is_empty() && runs_now != runs_before {
+        return vec!["the reference outputs are in another order".to_owned()];
+    }
+    differ
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_named_with_both_values() {
+        let before =
+            json!({"name": "a", "score": {"threshold": 0.8}, "engine": {"memory": 1}, "lsh": {"bands": 4}});
+        let now =
+            json!({"name": "b", "score": {"threshold": 0.9}, "engine": {"memory": 2}, "lsh": {"rows": 2}});
+        let expected = [
+            "`lsh.rows` is 2 and was not set",
+            "`score.threshold` is 0.9 and was 0.8",
+            "`lsh.bands` is not set and was 4",
+        ];
+        assert_eq!(keys(&now, &before), expected);
+        assert_eq!(keys(&now, &now), [""; 0]);
+        let chosen =
+            |choice: Value, bands: u32| json!({"lsh": {"choice": choice, "bands": bands, "rows": 4}});
+        let recall = || json!({"target-recall": 0.99});
+        assert_eq!(keys(&chosen(json!("given"), 32), &chosen(recall(), 32)), [""; 0]);
+        let expected = [
+            "`lsh.bands` is 16 and was not set",
+            "`lsh.rows` is 4 and was not set",
+            "`lsh.target_recall` is not set and was 0.99",
+        ];
+        assert_eq!(keys(&chosen(json!("given"), 16), &chosen(recall(), 32)), expected);
+        assert_eq!(named(["a", "b", "c", "d", "e"].map(str::to_owned).into()), "a, b, c, 2 more");
+    }
+}

@@ -1,0 +1,236 @@
+//! The reference documents of a run as frames: their sketches, texts, pairs and clusters.
+
+use arrow::datatypes::DataType;
+use datafusion::prelude::{DataFrame, Expr, col, lit};
+use datafusion::scalar::ScalarValue;
+
+use super::ReferenceDocuments;
+use super::chain::since;
+use super::outputs::ReferenceOutputs;
+use crate::error::Result;
+use crate::frames::clusters::{ClusterId, Founders};
+use crate::frames::keep::{self, BEFORE};
+use crate::frames::{self, columns, merged, reference};
+use crate::job::{Job, SameId};
+use crate::output::Stored;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::groups;
+use crate::pipeline::numbers::{first_ids, rows_of};
+use crate::pipeline::tables::WorkTable;
+use crate::schema::Table;
+use crate::udf::expr_fn::document_key;
+
+impl ReferenceDocuments {
+    /// The edges between documents (a, b): the scores and copies of this run, and the clusters of other outputs.
+    pub(crate) async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        let found = reference::edges(cx.table(WorkTable::SCORES)?, cx.table(WorkTable::MEMBERS)?)?;
+        match self {
+            Self::Outputs(outputs) => Ok(found.union(outputs.edges(cx).await?)?),
+            Self::Source(_) => Ok(found),
+        }
+    }
+
+    /// The documents that clusters may have, without documents that this run replaces: the columns of [`groups::ordered`], `set_hash_0`,
+    /// `set_hash_1` and `before`. `like` has the types of the columns.
+    ///
+    /// The second value is the `before` of new documents. [`Preference::Reference`](crate::job::Preference::Reference) orders documents
+    /// by it, the least number first.
+    pub(crate) fn clustered(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
+        match self {
+            Self::Outputs(outputs) => Ok((outputs.clustered(cx)?, lit(outputs.place_of_new()))),
+            Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE)?, cx.job, like),
+        }
+    }
+
+    /// As [`Self::clustered`], for all documents that can be compared, and without hashes for documents of a second source.
+    pub(crate) fn in_order(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
+        match self {
+            Self::Outputs(_) => self.clustered(cx, like),
+            Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE_KEYS)?, cx.job, like),
+        }
+    }
+
+    /// The rule for the ids of clusters.
+    pub(crate) fn cluster_id(&self, cx: &StageContext<'_>) -> Result<ClusterId> {
+        match self {
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(cx)?))),
+            Self::Source(_) => Ok(ClusterId::LeastNew),
+        }
+    }
+
+    /// The places (source, position, doc, origin) of all reference documents that can be compared.
+    pub(crate) fn places(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        match self {
+            Self::Outputs(outputs) => outputs.places(cx),
+            Self::Source(_) => Ok(cx.table(WorkTable::REFERENCE_KEYS)?.with_column("origin", lit(0_u64))?),
+        }
+    }
+}
+
+/// Documents of a second source, which come before all new ones, with the `before` of new ones: see
+/// [`ReferenceDocuments::clustered`].
+fn before_new(documents: DataFrame, job: &Job, like: &DataFrame) -> Result<(DataFrame, Expr)> {
+    let documents = documents.with_column(BEFORE, lit(0_u64))?;
+    Ok((keep::without_carried(documents, &job.clusters.order(), like)?, lit(1_u64)))
+}
+
+/// Whether new documents replace reference documents.
+fn replaces(job: &Job) -> bool {
+    job.same_id() == Some(SameId::Replace)
+}
+
+/// The pairs of outputs, by groups of copies that still have a document.
+struct Groups {
+    /// See [`merged::pairs_of_groups`].
+    pairs: DataFrame,
+    /// The remaining documents (doc, set_hash_0, set_hash_1, ..).
+    documents: DataFrame,
+    /// See [`merged::representatives`].
+    representatives: DataFrame,
+}
+
+impl ReferenceOutputs {
+    /// The reference documents that neither a later output nor this run replaced: `doc`, and the other columns that `columns` returns for
+    /// the output at each place.
+    fn live(
+        &self,
+        cx: &StageContext<'_>,
+        columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
+    ) -> Result<DataFrame> {
+        let documents = self.chain.live(columns)?;
+        if replaces(cx.job) {
+            return reference::without(documents, cx.table(WorkTable::KEYS)?);
+        }
+        Ok(documents)
+    }
+
+    /// The reference documents (doc) that this run replaces.
+    pub(crate) fn replaced(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        let documents = self.chain.live(|_, _| Ok(columns(["doc"])))?;
+        if replaces(cx.job) {
+            return reference::same(documents, cx.table(WorkTable::KEYS)?);
+        }
+        Ok(documents.filter(lit(false))?)
+    }
+
+    /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature, shingles,
+    /// group). `shingles` is null if an output keeps none. `origin` is the number among [`Self::sources`].
+    pub(crate) fn documents(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        self.live(cx, |at, stored| {
+            let mut all = vec![self.chain.origin(at).alias("origin")];
+            all.extend(columns(["id", "source", "position", "doc", "shingle_count"]));
+            all.extend(columns(["set_hash_0", "set_hash_1", "signature"]));
+            all.push(if stored.job().output.keep.shingles() {
+                col("shingles")
+            } else {
+                let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
+                lit(none).alias("shingles")
+            });
+            all.push(frames::groups::group(self.group.as_deref()));
+            Ok(all)
+        })
+    }
+
+    /// (id, doc) of all reference documents.
+    pub(crate) fn ids(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        self.live(cx, |_, _| Ok(columns(["id", "doc"])))
+    }
+
+    /// (source, position, doc, origin) of all reference documents.
+    fn places(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        self.live(cx, |at, _| {
+            let origin = self.chain.origin(at).alias("origin");
+            Ok([columns(["source", "position", "doc"]), vec![origin]].concat())
+        })
+    }
+
+    /// The founders of the clusters of the outputs: see [`reference::founders`].
+    pub(crate) fn founders(&self, cx: &StageContext<'_>) -> Result<Founders> {
+        let replaces = replaces(cx.job) || self.chain.replaced();
+        let documents = replaces.then(|| self.live(cx, |at, _| Ok(since(at)))).transpose()?;
+        self.chain.founders(documents)
+    }
+
+    /// The edges (a, b) of the outputs.
+    async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        match self.groups(cx).await? {
+            // A replaced document may have connected a cluster, so the pairs of the other documents are used.
+            Some(Groups { pairs, documents, representatives }) => {
+                merged::connections(pairs, documents, representatives)
+            }
+            None if self.chain.all_by_components() => reference::edges_of_clusters(self.chain.clusters()?),
+            None => Ok(self.chain.pairs()?.select(columns(["a", "b"]))?),
+        }
+    }
+
+    /// The pairs of the outputs between documents that this run does not replace: (a, b, shared, shingles_a, shingles_b, ..).
+    pub(crate) async fn pairs(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        match self.groups(cx).await? {
+            Some(Groups { pairs, .. }) => merged::in_order(pairs),
+            None => self.chain.pairs(),
+        }
+    }
+
+    /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
+    async fn groups(&self, cx: &StageContext<'_>) -> Result<Option<Groups>> {
+        let replaces = replaces(cx.job) && rows_of(self.replaced(cx)?).await? > 0;
+        if !replaces && !self.chain.replaced() {
+            return Ok(None);
+        }
+        let columns = groups::copy_key(cx.job);
+        let documents = self.live(cx, |_, _| Ok(columns.clone()))?;
+        let new = replaces.then(|| groups::own_copy_keys(cx)).transpose()?;
+        let representatives = merged::representatives(documents.clone())?;
+        let pairs = self.chain.pairs_of_groups(&columns, new, representatives.clone())?;
+        Ok(Some(Groups { pairs, documents, representatives }))
+    }
+
+    /// The reference documents for [`ReferenceDocuments::clustered`]. `before` is the place of the output.
+    fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
+        let documents = self.live(cx, |at, _| {
+            let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
+            Ok([groups::ordered(cx.job)?, sets].concat())
+        })?;
+        // Documents that the outputs remove come last. If they came before new documents, these would be removed in favour of
+        // documents that no clean dataset has.
+        reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)
+    }
+
+    /// The place of new documents among reference documents: after the documents of all outputs.
+    fn place_of_new(&self) -> u64 {
+        self.chain.outputs.len() as u64
+    }
+
+    /// The documents that the outputs kept and that do not represent their `clusters` (id, representative, reference, ..) now.
+    pub(crate) fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
+        let others = clusters.filter(col("reference").and(!col("representative")))?;
+        let others = others.select(vec![document_key(col("id")).alias("doc")])?;
+        reference::without(others, self.chain.removed()?)
+    }
+
+    /// A warning about new documents that cannot be compared, so that they do not replace the reference documents with their ids.
+    pub(crate) async fn not_replaced(&self, cx: &StageContext<'_>) -> Result<Option<String>> {
+        if !replaces(cx.job) || cx.rows(Table::Rejects) == 0 {
+            return Ok(None);
+        }
+        let rejected = cx.table(Table::Rejects)?.filter(col("id").is_not_null())?;
+        let rejected = rejected.select(vec![col("id"), document_key(col("id")).alias("doc")])?.distinct()?;
+        let rejected = reference::without(rejected, cx.table(WorkTable::KEYS)?)?;
+        let same = reference::same(rejected, self.ids(cx)?)?;
+        let (count, ids) = (rows_of(same.clone()).await?, first_ids(same, NAMED).await?);
+        let more = match count - ids.len() as u64 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        Ok((count > 0).then(|| {
+            format!(
+                "documents of the source cannot be compared, so they do not replace the documents of against.output that have the same \
+                 ids: {}{more}; rejects/ gives the reasons",
+                ids.join(", ")
+            )
+        }))
+    }
+}
+
+/// The number of ids that a warning names.
+const NAMED: usize = 5;

@@ -1,0 +1,266 @@
+//! left_out, duplicates, cuts, dictionary, sketches: documents, their shingles and their sketches.
+
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, col, lit};
+
+use super::interface::{
+    AllSketches, Error, Job, Planned, Result, Stage, StageContext, StagePlan, StageTables, Table,
+    WorkColumns, WorkTable, not_null, null,
+};
+use crate::frames::{self, columns, utf8};
+use crate::job::{DuplicateIds, Input, Reuse, SameId, ShingleHash, Source};
+use crate::output::counts::Counts;
+use crate::output::write::TableRows;
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::SKETCH_COLUMNS;
+use crate::pipeline::tables::WorkColumns::{Carried, Id, Nullable, NumberList, Numbers, Text, TextList};
+use crate::source;
+
+impl WorkTable {
+    /// The numbers of rows and files that are left out of each source.
+    pub(crate) const LEFT_OUT: Self = Self::new(
+        "left_out",
+        &[Text("of"), Numbers(&["files", "by_where", "by_limit"]), Nullable(&Text("unread"))],
+    );
+    /// Documents whose key an earlier document has.
+    pub(crate) const DUPLICATES: Self = Self::new("duplicates", DUPLICATE_COLUMNS);
+    /// The shingles of each document as texts.
+    pub(crate) const CUTS: Self = Self::new(
+        "cuts",
+        &[
+            Text("source"),
+            Numbers(&["position"]),
+            Nullable(&Id),
+            Nullable(&Numbers(&["doc"])),
+            Nullable(&Text("reason")),
+            Nullable(&TextList("texts")),
+            Carried,
+        ],
+    );
+    /// A number for each shingle of each document.
+    pub(crate) const NUMBERS: Self = Self::new("numbers", &[Numbers(&["doc", "number"])]);
+    /// The buckets of each document, and the hashes of its shingle set.
+    pub(crate) const KEYS: Self =
+        Self::new("keys", &[Numbers(&["doc", "set_hash_0", "set_hash_1"]), NumberList("buckets")]);
+    /// The sketches of all documents.
+    pub(crate) const SKETCHES: Self = Self::new("sketches", SKETCH_COLUMNS);
+}
+
+pub(super) const DUPLICATE_COLUMNS: &[WorkColumns] =
+    &[Text("source"), Numbers(&["position"]), Text("reason")];
+
+/// The names of the job's source and of the second source.
+const SOURCE: &str = "source";
+const SECOND_SOURCE: &str = "against.source";
+
+/// Counts the rows and files that are left out.
+pub(super) static LEFT_OUT_ROWS: Stage = Stage::work(
+    WorkTable::LEFT_OUT,
+    |_| "count the rows that source.where and source.limit leave out".into(),
+    |job| own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out),
+    StagePlan::Later(|cx| {
+        Box::pin(async move {
+            let mut sources = Vec::new();
+            if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
+                sources.push((SOURCE, source, listed));
+            }
+            if let Some(ReferenceDocuments::Source(second)) = cx.reference
+                && second.source.leaves_rows_out()
+            {
+                sources.push((SECOND_SOURCE, &second.source, &second.listed));
+            }
+            let mut counted = Vec::with_capacity(sources.len());
+            for (of, source, listed) in sources {
+                let left_out = source::left_out(cx.session(), source, listed).await?;
+                counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
+            }
+            let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
+            Ok(Planned::new(0, vec![counted]))
+        })
+    }),
+);
+
+/// The source that the job reads, if it leaves rows out.
+fn own_source(job: &Job) -> Option<&Source> {
+    (job.reads_texts() && job.source.leaves_rows_out()).then_some(&job.source)
+}
+
+/// Adds the rows and files that are left out of the sources to the counts of a run, and the rows and files that the runs of reused and
+/// merged outputs left out. Returns warnings.
+///
+/// # Errors
+/// If the table cannot be read.
+pub(in crate::pipeline) async fn count_left_out(
+    cx: &StageContext<'_>,
+    counts: &mut Counts,
+) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    if own_source(cx.job).is_some() {
+        let ([files, by_where, by_limit], warning) = left_out(cx, SOURCE).await?;
+        warnings.extend(warning);
+        counts.files_left_out = Some(files);
+        counts.rows_left_out_by_where = Some(by_where);
+        counts.rows_left_out_by_limit = Some(by_limit);
+    }
+    for earlier in cx.input.earlier() {
+        let add = |count: &mut Option<u64>, more: Option<u64>| {
+            *count = more.map_or(*count, |more| Some(count.unwrap_or_default() + more))
+        };
+        add(&mut counts.files_left_out, earlier.counts.files_left_out);
+        add(&mut counts.rows_left_out_by_where, earlier.counts.rows_left_out_by_where);
+        add(&mut counts.rows_left_out_by_limit, earlier.counts.rows_left_out_by_limit);
+    }
+    if cx.job.second_source().is_some_and(Source::leaves_rows_out) {
+        let ([files, by_where, by_limit], warning) = left_out(cx, SECOND_SOURCE).await?;
+        warnings.extend(warning);
+        counts.reference_files_left_out = Some(files);
+        counts.reference_rows_left_out = Some(by_where + by_limit);
+    }
+    Ok(warnings)
+}
+
+/// The files, and the rows by `where` and by `limit`, that are left out of the source `of`; and a warning about texts that the condition
+/// cannot convert.
+async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<([u64; 3], Option<String>)> {
+    let all = [columns(["files", "by_where", "by_limit"]), vec![utf8("unread")]].concat();
+    let rows = cx.table(WorkTable::LEFT_OUT)?.filter(col("of").eq(lit(of)))?.select(all)?;
+    let batches = rows.collect().await?;
+    let Some(batch) = batches.iter().find(|batch| batch.num_rows() == 1) else {
+        return Err(Error::bug(format!("the rows that are left out of {of} were not counted")));
+    };
+    let number = |at| as_uint64_array(batch.column(at)).map(|column| column.value(0));
+    let unread = as_string_array(batch.column(3))?.iter().flatten().find(|unread| !unread.is_empty());
+    let warning = unread.map(|unread| {
+        format!(
+            "{of}.where converts texts, and some have another form: {unread}; these are NULL in the condition, and TRY_CAST in it says that \
+             this is wanted"
+        )
+    });
+    Ok(([number(0)?, number(1)?, number(2)?], warning))
+}
+
+/// The documents without documents whose id an earlier or a reference document has, if the job rejects these.
+pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
+    if !cx.is_taken(WorkTable::DUPLICATES) {
+        return Ok(documents);
+    }
+    frames::documents::reject(documents, cx.table(WorkTable::DUPLICATES)?)
+}
+
+/// Finds documents whose id an earlier document has, in a first reading that keeps only ids and the texts of repeated ones. Also finds
+/// documents whose id a reference document has, if these are skipped.
+pub(super) static DUPLICATES: Stage = Stage::work(
+    WorkTable::DUPLICATES,
+    |_| "find documents that have the id of an earlier one".into(),
+    |job| {
+        job.reads_texts()
+            && (job.source.duplicate_ids == DuplicateIds::Reject || job.same_id() == Some(SameId::Skip))
+    },
+    StagePlan::Now(|cx| {
+        let (job, documents) = (cx.job, cx.documents.clone());
+        let mut found = None;
+        if let Some(outputs) = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip)) {
+            found = Some(frames::documents::reference_duplicates(documents.clone(), outputs.ids(cx)?)?);
+        }
+        if job.source.duplicate_ids == DuplicateIds::Reject {
+            let repeated = frames::documents::duplicates(documents, &job.shingle)?;
+            found = Some(match found {
+                Some(found) => frames::documents::either_duplicates(found, repeated)?,
+                None => repeated,
+            });
+        }
+        let found = found.ok_or_else(|| Error::bug("there is nothing to look for in ids"))?;
+        Ok(Planned::new(0, vec![found]))
+    }),
+);
+
+fn has_dictionary(job: &Job) -> bool {
+    job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary
+}
+
+/// Cuts all texts for a dictionary.
+pub(super) static CUTS: Stage = Stage::work(
+    WorkTable::CUTS,
+    |job| {
+        let (text, urls) = (job.source.text.join(" + "), job.source.urls.join(", "));
+        format!("read {text} from {urls} and cut the shingles")
+    },
+    has_dictionary,
+    StagePlan::Now(|cx| {
+        let documents = first_of_each_id(cx, cx.documents.clone())?;
+        let cuts = frames::shingles::cuts(documents, &cx.job.shingle)?;
+        Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![cuts]) })
+    }),
+);
+
+/// Numbers the shingles. Numbers are ranks in one order, so all rows end in one partition.
+pub(super) static DICTIONARY: Stage = Stage::public(
+    Table::Dictionary,
+    |_| "number the distinct shingles of the collection".into(),
+    has_dictionary,
+    StagePlan::Now(|cx| Ok(Planned::new(0, vec![frames::shingles::numbers(cx.table(WorkTable::CUTS)?)?]))),
+)
+.with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);
+
+/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output have all of these
+/// already.
+pub(super) static SKETCHES: Stage =
+    Stage::work(WorkTable::SKETCHES, describe_sketches, |_| true, StagePlan::Now(plan_sketches))
+        .with_tables(sketch_tables);
+
+fn describe_sketches(job: &Job) -> String {
+    let permutations = job.minhash.permutations;
+    if let Input::Reuse(Reuse { output, keeps_shingles }) = &job.input {
+        let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
+        return format!("take the {kept} of {output}, {permutations} permutations");
+    }
+    if let Input::Merge(outputs) = &job.input {
+        return format!("take the documents of {}", outputs.join(", "));
+    }
+    if job.shingle.hash == ShingleHash::Dictionary {
+        return format!("take the numbers of the shingles, {permutations} permutations");
+    }
+    format!(
+        "read {} from {}, cut {}-{} shingles, {permutations} permutations",
+        job.source.text.join(" + "),
+        job.source.urls.join(", "),
+        job.shingle.size,
+        format!("{:?}", job.shingle.unit).to_lowercase()
+    )
+}
+
+fn sketch_tables(job: &Job) -> StageTables {
+    let mut tables = vec![
+        null(Table::Documents, "reason"),
+        not_null(Table::Rejects, "reason"),
+        null(WorkTable::KEYS, "reason"),
+    ];
+    if AllSketches::new(job) == AllSketches::InSketches {
+        tables.push(null(WorkTable::SKETCHES, "reason"));
+    }
+    tables
+}
+
+fn plan_sketches<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
+    let (job, documents) = (cx.job, cx.documents.clone());
+    if !job.reads_texts() {
+        return Ok(Planned::new(0, vec![documents]));
+    }
+    let (shingles, dictionary) = if job.shingle.hash == ShingleHash::Dictionary {
+        let numbered = frames::shingles::numbered(cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?)?;
+        (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
+    } else {
+        let documents = first_of_each_id(cx, documents)?;
+        (frames::shingles::counting_shingles(documents, &job.shingle, cx.frequent()?)?, None)
+    };
+    let signatures = frames::sketches::signatures(shingles, job, dictionary)?;
+    // A run that reads texts has one source.
+    let signatures = signatures.with_column("origin_number", lit(0_u64))?;
+    let bands = if job.candidates.method.compares() {
+        frames::sketches::bands(signatures, &job.lsh)?
+    } else {
+        frames::sketches::no_bands(signatures)?
+    };
+    let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
+    Ok(Planned { parts: cx.source_parts(), ..Planned::new(bytes, vec![bands]) })
+}

@@ -1,0 +1,132 @@
+//! prefixes, leaders, followers, dense_candidates: rounds in which the documents of dense groups are compared with leaders instead of
+//! each other. [`crate::frames::prefix`] describes the rounds and what they guarantee.
+
+use datafusion::prelude::DataFrame;
+
+use super::pair_limit::{self, EstimatedDocuments, PairEstimate};
+use crate::frames::prefix::{leader_pairs, only, prefixes, scores_of_settled, settled, states};
+use crate::frames::{columns, renamed};
+use crate::operator::dense_pairs::DensePairs;
+use crate::operator::{prefixes, scorer};
+use crate::pipeline::numbers::rows_of;
+use crate::pipeline::sketches::{join, joined};
+use crate::pipeline::stage::interface::{Planned, Result, StageContext, WorkTable, not_null, null};
+use crate::pipeline::tables::PAIR_COLUMNS;
+use crate::pipeline::tables::WorkColumns::{Numbers, Operator};
+use crate::pipeline::verify::{BYTES_OF_PREFIX, CandidatePairs, verify};
+
+impl WorkTable {
+    /// The rarest shingles of documents in dense buckets.
+    const PREFIXES: Self = Self::new("prefixes", &[Operator(prefixes::schema)]);
+    /// Leaders of a round, and the documents that they are compared with.
+    const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
+    /// Leaders of a round.
+    const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
+    /// The pairs of leaders that reach the threshold.
+    const FOLLOWERS: Self = Self::new("followers", &[Operator(scorer::schema)]);
+    /// Candidates, also of dense buckets.
+    pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", PAIR_COLUMNS);
+}
+
+/// The most rounds. In the last one a bucket has 128 leaders.
+const ROUNDS: u32 = 8;
+
+/// If fewer than one in this many comparisons with leaders find a pair, further rounds find little, and the documents that are left are
+/// compared with each other.
+const WORTH_IT: u64 = 256;
+
+/// The approximate number of documents of a sample. Every two of them are compared to estimate how many pairs are left out. Nearly all
+/// of them are similar, so a small sample is enough.
+const SAMPLE: u64 = 1_000;
+
+/// Finds pairs for the documents of dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
+pub(super) async fn settle(cx: &StageContext<'_>) -> Result<()> {
+    let job = cx.job;
+    // The documents of dense buckets, and the other candidates.
+    let (documents, found) = if job.candidates.method.joins_all() {
+        (WorkTable::HOT, WorkTable::CANDIDATES)
+    } else {
+        (WorkTable::DENSE, WorkTable::ALL_CANDIDATES)
+    };
+    let Some(limit) = job.output.most_expanded().filter(|_| cx.rows(documents) > 0) else {
+        return Ok(());
+    };
+    let join = join(cx).await?;
+    let dense = only(joined(cx)?.frame, cx.table(documents)?)?;
+    let frame = prefixes(dense, cx.table(WorkTable::FREQUENCIES)?, join)?;
+    cx.run_further(WorkTable::PREFIXES, Planned::new(0, vec![frame])).await?;
+    let pass = |pairs| {
+        let prefixes = cx.table(WorkTable::PREFIXES)?;
+        leader_pairs(prefixes, states_so_far(cx)?, join.threshold(), limit, pairs, cx.reference_docs()?)
+    };
+    let bytes = cx.rows(WorkTable::PREFIXES) * BYTES_OF_PREFIX;
+    for round in 1..=ROUNDS {
+        let frame = pass(DensePairs::OfLeaders { round })?;
+        let (proposed, leaders) = (WorkTable::PROPOSED.round(round), WorkTable::LEADERS.round(round));
+        cx.runner.expect(1);
+        let tables = vec![not_null(proposed, "b"), null(leaders, "b")];
+        cx.write(&leaders.name(), tables, Planned::new(bytes, vec![frame])).await?;
+        if cx.rows(proposed) == 0 {
+            break;
+        }
+        let (documents, pairs) = (joined(cx)?, CandidatePairs::read(cx, proposed)?);
+        let followers = WorkTable::FOLLOWERS.round(round);
+        cx.run_further(followers, verify(cx, documents, pairs, None).await?).await?;
+        if cx.rows(followers).saturating_mul(WORTH_IT) < cx.rows(proposed) {
+            break;
+        }
+    }
+    let mut frame = pass(DensePairs::OfTheRest)?.union(cx.table(found)?)?;
+    for round in rounds(cx) {
+        let followers = cx.table(WorkTable::FOLLOWERS.round(round))?;
+        frame = frame.union(followers.select(columns(["a", "b"]))?)?;
+    }
+    cx.run_further(WorkTable::DENSE_CANDIDATES, Planned::new(bytes, vec![frame.distinct()?])).await?;
+    if let Some((settled, count)) = settled_so_far(cx).await?
+        && count > 1
+    {
+        let keys = settled.select(renamed([("settled", "needed")]))?;
+        pair_limit::estimate(cx, EstimatedDocuments { keys, count }, SAMPLE).await?;
+    }
+    Ok(())
+}
+
+/// The dense groups of a run.
+pub(in crate::pipeline) struct DenseGroups {
+    /// The number of documents that are settled.
+    pub(in crate::pipeline) documents: u64,
+    /// Similar pairs among them that are not written.
+    pub(in crate::pipeline) left_out: PairEstimate,
+}
+
+/// The dense groups, by their rounds and scores; `None` if there are none.
+pub(in crate::pipeline) async fn dense_groups(cx: &StageContext<'_>) -> Result<Option<DenseGroups>> {
+    let Some((settled, documents)) = settled_so_far(cx).await?.filter(|&(_, count)| count > 0) else {
+        return Ok(None);
+    };
+    let written = rows_of(scores_of_settled(cx.table(WorkTable::SCORES)?, settled)?).await?;
+    let mut left_out = pair_limit::estimated(cx, documents, SAMPLE);
+    left_out.pairs = left_out.pairs.saturating_sub(written);
+    Ok(Some(DenseGroups { documents, left_out }))
+}
+
+/// The rounds that were scored.
+fn rounds(cx: &StageContext<'_>) -> impl Iterator<Item = u32> {
+    (1..=ROUNDS).filter(|&round| cx.rows(WorkTable::PROPOSED.round(round)) > 0)
+}
+
+/// The states of documents after the rounds so far.
+fn states_so_far(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    let rounds = rounds(cx).map(|round| {
+        Ok((cx.table(WorkTable::FOLLOWERS.round(round))?, cx.table(WorkTable::LEADERS.round(round))?))
+    });
+    states(rounds.collect::<Result<_>>()?)
+}
+
+/// The documents (settled) that are settled, and their number; `None` if there was no round.
+async fn settled_so_far(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
+    let Some(states) = states_so_far(cx)? else { return Ok(None) };
+    let settled = settled(states)?;
+    let count = rows_of(settled.clone()).await?;
+    Ok(Some((settled, count)))
+}
