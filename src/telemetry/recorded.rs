@@ -50,7 +50,7 @@ struct RecordedState {
 
 impl Recorded {
     /// Begins the record of `command`. `at` is in seconds since 1970.
-    pub(crate) fn begin(settings: TelemetrySettings, command: &str, at: f64) -> Self {
+    pub(crate) fn begin(settings: TelemetrySettings, command: &str, run_id: Option<&str>, at: f64) -> Self {
         let start = (at * 1e9) as u64;
         let parent = settings.parent.as_ref();
         let trace_id =
@@ -64,6 +64,7 @@ impl Recorded {
             attribute("process.pid", u64::from(std::process::id())),
             attribute("resemblance.command", command),
         ];
+        span.attributes.extend(run_id.map(|id| attribute("resemblance.run.id", id)));
         let state =
             RecordedState { command: span, running: Vec::new(), ended: Vec::new(), metrics: Vec::new() };
         Self { settings, start, began: Instant::now(), trace_id, state: Mutex::new(state) }
@@ -81,11 +82,6 @@ impl Recorded {
             kept.retain(|other| other.key != attribute.key);
             kept.push(attribute);
         }
-    }
-
-    /// Sets one attribute of the command's span.
-    pub(crate) fn set_text(&self, key: &str, text: &str) {
-        self.set([attribute(key, text)]);
     }
 
     /// Sets the metrics of the run, if they are sent anywhere.

@@ -144,7 +144,7 @@ impl Apply {
             let shingle = shingle_in_words(&opened.job().shingle);
             let (done, groups, outcome) = match &self.to {
                 Some(to) if !self.dry_run => {
-                    let outcome = apply_to(engine.as_ref(), opened, to, &control).await?;
+                    let outcome = write_result(engine.as_ref(), opened, to, &control).await?;
                     let ApplyManifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
                     (ApplyForecast { counts, passages, sizes }, None, Some(outcome))
                 }
@@ -179,14 +179,20 @@ impl Apply {
         let ApplyRecord { counts, passages, sizes, groups, losses, shingle, .. } = report;
         let duplicates = DocumentCounts { removed: counts.removed - passages.too_short, ..*counts };
         let rejected = format!("rejected by the job, {}", rejects_in_words(self.rejects));
-        let mut text = count_lines(duplicates, "kept", &rejected);
-        text.push_str(&self.passages_text(*passages));
-        if let Some(sizes) = sizes {
-            text.push_str(&sizes_text(columns, *sizes));
+        let mut numbers = NumberColumn::default();
+        count_lines(&mut numbers, duplicates, "kept", &rejected);
+        self.passage_lines(&mut numbers, *passages);
+        if let Some(SizeCounts { documents, represented, largest }) = sizes {
+            let (largest, represented) = (print::counted(*largest, "document"), print::count(*represented));
+            let columns = columns.join(" and ");
+            let rest =
+                format!("get {columns}: each represents {largest} at most, and all of them {represented}");
+            numbers.line(*documents, "", &rest);
         }
         if !self.annotate {
-            text.push_str(&loss_lines(losses, duplicates.removed, shingle));
+            loss_lines(&mut numbers, losses, duplicates.removed, shingle);
         }
+        let mut text = numbers.0;
         if report.superseded_reference_documents > 0 {
             let superseded = print::count(report.superseded_reference_documents);
             let number = format!("{}{superseded}", report.about_superseded);
@@ -206,36 +212,21 @@ impl Apply {
         text
     }
 
-    /// The lines about passages that are marked or cut.
-    fn passages_text(&self, counts: PassageCounts) -> String {
+    /// Adds the lines about passages that are marked or cut.
+    fn passage_lines(&self, numbers: &mut NumberColumn, counts: PassageCounts) {
         let PassageCounts { spans, documents, words, bytes, too_short } = counts;
-        let [verb, removed] = match self.passages {
-            None | Some(PassageAction::Leave) => return String::new(),
-            Some(PassageAction::Mark) => ["marked in", ""],
-            Some(PassageAction::Cut) => ["cut out of", ""],
-            Some(PassageAction::Drop) => ["cut out of", "removed, because too few words are left of them"],
+        let verb = match self.passages {
+            None | Some(PassageAction::Leave) => return,
+            Some(PassageAction::Mark) => "marked in",
+            Some(PassageAction::Cut | PassageAction::Drop) => "cut out of",
         };
-        let spans_line = format!(
-            "passages {verb} {}: {} and {}",
-            print::counted(documents, "document"),
-            print::counted(words, "word"),
-            print::counted(bytes, "byte")
-        );
-        let lines = [(spans, spans_line), (too_short, removed.to_owned())];
-        let lines = lines.into_iter().filter(|(_, line)| !line.is_empty());
-        lines.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()
+        let documents = print::counted(documents, "document");
+        let (words, bytes) = (print::counted(words, "word"), print::counted(bytes, "byte"));
+        numbers.line(spans, "", &format!("passages {verb} {documents}: {words} and {bytes}"));
+        if self.passages == Some(PassageAction::Drop) {
+            numbers.line(too_short, "", "removed, because too few words are left of them");
+        }
     }
-}
-
-/// The line about the documents that get `columns`.
-fn sizes_text(columns: &[&str], SizeCounts { documents, represented, largest }: SizeCounts) -> String {
-    format!(
-        "{:>12} get {}: each represents {} at most, and all of them {}\n",
-        print::count(documents),
-        columns.join(" and "),
-        print::counted(largest, "document"),
-        print::count(represented),
-    )
 }
 
 /// The table of groups.
@@ -262,7 +253,7 @@ pub(crate) fn rejects_in_words(rejects: Rejects) -> &'static str {
 ///
 /// # Errors
 /// Returns the errors of [`apply::apply`].
-pub(crate) async fn apply_to(
+pub(crate) async fn write_result(
     engine: &dyn Engine,
     opened: Opened,
     to: &str,
@@ -277,19 +268,16 @@ pub(crate) async fn apply_to(
     applied.map_err(|error| files::explain_full_disk(error, &folders, Some(needed)))
 }
 
-/// The lines of the counts. `kept` and `rejected` are the words after two of them.
-pub(crate) fn count_lines(counts: DocumentCounts, kept: &str, rejected: &str) -> String {
-    let mut numbers = NumberColumn::default();
+/// Adds the lines of the counts. `kept` and `rejected` are the words after two of them.
+pub(crate) fn count_lines(numbers: &mut NumberColumn, counts: DocumentCounts, kept: &str, rejected: &str) {
     numbers.line(counts.read, "", "documents read");
     numbers.line(counts.kept, "", kept);
     numbers.line(counts.removed, "", "removed as near-duplicates");
     numbers.line(counts.rejected, "", rejected);
-    numbers.0
 }
 
-/// The lines about the losses of `removed` documents. `shingles` are a shingle in words.
-pub(crate) fn loss_lines(losses: &RemovalLosses, removed: u64, shingles: &str) -> String {
-    let mut numbers = NumberColumn::default();
+/// Adds the lines about the losses of `removed` documents. `shingles` are a shingle in words.
+pub(crate) fn loss_lines(numbers: &mut NumberColumn, losses: &RemovalLosses, removed: u64, shingles: &str) {
     let rest = "kept: the document that represents their cluster does not contain them";
     numbers.line(Some(losses.spared).filter(|&spared| spared > 0), "", rest);
     let lossy = losses.lossy_removals.filter(|_| removed > 0);
@@ -303,7 +291,6 @@ pub(crate) fn loss_lines(losses: &RemovalLosses, removed: u64, shingles: &str) -
     numbers.line(lossy, "", &rest);
     let rest = "shingles lost in all: no document that stays of the same cluster has them";
     numbers.line(losses.lost_shingles, "", rest);
-    numbers.0
 }
 
 /// The line about the files that were written to the folder `to`.

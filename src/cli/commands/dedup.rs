@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::apply::{self, ApplySettings, DocumentCounts, Opened, Rejects, RemovalLosses};
 use crate::cli::arguments::KeepArguments;
 use crate::cli::arguments::data::FromData;
-use crate::cli::commands::apply::{self as apply_command, WrittenRecord};
+use crate::cli::commands::apply::{
+    WrittenRecord, count_lines, left_out, loss_lines, rejects_in_words, shingle_in_words, short_texts,
+    write_result, written_line,
+};
 use crate::cli::process::run_job::run_job;
 use crate::cli::process::{JobRuntime, MANIFEST_MEMORY, files, not_resumable, on_session};
 use crate::cli::screen::print::{self, NumberColumn};
@@ -110,16 +113,15 @@ impl Dedup {
         let reasons = print::reasons(&run.manifest.rejects, [" (", "), "]);
         let rejected = match reasons.as_str() {
             "" => "not compared".to_owned(),
-            reasons => format!("not compared{reasons}{}", apply_command::rejects_in_words(self.rejects)),
+            reasons => format!("not compared{reasons}{}", rejects_in_words(self.rejects)),
         };
         let kept = format!("kept; of similar ones {}", self.keep.in_words());
-        let mut numbers = NumberColumn(apply_command::count_lines(ended.counts, &kept, &rejected));
-        let shingle = apply_command::shingle_in_words(&job.shingle);
-        numbers.0.push_str(&apply_command::loss_lines(&ended.losses, ended.counts.removed, &shingle));
-        if let Some((n, words)) = apply_command::short_texts(&run.manifest.counts, &job.shingle) {
-            numbers.line(n, "", &words);
-        }
-        for (n, words) in apply_command::left_out(&run.manifest.counts) {
+        let mut numbers = NumberColumn::default();
+        count_lines(&mut numbers, ended.counts, &kept, &rejected);
+        loss_lines(&mut numbers, &ended.losses, ended.counts.removed, &shingle_in_words(&job.shingle));
+        let counts = &run.manifest.counts;
+        short_texts(counts, &job.shingle).iter().for_each(|(n, words)| numbers.line(*n, "", words));
+        for (n, words) in left_out(counts) {
             numbers.line(n, "", &format!("{words}, kept as they are"));
         }
         print::result(&format!("{}\n{}", numbers.0, ended.text))
@@ -158,13 +160,13 @@ fn apply_to(
         let opened = Opened::open(engine.session(), url, Vec::new(), settings).await?;
         let losses = opened.losses().await?;
         if let Some(to) = to {
-            let outcome = apply_command::apply_to(&engine, opened, to, &control).await?;
+            let outcome = write_result(&engine, opened, to, &control).await?;
             return Ok(DedupResult {
                 counts: outcome.manifest.counts,
                 losses,
                 first_removed: None,
                 written: WrittenRecord::new(Some(&outcome)),
-                text: apply_command::written_line(&outcome, to),
+                text: written_line(&outcome, to),
             });
         }
         let counts = apply::forecast(&opened).await?.counts;

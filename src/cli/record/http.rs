@@ -45,17 +45,6 @@ pub(crate) fn exchange(
     answer
 }
 
-/// Posts `body` to `url`, as [`send`] does.
-pub(crate) fn post(
-    limit: Duration,
-    url: &Url,
-    noun: &str,
-    headers: HeaderMap,
-    body: impl Into<Body>,
-) -> Result<()> {
-    send(limit, Method::POST, url, noun, headers, body)
-}
-
 /// Sends `body` to `url`, which must answer with success. Messages call the body `noun`.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use reqwest::Method;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 
@@ -75,5 +76,5 @@ fn send(destination: &EventDestination, event: &Value) -> Result<()> {
         headers.insert(AUTHORIZATION, bearer);
     }
     let noun = format!("the OpenLineage event {}", event["eventType"].as_str().unwrap_or_default());
-    http::post(EVENT_LIMIT, url, &noun, headers, event.to_string())
+    http::send(EVENT_LIMIT, Method::POST, url, &noun, headers, event.to_string())
 }

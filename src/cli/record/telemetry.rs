@@ -14,6 +14,7 @@ mod enabled {
     use std::time::Duration;
 
     use prometheus::proto::MetricFamily;
+    use reqwest::Method;
 
     use crate::apply::ApplyOutcome;
     use crate::cli::record::http;
@@ -49,10 +50,7 @@ mod enabled {
             None
         });
         let Some(settings) = settings else { return };
-        let recorded = Recorded::begin(settings, command, machine::now());
-        if let Some(id) = run_id {
-            recorded.set_text("resemblance.run.id", id);
-        }
+        let recorded = Recorded::begin(settings, command, run_id, machine::now());
         CURRENT.with(|current| current.replace(Some(Arc::new(recorded))));
     }
 
@@ -101,7 +99,7 @@ mod enabled {
     fn send(requests: Vec<CollectorRequest>) -> Result<()> {
         requests.into_iter().try_for_each(|CollectorRequest { url, headers, body }| {
             http::start("the spans and metrics of OpenTelemetry", move || {
-                http::post(REQUEST_LIMIT, &url, "what OpenTelemetry sends", headers, body)
+                http::send(REQUEST_LIMIT, Method::POST, &url, "what OpenTelemetry sends", headers, body)
             })
         })
     }
