@@ -1,8 +1,5 @@
 //! `[against]`: days that come one after the other have the pairs and clusters of one run over all of them.
 
-use resemblance::error::Kind;
-use resemblance::job::Job;
-
 use crate::support::*;
 
 /// Days of documents in a folder, each with the output of its run.

@@ -4,8 +4,7 @@
 //! `RESEMBLANCE_CASES` is the number of cases of each test, `RESEMBLANCE_SEED` the first seed.
 
 use resemblance::engine::{Local, RunControl, session};
-use resemblance::error::{Kind, Result};
-use resemblance::job::Job;
+use resemblance::error::Result;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
 use crate::support::oracle::answer::{Answer, Documents, Name, add, answer};

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use resemblance::error::{Kind, Result};
-use resemblance::job::{Job, NewPairs};
+use resemblance::error::Result;
+use resemblance::job::NewPairs;
 
 use crate::support::*;
 

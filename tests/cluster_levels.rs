@@ -1,7 +1,6 @@
 //! Clusters at several thresholds, and clusters of pairs that another program wrote. Random cases are in `brute_force`.
 
 use arrow::array::Float64Array;
-use resemblance::job::Job;
 
 use crate::support::*;
 

@@ -3,13 +3,12 @@
 use std::num::NonZeroUsize;
 
 use resemblance::engine::{RunControl, session};
-use resemblance::error::Kind;
 use resemblance::lab::compare::{ComparedMethod, Comparison, compare};
 
 use crate::support::*;
 
 fn compared(
-    job: &resemblance::job::Job,
+    job: &Job,
     documents: &[usize],
     repeat: usize,
     control: &RunControl,

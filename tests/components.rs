@@ -8,7 +8,7 @@ use datafusion::physical_plan::displayable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::engine::{Local, session};
 use resemblance::frames::components::{large_star, small_star};
-use resemblance::job::{EngineSettings, Job};
+use resemblance::job::EngineSettings;
 use resemblance::pipeline::OnExisting;
 
 use crate::support::refusing::Refusing;

@@ -3,8 +3,6 @@
 use std::io::Write;
 use std::process::Command;
 
-use resemblance::job::Job;
-
 use crate::support::*;
 
 /// `count` words that no other text has.

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::KeyValue;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use resemblance::error::Kind;
 use resemblance::pipeline::OnExisting;
 
 use crate::support::stopping::run_until;

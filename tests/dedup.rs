@@ -2,7 +2,6 @@
 
 use assert_cmd::assert::Assert;
 
-use crate::support::files::files;
 use crate::support::*;
 
 const TEXT: &str = "the quick brown fox jumps over the lazy dog near the river bank every single morning in spring, and \

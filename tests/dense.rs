@@ -1,8 +1,6 @@
 //! Dense groups: documents that share most of their text with very many others, compared with a comparison of all with all.
 
 use resemblance::engine::{Local, session};
-use resemblance::error::Kind;
-use resemblance::job::Job;
 use resemblance::output::counts::Counts;
 use resemblance::pipeline::OnExisting;
 

@@ -252,7 +252,7 @@ fn the_schema_of_the_job_file_is_that_of_the_command() {
     for section in SECTIONS {
         assert!(schema["properties"].get(section).is_some(), "{section}");
     }
-    assert_eq!(schema["additionalProperties"], serde_json::json!(false));
+    assert_eq!(schema["additionalProperties"], json!(false));
 }
 
 #[test]

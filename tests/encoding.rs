@@ -1,7 +1,6 @@
 //! Files that are not UTF-8: every format reads them by the job's encoding, as often as they are read.
 
-use resemblance::error::Kind;
-use resemblance::job::{self, Job};
+use resemblance::job;
 
 use crate::support::formats::{Format, formats};
 use crate::support::*;

@@ -3,7 +3,6 @@
 use assert_cmd::assert::Assert;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::support::files::files;
 use crate::support::*;
 
 /// Titles and texts. The first two are similar, and the third is a copy of the first.

@@ -1,7 +1,5 @@
 //! `shingle.max_frequency`: shingles that too many documents have do not count. Random cases are in `brute_force`.
 
-use resemblance::job::Job;
-
 use crate::support::stopping;
 use crate::support::*;
 

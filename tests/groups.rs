@@ -1,6 +1,6 @@
 //! `source.group` and `candidates.compare`. Random cases are in `brute_force`.
 
-use resemblance::error::{Kind, Result};
+use resemblance::error::Result;
 
 use crate::support::*;
 

@@ -7,9 +7,7 @@ mod source;
 use arrow::array::{Date32Array, Int8Array, TimestampMicrosecondArray};
 use arrow::array::{TimestampMillisecondArray, TimestampNanosecondArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use resemblance::job::Job;
 
-use crate::support::files::files;
 use crate::support::*;
 use log::{Table, names, tables_with_logs};
 

@@ -1,7 +1,6 @@
 //! `[against.source]`: two datasets are linked. Random cases are in `brute_force`.
 
-use resemblance::error::Kind;
-use resemblance::job::{DuplicateIds, Job, Reference};
+use resemblance::job::{DuplicateIds, Reference};
 
 use crate::support::stopping;
 use crate::support::*;

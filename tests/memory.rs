@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::displayable;
 use resemblance::engine::Engine;
-use resemblance::error::{Error, Kind, Result};
+use resemblance::error::{Error, Result};
 use resemblance::output::manifest::File;
 use resemblance::pipeline::{OnExisting, Outcome};
 

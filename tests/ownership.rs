@@ -4,7 +4,6 @@ mod trial;
 
 use resemblance::pipeline::OnExisting;
 
-use crate::support::files::files;
 use crate::support::stopping::run_until;
 use crate::support::*;
 

@@ -1,7 +1,5 @@
 //! The main job in this process, compared with plain loops over the same documents.
 
-use resemblance::error::Kind;
-
 use crate::support::*;
 
 #[test]

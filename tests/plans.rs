@@ -20,12 +20,10 @@ use datafusion::physical_plan::{ExecutionPlan, Partitioning, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{ClusterEngine, Engine, Local, RunControl, session};
 use resemblance::error::Result;
-use resemblance::job::Job;
 use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
 
 use crate::support::around::{Around, Call, Hook};
-use crate::support::files::files;
 use crate::support::*;
 
 /// Keeps the plans that another engine has made, and runs them in this process.

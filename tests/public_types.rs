@@ -6,7 +6,6 @@ use arrow::array::{
     TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
-use resemblance::error::Kind;
 use resemblance::kernel::document_key::document_key;
 use resemblance::schema::{IdType, SourceColumn};
 

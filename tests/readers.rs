@@ -110,7 +110,7 @@ fn the_amazon_sample_runs() {
         format!("source.url={}", data.join("Books_rating.sample.csv").display()),
         format!("output.url={}", output.display()),
     ];
-    let job = resemblance::job::Job::load(repository("jobs/recipes/amazon-books.toml"), &sets).unwrap();
+    let job = Job::load(repository("jobs/recipes/amazon-books.toml"), &sets).unwrap();
     run(&job).unwrap();
     let rows = |name: &str| manifest(&output).tables[name].rows;
     assert_eq!(rows("documents") + rows("rejects"), 999);

@@ -1,7 +1,5 @@
 //! `[passages]` with `[against]`: what new documents have of reference documents, against plain code.
 
-use resemblance::job::Job;
-
 use crate::spans::{Searched, Span, check_passages, removals_last, spans};
 use crate::support::stopping;
 use crate::support::*;

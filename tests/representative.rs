@@ -1,8 +1,6 @@
 //! `clusters.keep`: which document represents its cluster. Random cases are in `brute_force`.
 
 use arrow::array::{Float64Array, Int32Array};
-use resemblance::error::Kind;
-use resemblance::job::Job;
 
 use crate::support::*;
 

@@ -1,8 +1,8 @@
 //! `source.format = "output"`: other settings over the sketches of a finished output.
 
 use resemblance::engine::session;
-use resemblance::error::{Kind, Result};
-use resemblance::job::{self, Draft, Job};
+use resemblance::error::Result;
+use resemblance::job::{self, Draft};
 use resemblance::output::Stored;
 
 use crate::support::*;

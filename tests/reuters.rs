@@ -1,7 +1,5 @@
 //! The main job on Reuters-21578, compared with an exact all-pairs join made elsewhere. Needs `../shared/data`.
 
-use resemblance::job::Job;
-
 use crate::support::*;
 
 fn reuters(data: &Path, output: &Path, sets: &[&str]) -> Job {

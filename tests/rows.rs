@@ -7,7 +7,6 @@ mod nested;
 mod partitions;
 mod samples;
 
-use resemblance::job::Job;
 use resemblance::output::counts::Counts;
 
 use crate::support::*;

@@ -17,7 +17,6 @@ use std::process::Output;
 
 use datafusion::prelude::SessionContext;
 use resemblance::engine::{session, stores};
-use resemblance::job::Job;
 use resemblance::output::manifest::Run;
 
 use crate::support::formats::{COLUMNS, Format, formats};

@@ -1,7 +1,5 @@
 //! Two outputs whose sources read different columns of one file: every document has the text that was compared.
 
-use resemblance::job::Job;
-
 use crate::support::*;
 
 /// Bands that find every pair, and an order in which merged outputs are those of one run.

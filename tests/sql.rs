@@ -1,6 +1,5 @@
 //! `sql`: what a query may do, and how queries from a pipe end.
 
-use crate::support::files::files;
 use crate::support::*;
 
 /// A finished output of 30 documents in `folder`.

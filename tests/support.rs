@@ -37,11 +37,13 @@ use assert_cmd::assert::Assert;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::{Local, RunControl, session};
-use resemblance::error::Kind;
-use resemblance::job::{self, Job};
+pub use resemblance::error::Kind;
+use resemblance::job;
+pub use resemblance::job::Job;
 use resemblance::output::manifest::Run;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
+pub use files::files;
 pub use needs::real_data;
 pub use scene::Scene;
 pub use serde_json::{Value, json};

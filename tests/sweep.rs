@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 
 use resemblance::engine::{RunControl, session};
-use resemblance::job::Job;
 use resemblance::lab::sweep::{Grid, Sweep, ThresholdMeasurement, sweep};
 
 use crate::compare::stand_alone;

@@ -5,11 +5,9 @@
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use resemblance::job::Job;
 use resemblance::pipeline::OnExisting;
 
 use crate::support::around::{Before, run_around};
-use crate::support::files::files;
 use crate::support::process::{Process, wait_for};
 use crate::support::*;
 

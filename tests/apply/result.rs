@@ -1,7 +1,5 @@
 //! Other programs read a finished result as a dataset, and `verify`, `sql`, `show` and `clean` work on it.
 
-use resemblance::job::Job;
-
 use super::*;
 use crate::support::needs::python;
 

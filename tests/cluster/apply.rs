@@ -1,10 +1,8 @@
 //! `apply` on a cluster: the files are those that one process writes, also where an executor dies.
 
-use super::QUIET;
+use super::*;
 use crate::support::cluster::{Cluster, Setup};
-use crate::support::files::files;
 use crate::support::s3::S3;
-use crate::support::*;
 
 /// The files of a result by their paths, except for its manifest and for tables, whose names and cut follow from the engine.
 fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {

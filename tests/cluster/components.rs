@@ -3,11 +3,10 @@
 use resemblance::engine::{self, RunControl};
 use resemblance::pipeline::{self, OnExisting};
 
-use super::parquet_files;
+use super::*;
 use crate::support::cluster::Cluster;
 use crate::support::refusing::Refusing;
 use crate::support::rows::{assert_rows, rows};
-use crate::support::*;
 
 #[test]
 fn components_beyond_the_drivers_memory_equal_those_of_one_process() {

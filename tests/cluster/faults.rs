@@ -3,11 +3,10 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, Driver, ExecutorHost, Setup, Task};
 use crate::support::process::wait_for;
 use crate::support::rows::{Rows, assert_rows, moved, rows_alone};
-use crate::support::*;
 
 /// Seconds that a run with faults may take.
 const DEADLINE: u64 = 300;

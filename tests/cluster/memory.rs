@@ -1,9 +1,8 @@
 //! Executors whose tasks have too little memory for a stage as it was planned first.
 
-use super::{job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::rows::{assert_rows, rows_alone};
-use crate::support::*;
 
 /// Seconds that the run may take: it has some hundred tasks, most of them in the second plan.
 const DEADLINE: u64 = 900;

@@ -1,8 +1,7 @@
 //! The progress of a run on a cluster: what is done of each stage, and the time that is left.
 
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, Setup};
-use crate::support::*;
 
 /// The number behind a name in a line of the log.
 fn number(line: &str, name: &str) -> Option<f64> {

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, Setup};
 use crate::support::rows::{assert_rows, rows_alone};
-use crate::support::*;
 
 /// Runs a job on the cluster and alone, and holds one against the other.
 fn assert_same(cluster: &Cluster, job: &Path, name: &str, sets: &[&str]) {

@@ -5,11 +5,10 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::process::{Process, free_ports, wait_for};
 use crate::support::rows::{assert_rows, rows_alone};
-use crate::support::*;
 
 /// Seconds that a refusal may take.
 const REFUSAL: Duration = Duration::from_secs(60);

@@ -3,10 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::rows::{assert_rows, rows_alone};
-use crate::support::*;
 
 /// More than are let in at once.
 const STRANGERS: usize = 260;

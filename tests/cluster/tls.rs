@@ -6,11 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use super::faults::Scene;
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, Setup};
 use crate::support::process::{free_ports, get};
 use crate::support::rows::{assert_rows, rows};
-use crate::support::*;
 
 const CA: &str = "RESEMBLANCE_CLUSTER_CA";
 const CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";

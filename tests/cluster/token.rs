@@ -3,10 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{QUIET, job_file, parquet_files};
+use super::*;
 use crate::support::cluster::{Cluster, Setup};
 use crate::support::rows::{assert_rows, rows};
-use crate::support::*;
 
 const TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
 

@@ -2,7 +2,6 @@
 //! whether the command ran or was refused.
 
 use super::job_file;
-use crate::support::files::files;
 use crate::support::stopping::run_until;
 use crate::support::*;
 use resemblance::pipeline::OnExisting;

@@ -109,7 +109,7 @@ fn conditions_that_cannot_be_used_are_refused() {
         ("lower(stars, lang) = 'x'", &["source.where"]),
     ] {
         let error = run(&source.job("parquet", "out", &[&format!("source.where={condition}")])).unwrap_err();
-        assert_eq!(error.kind(), resemblance::error::Kind::Job, "{condition}");
+        assert_eq!(error.kind(), Kind::Job, "{condition}");
         let said = error.one_line();
         assert!(expected.iter().all(|part| said.contains(part)), "{condition}: {said}");
     }

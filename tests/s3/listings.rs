@@ -1,6 +1,6 @@
 //! Listings that are not what they seem, and keys that are no paths.
 
-use resemblance::error::{Error, Kind};
+use resemblance::error::Error;
 use resemblance::source;
 
 use super::*;

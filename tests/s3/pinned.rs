@@ -1,6 +1,6 @@
 //! An object that is replaced after it was listed is not read under the name of the old one.
 
-use resemblance::error::{Error, Kind};
+use resemblance::error::Error;
 use resemblance::source;
 
 use super::*;
