@@ -5,6 +5,7 @@ mod clean;
 mod cut;
 mod environment;
 mod faults;
+mod garage;
 mod listings;
 mod pinned;
 mod random;

@@ -15,11 +15,11 @@ use std::time::Instant;
 
 use crate::cluster::faults::Scene;
 use crate::cluster::rows::generated;
+use crate::output::claims::{self, DEADLINE, MEETINGS, What};
 use crate::support::cluster::{Cluster, Driver};
 use crate::support::process::{Process, let_pass};
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
-use crate::together::{self, DEADLINE, MEETINGS, What};
 
 /// Drivers that one round may need: those that are killed, and those that give up while too much is away.
 const DRIVERS: usize = 6;

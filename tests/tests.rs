@@ -8,96 +8,109 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
-mod against;
-mod alarms;
 mod apply;
 mod audit;
-mod brute_force;
-mod buckets;
-mod chains;
-mod changes;
+mod cli {
+    mod alarms;
+    mod command;
+    mod csv_results;
+    mod dedup;
+    mod find;
+    mod first_minutes;
+    mod limits;
+    mod mistakes;
+    mod neighbors;
+    mod plain_sql;
+    mod platform;
+    mod progress;
+    mod secrets;
+    pub(crate) mod show;
+    mod sql;
+    mod terminal;
+}
 #[cfg(feature = "cluster")]
 mod cluster;
-mod cluster_levels;
-mod clusters;
-mod command;
-mod compare;
-mod components;
-mod contained;
-mod containment;
-mod crossings;
-mod csv_results;
-mod daily;
-mod damage;
-mod decontaminate;
-mod dedup;
-mod dense;
+mod clusters {
+    mod components;
+    mod contained;
+    mod levels;
+    mod methods;
+    mod representative;
+}
 mod docs;
 mod docs_commands;
-mod encoding;
+mod engine {
+    mod memory;
+    #[cfg(feature = "cluster")]
+    mod plans;
+    mod sketch_joins;
+    mod spills;
+}
 mod evaluate;
-mod find;
-mod first_minutes;
-mod footers;
-mod frequency;
 mod fuzz_replay;
-mod garage;
-mod generate;
-mod generate_from;
-mod groups;
 mod job;
-mod keep;
-mod kill;
-mod lakehouse;
+mod lab {
+    pub(crate) mod compare;
+    mod generate;
+    mod generate_from;
+    pub(crate) mod sweep;
+}
 mod layers;
-mod limits;
 mod lineage;
-mod link;
-mod long_text;
-mod memory;
 mod messages;
-mod mistakes;
-mod moved;
-mod neighbors;
-mod ownership;
-mod parts;
-mod passages;
-mod passages_only;
-mod pipeline;
-mod plain_sql;
+mod output {
+    mod buckets;
+    mod changed_sources;
+    pub(crate) mod claims;
+    mod contracts;
+    mod damage;
+    mod kept_columns;
+    mod lakehouse;
+    mod moved_sources;
+    mod ownership;
+    mod public_types;
+    mod readers;
+    mod shared_file;
+}
+mod pipeline {
+    mod brute_force;
+    mod combinations;
+    mod containment;
+    mod daily;
+    mod decontaminate;
+    mod dense;
+    mod frequency;
+    mod kill;
+    mod link;
+    mod merged_outputs;
+    mod parts;
+    mod passages;
+    mod passages_only;
+    mod prefix;
+    mod reference_outputs;
+    mod reference_passages;
+    mod reuse;
+    mod reuters;
+    pub(crate) mod spans;
+    mod stages;
+    mod systems;
+    mod whole_runs;
+    mod word_runs;
+}
 mod plan;
-#[cfg(feature = "cluster")]
-mod plans;
-mod platform;
-mod prefix;
-mod progress;
-mod public_types;
-mod readers;
-mod reference_passages;
 mod report;
-mod representative;
-mod reuse;
-mod reuters;
-mod rows;
 mod s3;
-mod schema;
-mod secrets;
-mod shared_file;
-mod show;
-mod sketch_joins;
 #[cfg(feature = "cluster")]
 mod soak;
-mod source;
-mod spans;
-mod spills;
-mod sql;
-mod stages;
+mod source {
+    mod encoding;
+    mod formats;
+    mod groups;
+    mod long_text;
+    mod parquet_footers;
+    mod rows;
+    mod unusual_values;
+}
 mod support;
-mod sweep;
-mod systems;
 mod telemetry;
-mod terminal;
-mod together;
 mod udf;
-mod values;
-mod word_runs;

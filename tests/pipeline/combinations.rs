@@ -2,7 +2,7 @@
 
 use arrow::array::{ListBuilder, StringBuilder};
 
-use crate::spans::spans;
+use crate::pipeline::spans::spans;
 use crate::support::s3::S3;
 use crate::support::stopping;
 use crate::support::*;

@@ -1,5 +1,5 @@
 //! The plans of all stages. Properties hold for each: nothing is joined, sorted or aggregated as a whole. Those that show a shape
-//! of their own are approved as text under `tests/plans/`; for a cluster, `tests/plans/cluster/` has the query stages into which
+//! of their own are approved as text under `tests/engine/plans/`; for a cluster, `tests/engine/plans/cluster/` has the query stages into which
 //! a scheduler cuts them.
 //!
 //! Plans are those of data that no task can hold: nothing is small enough to be held whole, and rows are divided among four
@@ -149,7 +149,7 @@ fn plans(name: &str, sets: &[&str], approved: &[&str]) {
             Some(stage) => (&cluster, format!("cluster/{name}"), stage),
             None => (&here, name.to_owned(), *path),
         };
-        let file = repository("tests/plans").join(folder).join(format!("{stage}.txt"));
+        let file = repository("tests/engine/plans").join(folder).join(format!("{stage}.txt"));
         let found = normalized(&plans[stage].text);
         if std::env::var_os("RESEMBLANCE_APPROVE_PLANS").is_some() {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -215,8 +215,8 @@ fn plan_of_all_pairs() {
 
 #[test]
 fn every_approved_plan_is_compared() {
-    let texts = files(&repository("tests/plans")).len();
-    assert_eq!(texts, 16, "a text under tests/plans/ belongs to no test");
+    let texts = files(&repository("tests/engine/plans")).len();
+    assert_eq!(texts, 16, "a text under tests/engine/plans/ belongs to no test");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::spans::{Searched, Span, removals_last, spans, without_reference};
+use crate::pipeline::spans::{Searched, Span, removals_last, spans, without_reference};
 use crate::support::stopping;
 use crate::support::*;
 

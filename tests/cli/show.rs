@@ -119,7 +119,7 @@ fn incomplete_passages_are_reported() {
         assert!(end < text(&line, "text_a").len(), "{first} {second}");
     }
     let folder = tempdir().unwrap();
-    let (short, _) = crate::show::output(folder.path());
+    let (short, _) = crate::cli::show::output(folder.path());
     assert!(lines(&short, &["--top", "99"]).iter().all(|line| line["passages_complete"] == true));
 }
 

@@ -1,6 +1,6 @@
 //! `candidates.method = "none"`: passages are found, and no documents are compared.
 
-use crate::spans::{Searched, expected, expected_against, spans, texts};
+use crate::pipeline::spans::{Searched, expected, expected_against, spans, texts};
 use crate::support::*;
 
 const NONE: &str = "candidates.method=none";

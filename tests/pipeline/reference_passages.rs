@@ -1,6 +1,6 @@
 //! `[passages]` with `[against]`: what new documents have of reference documents, against plain code.
 
-use crate::spans::{Searched, Span, check_passages, removals_last, spans};
+use crate::pipeline::spans::{Searched, Span, check_passages, removals_last, spans};
 use crate::support::stopping;
 use crate::support::*;
 use crate::{spans as units, word_runs};

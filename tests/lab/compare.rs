@@ -154,7 +154,7 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
             let hot = "lsh.hot_bucket=3";
             let keep = if against == Some(&output) { "candidates.method=lsh" } else { method };
             let of_job = job(&path("own.parquet"), &path("out"), &[&sets[..], &[keep, hot]].concat());
-            let found = crate::sweep::swept(&of_job, &[0.5], &[3], &[20, 100]);
+            let found = crate::lab::sweep::swept(&of_job, &[0.5], &[3], &[20, 100]);
             for (run, most) in found.runs.iter().zip([20, 100]) {
                 assert_eq!(run.found[0].pairs, expected(most), "{method} {sets:?}");
             }

@@ -40,8 +40,12 @@ const STOP_WORDS: &str = "src/kernel/text/normalize/stop_word_lists/scikit_learn
 fn printed(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     // Without -B it would leave its bytecode in the repository.
     let mut python = needs::python("json")?;
-    let output =
-        python.arg("-B").arg(repository("tests/systems").join(script)).args(arguments).output().unwrap();
+    let output = python
+        .arg("-B")
+        .arg(repository("tests/pipeline/systems").join(script))
+        .args(arguments)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(output.stdout)
 }

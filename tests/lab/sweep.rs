@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use resemblance::engine::{RunControl, session};
 use resemblance::lab::sweep::{Grid, Sweep, ThresholdMeasurement, sweep};
 
-use crate::compare::stand_alone;
+use crate::lab::compare::stand_alone;
 use crate::support::*;
 
 pub fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]) -> Sweep {
