@@ -270,7 +270,7 @@ fn mend(scene: &mut Scene, fault: Fault, id: u32) -> bool {
 #[test]
 #[ignore = "takes minutes"]
 fn soak_two_commands_at_one_output() {
-    let scene = together::Scene::new(60);
+    let scene = claims::Scene::new(60);
     let folder = scene.folder.path();
     let start = |name: &str, what: What, output: &Path| scene.start(name, what, output);
     let began = Instant::now();

@@ -190,6 +190,15 @@ pub fn refusal(sets: &[&str]) -> String {
     error.to_string()
 }
 
+/// Checks that a run failed with an error of this kind, whose message has all parts; returns the message.
+pub fn fails<T: Debug>(ended: resemblance::error::Result<T>, kind: Kind, parts: &[&str]) -> String {
+    let error = ended.unwrap_err();
+    let said = format!("{error}\n{}", error.one_line());
+    assert_eq!(error.kind(), kind, "{said}");
+    assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in: {said}");
+    said
+}
+
 /// The setting of a second source of Parquet files at `url` with columns `id` and `text`. `more` has other keys of the section, each after
 /// a comma.
 pub fn second_source(url: impl Debug, more: &str) -> String {
@@ -267,39 +276,50 @@ pub fn stderr(ended: &Output) -> String {
     String::from_utf8_lossy(&ended.stderr).into_owned()
 }
 
-/// The streams of a command that ended.
-pub trait CommandOutput {
-    /// The message of a command that failed with this exit code; it has all these parts.
-    fn refused(&self, code: i32, parts: &[&str]) -> String;
-    /// The output of a command that succeeded; it has all these parts.
-    fn shown(&self, parts: &[&str]) -> String;
-    /// The log of a command that succeeded; it has all these parts.
-    fn warned(&self, parts: &[&str]) -> String;
-    /// The JSON that a successful command printed.
-    fn json(&self) -> Value;
-}
+/// A command that ended: how, and what it printed.
+pub trait CommandOutput: Debug {
+    fn ended(&self) -> &Output;
 
-impl CommandOutput for Assert {
+    /// The message of a command that failed with this exit code; it has all these parts.
+    #[track_caller]
     fn refused(&self, code: i32, parts: &[&str]) -> String {
-        assert_eq!(self.get_output().status.code(), Some(code), "{self}");
-        let said = stderr(self.get_output());
-        assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {self}");
+        assert_eq!(self.ended().status.code(), Some(code), "{self:?}");
+        let said = stderr(self.ended());
+        assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {self:?}");
         said
     }
 
+    /// The output of a command that succeeded; it has all these parts.
+    #[track_caller]
     fn shown(&self, parts: &[&str]) -> String {
-        assert!(self.get_output().status.success(), "{self}");
-        let printed = stdout(self.get_output());
-        assert!(parts.iter().all(|part| printed.contains(part)), "{parts:?} in {self}");
+        assert!(self.ended().status.success(), "{self:?}");
+        let printed = stdout(self.ended());
+        assert!(parts.iter().all(|part| printed.contains(part)), "{parts:?} in {self:?}");
         printed
     }
 
+    /// The log of a command that succeeded; it has all these parts.
+    #[track_caller]
     fn warned(&self, parts: &[&str]) -> String {
         self.refused(0, parts)
     }
 
+    /// The JSON that a successful command printed.
+    #[track_caller]
     fn json(&self) -> Value {
         serde_json::from_str(&self.shown(&[])).unwrap()
+    }
+}
+
+impl CommandOutput for Output {
+    fn ended(&self) -> &Output {
+        self
+    }
+}
+
+impl CommandOutput for Assert {
+    fn ended(&self) -> &Output {
+        self.get_output()
     }
 }
 

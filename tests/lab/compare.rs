@@ -181,9 +181,7 @@ fn ids_that_are_known_are_an_error_or_left_out() {
         let found = compared(&of_job, &[100], 1, &RunControl::detached());
         found.map(|found| (found.samples[0].methods[0].pairs, found.samples[0].methods[2].pairs))
     };
-    let error = found("error").unwrap_err();
-    assert_eq!(error.kind(), Kind::Input);
-    assert!(error.to_string().contains("`d00040`") && error.to_string().contains("same_id"), "{error}");
+    fails(found("error"), Kind::Input, &["`d00040`", "same_id"]);
     for (same_id, own, known) in [("replace", &own[..], &known[..40]), ("skip", &own[..30], &known[..])] {
         let expected = counted(own, known, 100, "all", true);
         assert!(expected > 5);
@@ -224,9 +222,7 @@ fn duplicate_ids_are_an_error_or_rejects() {
     documents[5].0 = documents[3].0.clone();
     write_parquet(&path("in.parquet"), &documents, 64);
     let job_of = |sets: &[&str]| job(&path("in.parquet"), &path("out"), sets);
-    let error = compared(&job_of(&[]), &[10], 1, &RunControl::detached()).unwrap_err();
-    assert_eq!(error.kind(), Kind::Input);
-    assert!(error.to_string().contains("d00003"), "{error}");
+    fails(compared(&job_of(&[]), &[10], 1, &RunControl::detached()), Kind::Input, &["d00003"]);
     let found =
         compared(&job_of(&["source.duplicate_ids=reject"]), &[10], 1, &RunControl::detached()).unwrap();
     documents.remove(5);

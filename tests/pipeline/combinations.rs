@@ -78,7 +78,7 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     // Spared documents are not counted as removed.
     let (contained, removed) =
         (scene.path("contained"), |report: &Value| report["numbers"]["removed"].as_u64());
-    let goes = super::support::removed(&contained).len();
+    let goes = crate::support::removed(&contained).len();
     let stays = table(&contained, "spared").num_rows();
     assert!(stays > 0);
     assert_eq!(removed(&print("report", &contained, &[])), Some((goes - stays) as u64));

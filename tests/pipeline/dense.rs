@@ -255,10 +255,7 @@ fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
         "--set",
         "output.max_pairs=100",
     ]);
-    let ended = command.output().unwrap();
-    let said = stderr(&ended);
-    assert_eq!(ended.status.code(), Some(4), "{said}");
-    assert!(said.contains("output.max_pairs allows 100"), "{said}");
+    command.output().unwrap().refused(4, &["output.max_pairs allows 100"]);
     let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["exit_code"], 4, "{record}");
     let stages = record["stages"].as_array().unwrap();

@@ -106,10 +106,7 @@ fn an_interrupted_run_says_so_and_goes_on() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let ended = child.wait_with_output().unwrap();
-    let said = stderr(&ended);
-    assert_eq!(ended.status.code(), Some(130), "{said}");
-    assert!(said.contains("run the same command again"), "{said}");
+    child.wait_with_output().unwrap().refused(130, &["run the same command again"]);
     assert!(!output.join("manifest.json").exists());
     assert!(spawn(&job, &output).wait().unwrap().success());
     let undisturbed = folder.path().join("undisturbed");

@@ -65,12 +65,10 @@ fn a_second_source_is_marked_and_refused_where_it_cannot_be_used() {
     // Ids that come twice there.
     known.push(known[0].clone());
     write_parquet(&two.path("reference.parquet"), &known, 30);
-    let error = run(&two.job("twice", &[])).unwrap_err();
-    assert_eq!(error.kind(), Kind::Input);
-    let said = error.to_string();
-    assert!(
-        said.contains("is the id of several documents") && said.contains("against.source.duplicate_ids"),
-        "{said}"
+    fails(
+        run(&two.job("twice", &[])),
+        Kind::Input,
+        &["is the id of several documents", "against.source.duplicate_ids"],
     );
     assert!(!two.path("twice").join("manifest.json").exists());
     let mut reject = two.job("rejected", &[]);
@@ -86,8 +84,7 @@ fn a_second_source_is_marked_and_refused_where_it_cannot_be_used() {
     // An output in the folder of the reference files.
     let mut inside = two.job("inside", &[]);
     inside.output.url = two.folder.path().display().to_string();
-    let error = run(&inside).unwrap_err();
-    assert!(error.kind() == Kind::Job && error.to_string().contains("lies in"), "{error}");
+    fails(run(&inside), Kind::Job, &["lies in"]);
 }
 
 /// The key of a reference document is the complement of the hash of its id. The ids were found by inverting XXH3 for eight bytes.
@@ -103,10 +100,7 @@ fn keys_that_are_equal_by_chance_are_refused() {
         documents[20].0 = id.into();
         write_parquet(&two.folder.path().join(file), documents, 30);
     }
-    let error = run(&job).unwrap_err();
-    assert_eq!(error.kind(), Kind::Input);
-    let said = error.to_string();
-    assert!(said.contains("by chance: `2uxTGyJU`: give one of them another id"), "{said}");
+    fails(run(&job), Kind::Input, &["by chance: `2uxTGyJU`: give one of them another id"]);
     assert!(!two.path("out").join("manifest.json").exists());
 }
 

@@ -67,10 +67,7 @@ fn documents_that_are_known_are_an_error_or_left_out() {
     let documents = corpus(60, 80, 25);
     let days = Days::new(&[documents[..50].to_vec(), documents[40..].to_vec()]);
     run(&days.job(0, &[])).unwrap();
-    let error = run(&days.job(1, &[])).unwrap_err();
-    assert_eq!(error.kind(), Kind::Input);
-    let said = error.to_string();
-    assert!(said.contains("`d00040`, `d00041`") && said.contains("against.same_id"), "{said}");
+    fails(run(&days.job(1, &[])), Kind::Input, &["`d00040`, `d00041`", "against.same_id"]);
     assert!(!days.output(1).join("manifest.json").exists());
 
     // In another output, since the one above holds what a run left.
@@ -95,9 +92,7 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     let refused = |sets: &[&str], kind: Kind, said: &str| {
         let mut job = days.job(2, sets);
         job.output.url = days.path("refused").display().to_string();
-        let error = run(&job).unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.to_string().contains(said), "{said} is not in: {error}");
+        fails(run(&job), kind, &[said]);
         assert!(!days.path("refused").exists(), "something was written");
     };
     refused(&["shingle.size=4"], Kind::Job, "`shingle.size`");
@@ -107,9 +102,7 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     let one = |outputs: &[&str], kind: Kind, said: &str| {
         let mut job = days.scene.job("day2.parquet", "refused", &[&days.against(outputs)]);
         job.name = "refused".into();
-        let error = run(&job).unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
-        assert!(error.to_string().contains(said), "{said} is not in: {error}");
+        fails(run(&job), kind, &[said]);
         assert!(!days.path("refused").exists(), "something was written");
     };
     one(&["out1"], Kind::Job, "does not name before it");

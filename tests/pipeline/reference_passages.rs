@@ -1,9 +1,9 @@
 //! `[passages]` with `[against]`: what new documents have of reference documents, against plain code.
 
 use crate::pipeline::spans::{Searched, Span, check_passages, removals_last, spans};
+use crate::pipeline::{spans as units, word_runs};
 use crate::support::stopping;
 use crate::support::*;
-use crate::{spans as units, word_runs};
 
 /// New documents and reference documents, and the passages of a job.
 struct Case {

@@ -143,10 +143,7 @@ fn ids_that_come_twice_are_named() {
     let mut documents = corpus(7, 50, 30);
     documents[40].0 = documents[3].0.clone();
     write_parquet(&source, &documents, 1_000);
-    let error = run(&job(&source, &path("error"), &[])).unwrap_err();
-    assert_eq!(error.kind(), Kind::Input);
-    assert!(error.to_string().contains("`d00003`"), "{error}");
-    assert!(error.to_string().contains("duplicate_ids"), "{error}");
+    fails(run(&job(&source, &path("error"), &[])), Kind::Input, &["`d00003`", "duplicate_ids"]);
 
     let output = path("reject");
     run(&job(&source, &output, &["source.duplicate_ids=reject"])).unwrap();
@@ -205,9 +202,7 @@ fn a_finished_output_is_kept_and_another_job_is_refused() {
     let again = run(&job(&source, &output, &["engine.threads=1", "name=other"])).unwrap();
     assert!(again.already_finished, "neither threads nor the name change a row");
     assert_eq!(again.manifest, first.manifest);
-    let other = run(&job(&source, &output, &["score.threshold=0.6"])).unwrap_err();
-    assert_eq!(other.kind(), Kind::Job);
-    assert!(other.to_string().contains("--overwrite"), "{other}");
+    fails(run(&job(&source, &output, &["score.threshold=0.6"])), Kind::Job, &["--overwrite"]);
     write_parquet(&source, &corpus(9, 31, 20), 10);
     assert_eq!(run(&job(&source, &output, &[])).unwrap_err().kind(), Kind::Job, "the input changed");
 }
