@@ -233,7 +233,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
         job(&["candidates.method=all", "against.output=earlier", "passages.unit=line"]),
         job(&["candidates.method=prefix", second, "passages.unit=word"]),
     ];
-    let merge = job::Job::of_merge(vec!["a".into(), "b".into()], &jobs[0], "out");
+    let merge = job::Job::merge(vec!["a".into(), "b".into()], &jobs[0], "out");
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for stage in jobs.iter().chain([&merge]).flat_map(resemblance::pipeline::stage::describe) {
         assert!(!stage.text.is_empty());

@@ -35,7 +35,7 @@ fn modules() -> Vec<String> {
     modules
 }
 
-/// The module of a file: `src/output/paths.rs` -> `["output", "paths"]`.
+/// The module of a file: `src/output/layout.rs` -> `["output", "layout"]`.
 fn module_path(file: &str) -> Vec<String> {
     let inside = file.trim_start_matches("src/").trim_end_matches(".rs");
     inside.split('/').filter(|name| !["mod", "lib", "main"].contains(name)).map(str::to_owned).collect()

@@ -1,31 +1,30 @@
-//! Alarms: what a user should look at before the copies of an output are removed, and the documents of each group.
+//! Checks of the bounds in `[alarms]`, and the numbers that a user looks at before duplicates are removed.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
-use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use serde::Serialize;
+use datafusion::functions_aggregate::expr_fn::{count, first_value};
+use datafusion::prelude::{DataFrame, cast, col, lit};
+use serde::{Deserialize, Serialize};
 
-use super::decisions::removed_ids;
-use super::settings::ApplySettings;
+use super::manifest::ApplySettings;
+use super::removals::{clustered, contained_only, removed_ids, represented, with_columns};
 use crate::error::{Error, Result};
 use crate::frames::groups;
 use crate::job::{Alarms, Job, Per};
+use crate::lookup::rows;
 use crate::output::Stored;
 use crate::schema::Table;
 
-/// A bound of `[alarms]`, and what an output has.
+/// The verdict on one bound of `[alarms]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlarmVerdict {
     /// Its key: `removed_share` or `largest_cluster`.
     pub bound: &'static str,
     /// The value of the key.
     pub allowed: f64,
-    /// The greatest value of any group, or that of all documents together.
+    /// The greatest value of any group, or the value of all documents.
     pub found: f64,
-    /// A sentence for each group that exceeds the bound.
+    /// One sentence for each group that exceeds the bound.
     pub alarms: Vec<String>,
 }
 
@@ -34,32 +33,32 @@ pub struct AlarmVerdict {
 pub struct Bounds {
     /// The alarms.
     pub alarms: Alarms,
-    /// Whether an exceeded bound may be an error.
+    /// Whether the command may fail when a bound is exceeded.
     pub may_fail: bool,
     /// [`ApplySettings::contained`].
     pub contained: Option<f64>,
 }
 
-/// Checks the finished output of `job` against `bounds`: logs a warning for each one that is exceeded. Where the alarms say that
-/// the command fails then, and it may, ends with an error.
+/// Checks the finished output of `job` against `bounds`, and logs a warning for each exceeded bound. Fails instead if the alarms
+/// ask for it and the caller allows it.
 ///
 /// # Errors
-/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
+/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and numbers, or a table cannot be read.
 pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
     let verdicts = verdicts(stored, job, bounds).await?;
     raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
 }
 
-/// Logs a warning for each bound that the output at `url` exceeds, or with `fail` ends with an error.
+/// Logs a warning for each exceeded bound of the output at `url`. With `fail`, returns an error instead.
 ///
 /// # Errors
-/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures.
+/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and numbers.
 pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     let raised: Vec<&str> = verdicts.iter().flat_map(|verdict| &verdict.alarms).map(String::as_str).collect();
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
-            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as they should be, raise the \
-             bounds: those of a run in [alarms], those of apply with --removed-share or --largest-cluster",
+            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as expected, raise \
+             the bounds: in [alarms] of the job, or with --removed-share or --largest-cluster of apply",
             raised.join("; ")
         )));
     }
@@ -69,10 +68,10 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// The bounds that are set, and what the finished output of `job` has.
+/// The verdicts on the bounds that are set, for the finished output of `job`.
 ///
 /// # Errors
-/// When a table cannot be read.
+/// If a table cannot be read.
 pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<AlarmVerdict>> {
     let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
     let verdict = |bound, allowed| AlarmVerdict { bound, allowed, found: 0.0, alarms: Vec::new() };
@@ -82,113 +81,162 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
         return Ok(Vec::new());
     }
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
-    for batch in figures(stored, group, bounds.contained)?.collect().await? {
-        let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
-        let text = |column: usize| as_string_array(batch.column(column));
-        let (groups, largest) = (text(0)?, text(4)?);
-        let (documents, removed, sizes) = (number(1)?, number(2)?, number(3)?);
-        for row in 0..batch.num_rows() {
-            let of = match (per, groups.iter().nth(row).flatten()) {
-                (None, _) => String::new(),
-                (Some(Per::Group), Some(group)) => format!(" of group `{group}`"),
-                (Some(Per::Group), None) => " without a group".to_owned(),
-            };
-            if let Some(share) = &mut share {
-                let (found, most) = (removed[row] as f64 / documents[row] as f64, share.allowed);
-                share.found = share.found.max(found);
-                if found > most {
-                    share.alarms.push(format!(
-                        "{} of {} documents{of} would be removed, a share of {found:.4}, and alarms.removed_share allows {most}",
-                        removed[row], documents[row]
-                    ));
-                }
+    for figures in figures(stored, group, bounds.contained).await? {
+        let GroupFigures { group, documents, removed, largest, cluster } = figures;
+        let of_group = match (per, group) {
+            (None, _) => String::new(),
+            (Some(Per::Group), Some(group)) => format!(" of group `{group}`"),
+            (Some(Per::Group), None) => " without a group".to_owned(),
+        };
+        if let Some(share) = &mut share {
+            let (found, most) = (removed as f64 / documents as f64, share.allowed);
+            share.found = share.found.max(found);
+            if found > most {
+                share.alarms.push(format!(
+                    "{removed} of {documents} documents{of_group} would be removed, a share of {found:.4}, and alarms.removed_share \
+                     allows {most}"
+                ));
             }
-            if let Some(size) = &mut size {
-                let most = size.allowed;
-                size.found = size.found.max(sizes[row] as f64);
-                if sizes[row] as f64 > most {
-                    let of = if of.is_empty() { of } else { format!(", some{of}") };
-                    size.alarms.push(format!(
-                        "the cluster `{}` has {} documents{of}, and alarms.largest_cluster allows {most}",
-                        largest.value(row),
-                        sizes[row]
-                    ));
-                }
+        }
+        if let Some(size) = &mut size {
+            let most = size.allowed;
+            size.found = size.found.max(largest as f64);
+            if largest as f64 > most {
+                let some = if of_group.is_empty() { "" } else { ", some" };
+                size.alarms.push(format!(
+                    "the cluster `{cluster}` has {largest} documents{some}{of_group}, and alarms.largest_cluster allows {most}"
+                ));
             }
         }
     }
     Ok(share.into_iter().chain(size).collect())
 }
 
-/// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together where no column
-/// is named.
-fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<DataFrame> {
-    let documents = stored.table(Table::Documents)?;
-    let documents = documents.select(vec![col("id"), groups::group(group)])?;
+/// The documents of a group, or all documents.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GroupFigures {
+    group: Option<String>,
+    documents: u64,
+    removed: u64,
+    /// The size and the id of the largest cluster.
+    largest: u64,
+    cluster: String,
+}
+
+/// The figures of each group by the column `group`, or of all documents without one, in the order of group names, null last.
+async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<Vec<GroupFigures>> {
+    let documents = stored.table(Table::Documents)?.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
         col("size"),
     ])?;
     let gone = removed_ids(stored, contained)?;
-    let clusters = gone.join(clusters, JoinType::Right, &["gone_id"], &["member"], None)?.select(vec![
-        col("member"),
-        col("cluster_id"),
-        col("size"),
-        when(col("gone_id").is_null(), lit(0_u64)).otherwise(lit(1_u64))?.alias("goes"),
-    ])?;
+    let clusters = gone.join(clusters, JoinType::Right, &["gone_id"], &["member"], None)?;
     let all = clusters.join(documents, JoinType::Right, &["member"], &["id"], None)?;
     let largest = vec![col("size").sort(false, false), col("cluster_id").sort(true, false)];
-    let number = |expr, name: &str| cast(coalesce(vec![expr, lit(0_u64)]), DataType::UInt64).alias(name);
-    Ok(all
-        .aggregate(
-            vec![col("group")],
-            vec![
-                count(lit(1)).alias("documents"),
-                sum(col("goes")).alias("removed"),
-                first_value(col("size"), largest.clone()).alias("largest"),
-                first_value(col("cluster_id"), largest).alias("cluster"),
-            ],
-        )?
-        .sort(vec![col("group").sort(true, false)])?
-        .select(vec![
-            col("group"),
-            number(col("documents"), "documents"),
-            number(col("removed"), "removed"),
-            number(col("largest"), "largest"),
-            col("cluster"),
-        ])?)
+    let figures = vec![
+        count(lit(1)).alias("documents"),
+        count(col("gone_id")).alias("removed"),
+        first_value(col("size"), largest.clone()).alias("largest"),
+        first_value(col("cluster_id"), largest).alias("cluster"),
+    ];
+    rows::read(all.aggregate(vec![col("group")], figures)?.sort(vec![col("group").sort(true, false)])?).await
 }
 
-/// The documents of a group that were compared: `kept + removed = documents`.
+/// The compared documents of a group: `kept + removed = documents`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupCounts {
-    /// Its name; `None` for documents whose column is null.
+    /// The name of the group; `None` for documents whose column is null.
     pub group: Option<String>,
     /// All of them.
     pub documents: u64,
-    /// Those that go.
+    /// The removed documents.
     pub removed: u64,
-    /// Those that stay.
+    /// The kept documents.
     pub kept: u64,
 }
 
-/// The documents of each group by the column `group`, in the order of their names, null last. Where `settings` annotate, none goes.
+/// The documents by the column `group`, in the order of group names, null last. Annotated documents all stay.
 pub(crate) async fn group_counts(
     stored: &Stored,
     group: &str,
     settings: &ApplySettings,
 ) -> Result<Vec<GroupCounts>> {
-    let mut counts = Vec::new();
-    for batch in figures(stored, Some(group), settings.contained)?.collect().await? {
-        let names = as_string_array(batch.column(0))?.iter();
-        let (documents, removed) = (as_uint64_array(batch.column(1))?, as_uint64_array(batch.column(2))?);
-        let figures = documents.values().iter().zip(removed.values());
-        counts.extend(names.zip(figures).map(|(name, (documents, removed))| {
-            let removed = if settings.annotate { 0 } else { *removed };
-            let group = name.map(str::to_owned);
-            GroupCounts { group, documents: *documents, removed, kept: documents - removed }
-        }));
+    let counts = figures(stored, Some(group), settings.contained).await?.into_iter();
+    let counts = counts.map(|GroupFigures { group, documents, removed, .. }| {
+        let removed = if settings.annotate { 0 } else { removed };
+        GroupCounts { group, documents, removed, kept: documents - removed }
+    });
+    Ok(counts.collect())
+}
+
+/// A removal that keeps a smaller share of its shingles in its representative is lossy.
+const LOSSY: f64 = 0.98;
+
+/// The losses by removing documents. Numbers that the output does not have are `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RemovalLosses {
+    /// Documents that stay in addition to the representative of their cluster.
+    pub spared: u64,
+    /// Removed documents that lose more than 2 % of their shingles.
+    pub lossy_removals: Option<u64>,
+    /// Shingles of removed documents that no kept document of their cluster has.
+    pub lost_shingles: Option<u64>,
+}
+
+/// The rows of [`super::removals::clustered`], in which spared documents represent themselves.
+pub(super) fn annotated(
+    clustered: DataFrame,
+    stored: &Stored,
+    settings: &ApplySettings,
+) -> Result<DataFrame> {
+    if settings.contained.is_none() && stored.job().clusters.contained.is_none() {
+        return Ok(clustered);
     }
-    Ok(counts)
+    let gone = removed_ids(stored, settings.contained)?;
+    let columns = [
+        ("representative", "gone_id IS NULL"),
+        ("kept_id", "CASE WHEN gone_id IS NULL THEN member ELSE kept_id END"),
+    ];
+    with_columns(gone.join(clustered, JoinType::Right, &["gone_id"], &["member"], None)?, &columns)
+}
+
+/// Refuses an output that lacks the containment of a pair, which decides whether a document is spared.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the number of such documents, and what to do.
+pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Result<()> {
+    let unknown = col("jaccard").is_not_null().and(col("containment").is_null());
+    let unknown =
+        represented(stored, clustered(stored, None, false)?, None)?.filter(unknown)?.count().await?;
+    if unknown == 0 {
+        return Ok(());
+    }
+    Err(Error::job(format!(
+        "--contained: the output does not have the pairs of {unknown} documents with their representatives, because large groups of \
+         identical documents are written as stars: run its job again with clusters.contained = {contained}, and apply without \
+         --contained"
+    )))
+}
+
+/// Computes the losses by removing documents.
+pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<RemovalLosses> {
+    let counts = &stored.manifest().counts;
+    let of_job = contained.is_none() || contained == stored.job().clusters.contained;
+    let represented_by_others =
+        stored.table(Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
+    let others = represented_by_others.count().await? as u64;
+    let gone = removed_ids(stored, contained)?.count().await? as u64;
+    let lossy_removals = match contained {
+        Some(contained) if !of_job => {
+            let gone =
+                contained_only(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
+            Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
+        }
+        _ => counts.lossy_removals,
+    };
+    let lost_shingles = if of_job { counts.lost_shingles } else { None };
+    Ok(RemovalLosses { spared: others - gone, lossy_removals, lost_shingles })
 }

@@ -1,4 +1,4 @@
-//! The kept and the removed documents of a result as Delta tables: the columns of all files together, and a log for each table.
+//! A result as Delta tables: the schema of the kept documents, and the log of each table.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::manifest::ApplyManifest;
 use crate::delta::{same_type, unfit};
 use crate::error::{Error, Result};
 use crate::job;
+use crate::output::attempt::{REMOVED, REMOVED_SPANS};
 use crate::output::delta::{WholeFile, put_whole};
 use crate::output::manifest::File;
-use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::{APPLIED, Layout};
 use crate::rewrite::{Annotation, annotated};
 use crate::schema::IdType;
@@ -24,7 +24,7 @@ const CONCURRENT_FOOTERS: usize = 32;
 /// The option of the command.
 const OPTION: &str = "--tables delta";
 
-/// Refuses a source whose files do not stay Parquet, or lack columns that the table has.
+/// Refuses a source whose files are not written as Parquet, or lack columns of the table.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do.
@@ -44,10 +44,10 @@ pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
     )))
 }
 
-/// The columns of all files of the source together, and those of `annotations`.
+/// The union of the columns of all files, followed by the columns of `annotations`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where Delta cannot hold them, or a column is of several types.
+/// [`Kind::Job`](crate::error::Kind::Job) if Delta cannot hold the columns, or a column has several types.
 pub(super) async fn kept_schema(
     session: &SessionContext,
     files: &[SourceFile],
@@ -63,7 +63,7 @@ pub(super) async fn kept_schema(
     let mut fields: Vec<Field> = Vec::new();
     for (at, (path, schema)) in schemas.iter().enumerate() {
         for field in &mut fields {
-            // What a file lacks is null in its rows.
+            // A column that a file lacks is null in its rows.
             let nullable = schema.field_with_name(field.name()).map_or(true, Field::is_nullable);
             field.set_nullable(field.is_nullable() || nullable);
         }
@@ -93,10 +93,10 @@ pub(super) async fn kept_schema(
     }
 }
 
-/// Puts the logs of a result whose files are all there.
+/// Puts the logs of a result, after all of its files.
 ///
 /// # Errors
-/// When the store refuses.
+/// If the store refuses.
 pub(super) async fn put_logs(
     target: &Layout,
     manifest: &ApplyManifest,
@@ -111,7 +111,7 @@ pub(super) async fn put_logs(
     put_whole(target, "", kept, &files, &manifest.fingerprint).await?;
     let tables =
         [(REMOVED, removed, &manifest.removed), (REMOVED_SPANS, removed_spans, &manifest.removed_spans)];
-    // Nothing is removed where documents are annotated.
+    // Annotated results have no table of removed documents.
     for (name, schema, files) in tables.into_iter().filter(|(_, _, files)| !files.is_empty()) {
         let folder = format!("{APPLIED}/{name}");
         let inside = |file: &File| {

@@ -1,22 +1,25 @@
-//! The manifest of an application, and the record that it puts before its first file.
+//! The settings and the manifest of an application, and the record that it puts before its first file.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
 
-use super::passages::PassageCounts;
-use super::settings::ApplySettings;
-use super::sizes::SizeCounts;
+use crate::job::TableFormat;
+use crate::output::Stored;
 use crate::output::manifest::{File, Origin};
-use crate::rewrite::{DocumentCounts, SourceRecord};
+use crate::output::results::APPLY_FORMAT;
+use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, names};
 use crate::schema::IdType;
 
 /// A finished application: `_resemblance/manifest.json`. Paths are inside the folder of the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApplyManifest {
-    /// What the other fields mean.
+    /// The version of this format.
     pub apply_format: u64,
     /// The version of this program.
     pub resemblance: String,
-    /// Tells applications apart whose files may differ.
+    /// The fingerprint of the settings and the output. Other fingerprints may mean other files.
     pub fingerprint: String,
     /// The output that was applied, as the user named it.
     pub output: String,
@@ -24,7 +27,7 @@ pub struct ApplyManifest {
     pub output_url: String,
     /// The fingerprint of its run.
     pub output_fingerprint: String,
-    /// The runs that read the documents: one, or those of all outputs that this one was merged from.
+    /// The runs that read the documents: one, or all runs of a merged output.
     pub origins: Vec<Origin>,
     /// The type of ids.
     pub id: IdType,
@@ -33,25 +36,121 @@ pub struct ApplyManifest {
     pub settings: ApplySettings,
     /// Documents.
     pub counts: DocumentCounts,
-    /// The files of the source, in their order, and what was written of each.
+    /// The files of the source, in their order, with the files that were written from each.
     pub files: Vec<SourceRecord>,
     /// The table of removed documents.
     pub removed: Vec<File>,
-    /// The table of spans that were cut out of documents.
+    /// The table of passages that were cut out of documents.
     pub removed_spans: Vec<File>,
-    /// The numbers of spans that were cut or marked.
+    /// The numbers of passages that were cut or marked.
     pub passage_counts: PassageCounts,
-    /// The numbers of the documents that got them; `None` if there are no such columns.
+    /// The numbers of documents with added size columns; `None` without such columns.
     pub sizes: Option<SizeCounts>,
-    /// What a reader should know, as sentences.
+    /// Warnings for the reader, as sentences.
     pub warnings: Vec<String>,
 }
 
-/// What an application puts before its first file, so that whatever it leaves behind is known to be its own.
+/// The numbers of cut or marked passages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassageCounts {
+    /// The cut or marked occurrences in documents that stay.
+    pub spans: u64,
+    /// The documents with such occurrences.
+    pub documents: u64,
+    /// Their words.
+    pub words: u64,
+    /// Their bytes in UTF-8.
+    pub bytes: u64,
+    /// The documents that are removed because too few words are left.
+    pub too_short: u64,
+}
+
+/// The numbers of documents with added size columns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeCounts {
+    /// The documents that get a size.
+    pub documents: u64,
+    /// The sum of their sizes.
+    pub represented: u64,
+    /// The largest size.
+    pub largest: u64,
+}
+
+/// The record that an application puts before its first file. It claims the folder for this application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
     /// See [`Manifest::fingerprint`].
     pub fingerprint: String,
     /// See [`Manifest::output`].
     pub output: String,
+}
+
+/// The treatment of repeated passages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum PassageAction {
+    /// Nothing.
+    #[default]
+    #[value(skip)]
+    Leave,
+    /// Add the column repeated_spans with their places in bytes, as in `[[0,41],[120,161]]`.
+    Mark,
+    /// Cut them out of the texts.
+    Cut,
+    /// Cut them out of the texts, and remove documents that become too short.
+    Drop,
+}
+
+impl PassageAction {
+    /// The default of [`ApplySettings::min_words`], as `min_doc_words` in the sentence deduplication of datatrove.
+    pub const MIN_WORDS: u64 = 50;
+
+    /// Whether texts change.
+    pub(super) fn cuts(self) -> bool {
+        matches!(self, Self::Cut | Self::Drop)
+    }
+}
+
+/// The settings of an application.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApplySettings {
+    /// The place of documents that the job rejected.
+    pub rejects: Rejects,
+    /// Whether every document stays and gets columns with the decision about it.
+    pub annotate: bool,
+    /// The columns that are added to kept documents.
+    pub columns: BTreeSet<Annotation>,
+    /// The format of the tables of the result.
+    pub tables: TableFormat,
+    /// The least share of its shingles that a removed document has in its representative. Overrides the job.
+    pub contained: Option<f64>,
+    /// The treatment of repeated passages.
+    pub passages: PassageAction,
+    /// The fewest words that a document must have after the cut, for `passages = drop`.
+    pub min_words: u64,
+}
+
+impl ApplySettings {
+    /// A hash of everything that can change a file of the result, in 32 hexadecimal digits.
+    pub(super) fn fingerprint(&self, stored: &Stored) -> String {
+        let Self { rejects, annotate, columns, tables, contained, passages, min_words } = self;
+        let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
+        let min_words = (*passages == PassageAction::Drop).then_some(min_words);
+        let text = format!(
+            "apply {APPLY_FORMAT} {run} {origin} {rejects:?} {annotate} {tables:?} {contained:?} {passages:?} {min_words:?} {columns:?}"
+        );
+        format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
+
+    /// The annotations that are added to documents.
+    pub(super) fn annotations(&self) -> Vec<Annotation> {
+        let clusters = self.annotate.then_some(Annotation::Clusters);
+        let spans = (self.passages == PassageAction::Mark).then_some(Annotation::Spans);
+        clusters.into_iter().chain(self.columns.iter().copied()).chain(spans).collect()
+    }
+
+    /// The names of the columns that [`Self::columns`] adds.
+    pub fn column_names(&self) -> Vec<&'static str> {
+        names(&self.columns.iter().copied().collect::<Vec<_>>())
+    }
 }

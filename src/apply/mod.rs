@@ -1,82 +1,72 @@
 //! Writes a copy of the source of a finished output without its duplicates.
 //!
 //! ```text
-//! TO/PATH                     the kept documents of each file of the source, under the path that it has there
-//!    _delta_log/              if they are a Delta table
+//! TO/PATH                     the kept documents of a file of the source, under its path there
+//!    _delta_log/              the log of a Delta table, if requested
 //!    _resemblance/            everything else: readers of datasets skip names that start with `_`
-//!        manifest.json        written last, in one put: counts, and every file that was written
-//!        removed/part-*       Parquet with a row for each removed document
-//!        removed_spans/part-*  Parquet with a row for each passage that was cut out of a document
-//!        rejected/PATH.rejected  documents that the job rejected, if they are separate
-//!        _work/apply.json     shows that an application has begun; removed at the end, as the others are
-//!        _work/parts/N.json   files of the source that are done
+//!        manifest.json        written last, in one put: counts, and every written file
+//!        removed/part-*       Parquet with one row per removed document
+//!        removed_spans/part-*  Parquet with one row per passage that was cut out of a document
+//!        rejected/PATH.rejected  rejected documents, if they are separate
+//!        _work/apply.json     marks the folder as this application's; removed at the end, like the rest of `_work`
+//!        _work/parts/N.json   the record of a finished part of the source
 //! ```
 //!
-//! The names in `_resemblance/` have other endings than those of the source, because patterns such as `**/*.parquet` match in all
-//! folders.
+//! The names in `_resemblance/` do not end like the files of the source, because patterns such as `**/*.parquet` match in all folders.
 //!
-//! The tables of the output decide which rows of each file are kept (`decisions`), and `decide` writes one table of all decisions.
-//! Then each file is read and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done,
-//! so that an application which was killed is taken up there.
+//! The tables of the output decide which rows of each file stay (`removals`), and `tables` writes all decisions as one table. Then any
+//! engine rewrites the files (`crate::rewrite`) in parts (`files`). Finished parts are recorded, so that a killed application resumes.
 //!
-//! If a function here does not say more, it fails only where a table of the output is missing or cannot be read.
+//! If a function does not document its errors, it fails only if a table of the output is missing or cannot be read.
 
 pub mod alarms;
-mod decide;
-pub(crate) mod decisions;
+mod columns;
 mod delta;
-mod losses;
+mod files;
+mod input;
 mod manifest;
-mod names;
-mod opened;
-mod parts;
 mod passages;
+pub(crate) mod removals;
 pub mod result;
-mod settings;
-mod sizes;
-mod taken;
+mod tables;
 mod target;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::SessionContext;
 
+pub use self::alarms::{GroupCounts, RemovalLosses};
+use self::files::SourceToWrite;
+pub use self::input::Opened;
+pub use self::manifest::{ApplyManifest, ApplySettings, PassageAction, PassageCounts, SizeCounts};
+use self::passages::removed_spans_schema;
+use self::removals::removed_schema;
+use self::tables::Decided;
+pub use self::tables::{ApplyForecast, forecast};
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{self, TableFormat};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
+use crate::output::results::APPLY_FORMAT;
 use crate::output::{APPLIED, Layout};
 use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Annotation, DocumentCounts, Rejects, SourceRecord, WrittenFile};
 use crate::rewrite::{FileToWrite, Rewrite};
 use crate::source::{SourceFile, TextPlace, text_place};
-pub use alarms::GroupCounts;
-use decide::Decided;
-pub use decide::{ApplyForecast, forecast};
-use decisions::removed_schema;
-pub use losses::RemovalLosses;
-pub use manifest::ApplyManifest;
-pub use opened::Opened;
-use parts::SourceToWrite;
-pub use passages::PassageCounts;
-use passages::removed_spans_schema;
-pub use settings::{ApplySettings, PassageAction};
-pub use sizes::SizeCounts;
-use target::TargetState;
 
-/// How an application ended.
+/// The end of an application.
 #[derive(Debug)]
 pub struct ApplyOutcome {
-    /// What it says of itself.
+    /// The manifest of the result.
     pub manifest: ApplyManifest,
-    /// Whether it was done before.
+    /// Whether the result was finished before.
     pub already_finished: bool,
-    /// Files of the source that an earlier attempt had done.
+    /// The files of the source that earlier attempts had rewritten.
     pub files_reused: u64,
 }
 
-/// Refuses `to` as the folder of the kept documents of `source` if it holds files and no result of an application. Needs no output,
-/// so that it can be called before the run.
+/// Refuses `to` as the target for the documents of `source` if it holds files that are no result of `apply`. Needs no output, so
+/// it can be called before the run.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with one of the files, or with the path that overlaps with `to`.
@@ -84,12 +74,12 @@ pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Sou
     target::refuse_others(&Layout::open(session, to)?, source).await
 }
 
-/// Writes the kept documents of the source of a finished output to `to`, or continues where an earlier attempt stopped.
+/// Writes the kept documents of the source of a finished output to `to`, or resumes an earlier attempt. Waits while another
+/// process writes there. A later attempt reuses finished parts.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where `to` holds something else or overlaps with what is read;
-/// [`Kind::Input`](crate::error::Kind::Input) where a file or the storage fails, or another process took the folder. Where one
-/// writes there, waits for its end. What was finished is used by the next attempt.
+/// [`Kind::Job`](crate::error::Kind::Job) if `to` holds something else or overlaps with an input;
+/// [`Kind::Input`](crate::error::Kind::Input) if a file or the storage fails, or another process took the folder.
 pub async fn apply(
     engine: &dyn Engine,
     opened: Opened,
@@ -105,14 +95,14 @@ pub async fn apply(
     }
     let files = opened.files.iter().map(|files| files.iter().map(|(file, _)| file.clone()).collect());
     let files: Vec<Vec<SourceFile>> = files.collect();
-    if let TargetState::Finished(manifest) = target::find(&target, &fingerprint).await? {
+    if let Some(manifest) = target::finished(&target, &fingerprint).await? {
         target::tidy_late(&target).await;
-        return Ok(ApplyOutcome { manifest: *manifest, already_finished: true, files_reused: 0 });
+        return Ok(ApplyOutcome { manifest, already_finished: true, files_reused: 0 });
     }
     let annotations = settings.annotations();
     if !annotations.is_empty() {
         for ((job, _), files) in opened.sources.iter().zip(&files) {
-            taken::refuse(session, &job.source, files, &annotations).await?;
+            columns::refuse_existing(session, &job.source, files, &annotations).await?;
         }
     }
     let id = opened.stored.manifest().source.id;
@@ -137,8 +127,8 @@ pub async fn apply(
     ended
 }
 
-/// Writes the files of each source to their paths in `target`, which `claim` holds. `kept_schema` has the columns of the Delta table of
-/// kept documents; `None` if no Delta table is written.
+/// Writes the files of each source to `target`, which `claim` holds. `kept_schema` has the columns of the Delta table of kept
+/// documents, if one is written.
 async fn write(
     engine: &dyn Engine,
     opened: Opened,
@@ -149,20 +139,20 @@ async fn write(
 ) -> Result<ApplyOutcome> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let fingerprint = settings.fingerprint(stored);
-    // Another process may have finished or begun since the folder was read.
-    if let TargetState::Finished(manifest) = target::find(target, &fingerprint).await? {
-        return Ok(ApplyOutcome { manifest: *manifest, already_finished: true, files_reused: 0 });
+    // Another process may have finished or begun meanwhile.
+    if let Some(manifest) = target::finished(target, &fingerprint).await? {
+        return Ok(ApplyOutcome { manifest, already_finished: true, files_reused: 0 });
     }
     let records = target.within(APPLIED);
     let output = stored.layout().shown().to_owned();
     target::begin(target, claim, &fingerprint, &output).await?;
-    let counts = decisions::counts(stored, opened.shares_files()).await?;
+    let counts = removals::counts(stored, opened.shares_files()).await?;
     let stages = (&records, claim);
     let runner = Runner::new(engine, stages, control, &fingerprint, fingerprint.clone());
-    let stages = decide::tables(settings) + 1;
+    let stages = tables::tables(settings) + 1;
     runner.expect(stages);
     let Decided { removed, removed_spans, decisions, passages, sizes } =
-        decide::decide(&opened, &records, &runner).await?;
+        tables::decide(&opened, &records, &runner).await?;
     let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
     let to_write = |(file, path): &(SourceFile, String)| FileToWrite {
         expected: expected(file.path()),
@@ -182,14 +172,15 @@ async fn write(
     };
     let mut sources = Vec::with_capacity(opened.sources.len());
     for ((job, listed), files) in opened.sources.iter().zip(&opened.files) {
-        let text = match settings.passages.cuts() {
-            true => text_place(engine.session(), &job.source, listed).await?,
-            false => TextPlace::File,
+        let text = if settings.passages.cuts() {
+            text_place(engine.session(), &job.source, listed).await?
+        } else {
+            TextPlace::File
         };
         let files = files.iter().map(to_write).collect();
         sources.push(SourceToWrite { source: job.source.clone(), text, files });
     }
-    let done = parts::write(rewrite, sources, engine, target, (control, stages)).await?;
+    let done = files::write(rewrite, sources, engine, target, (control, stages)).await?;
     let counts =
         done.files.iter().map(|file| file.counts).fold(DocumentCounts::default(), DocumentCounts::plus);
     let rows: u64 = removed.iter().map(|file| file.rows).sum();
@@ -201,7 +192,7 @@ async fn write(
         tracing::warn!("{warning}");
     }
     let manifest = ApplyManifest {
-        apply_format: settings::FORMAT_VERSION,
+        apply_format: APPLY_FORMAT,
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: fingerprint.clone(),
         output,
@@ -226,7 +217,7 @@ async fn write(
     Ok(ApplyOutcome { manifest, already_finished: false, files_reused: done.reused })
 }
 
-/// A file of the folder of records, with its path in the folder of the result.
+/// Moves the path of a file from the folder of records to the folder of the result.
 fn in_result(file: File) -> File {
     File { path: format!("{APPLIED}/{}", file.path), ..file }
 }

@@ -1,15 +1,14 @@
-//! The passages that repeat inside the documents of an output, and what is done with the occurrences that do not stay.
+//! Repeated passages inside documents: the occurrences that are cut or marked, and documents that become too short.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{bool_or, sum};
-use datafusion::prelude::{DataFrame, Expr, cast, col, lit, when};
-use serde::{Deserialize, Serialize};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::decisions::{rejected, removed_ids};
-use super::settings::{ApplySettings, PassageAction};
+use super::manifest::{ApplySettings, PassageAction};
+use super::removals::{rejected, removed_ids, with_columns};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job};
 use crate::origins::numbered;
@@ -20,7 +19,7 @@ use crate::schema::{IdType, Table};
 use crate::source::{self, DocumentPlaces, Listed, Rewriting, format_of, text_place};
 use crate::udf::expr_fn::word_count;
 
-/// The columns of the table of spans that are cut or marked.
+/// The columns of the table of cut or marked passages.
 pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::Int64, false);
     Arc::new(Schema::new(vec![
@@ -37,23 +36,8 @@ pub(super) fn removed_spans_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// The numbers of what is cut or marked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PassageCounts {
-    /// The occurrences of passages that do not stay, in documents that stay.
-    pub spans: u64,
-    /// The documents with such occurrences.
-    pub documents: u64,
-    /// Their words.
-    pub words: u64,
-    /// Their bytes in UTF-8.
-    pub bytes: u64,
-    /// Documents that are removed because too few words are left of them.
-    pub too_short: u64,
-}
-
-/// The spans that do not stay, of documents that stay, in the columns of [`removed_spans_schema`]; `None` if they are left alone. The
-/// documents `removed` (id, ..) go, unless every document stays.
+/// The passages to cut or mark, in the columns of [`removed_spans_schema`]; `None` if passages are left alone. Only documents
+/// outside `removed` (id, ..) are included, unless the settings annotate all documents.
 pub(super) fn removed_spans(
     stored: &Stored,
     settings: &ApplySettings,
@@ -62,76 +46,80 @@ pub(super) fn removed_spans(
     if settings.passages == PassageAction::Leave {
         return Ok(None);
     }
+    let spans = written_spans(stored, settings)?.filter(!col("kept"))?;
+    let spans = if settings.annotate { spans } else { cut_spans(stored, settings, spans, removed)? };
     let schema = removed_spans_schema(stored.manifest().source.id);
-    let columns: Vec<Expr> = schema.fields().iter().map(|field| col(field.name())).collect();
-    let spans = of_written(stored, settings)?.filter(!col("kept"))?;
-    if settings.annotate {
-        return Ok(Some(spans.select(columns)?));
-    }
-    let gone = removed.select(vec![col("id").alias("gone_id")])?;
-    let spans = gone.clone().join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
-    if !matches!(settings.passages, PassageAction::Drop) {
-        return Ok(Some(spans.select(columns)?));
-    }
-    // Only documents that the run expected to go have passages that no document keeps.
-    let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
-    let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
-    let others = others.select(columns.clone())?;
-    if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {
-        // Several documents may keep the windows of a run, and the span names one of them.
-        return Ok(Some(others));
-    }
-    let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
-    let kept_elsewhere = kept_elsewhere(expected, staying(stored, gone)?)?.select(columns)?;
-    Ok(Some(others.union(kept_elsewhere)?))
+    Ok(Some(spans.select(schema.fields().iter().map(|field| col(field.name())).collect::<Vec<_>>())?))
 }
 
-/// The spans of documents that may be written.
-fn of_written(stored: &Stored, settings: &ApplySettings) -> Result<DataFrame> {
+/// The passages among `spans` that are cut or marked after the documents `removed` (id, ..) are removed.
+fn cut_spans(
+    stored: &Stored,
+    settings: &ApplySettings,
+    spans: DataFrame,
+    removed: DataFrame,
+) -> Result<DataFrame> {
+    let gone = removed.select_exprs(&["id AS gone_id"])?;
+    let spans = gone.clone().join(spans, JoinType::RightAnti, &["gone_id"], &["id"], None)?;
+    if settings.passages != PassageAction::Drop {
+        return Ok(spans);
+    }
+    // Only documents that the run expected to be removed have passages that no document keeps.
+    let expected = removed_ids(stored, settings.contained)?.with_column_renamed("gone_id", "expected")?;
+    let others = expected.clone().join(spans.clone(), JoinType::RightAnti, &["expected"], &["id"], None)?;
+    if stored.job().passages.is_some_and(|passages| passages.words().is_some()) {
+        // Several documents may keep the windows of a run, and the span names only one of them.
+        return Ok(others);
+    }
+    let expected = expected.join(spans, JoinType::RightSemi, &["expected"], &["id"], None)?;
+    Ok(others.union(kept_elsewhere(expected, staying(stored, gone)?)?)?)
+}
+
+/// The passages of documents that may be written.
+fn written_spans(stored: &Stored, settings: &ApplySettings) -> Result<DataFrame> {
     let spans = stored.table(Table::Spans)?;
     if settings.rejects == Rejects::Keep {
         return Ok(spans);
     }
-    // Rejects that are left out or go elsewhere are not changed.
-    let rejects =
-        rejected(stored, false)?.select(vec![col("source").alias("of"), col("position").alias("at")])?;
-    Ok(rejects.join(spans, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
+    // Rejected documents that are dropped or separate are not changed.
+    let rejects = rejected(stored, false)?.select_exprs(&["source AS file", "position AS row_number"])?;
+    Ok(rejects.join(spans, JoinType::RightAnti, &["file", "row_number"], &["source", "position"], None)?)
 }
 
-/// The compared documents (stay_id) that are not among `gone` (gone_id).
+/// The compared documents (stay_id) outside `gone` (gone_id).
 fn staying(stored: &Stored, gone: DataFrame) -> Result<DataFrame> {
-    let documents = stored.table(Table::Documents)?.select(vec![col("id").alias("stay_id")])?;
+    let documents = stored.table(Table::Documents)?.select_exprs(&["id AS stay_id"])?;
     Ok(gone.join(documents, JoinType::RightAnti, &["gone_id"], &["stay_id"], None)?)
 }
 
-/// The `spans` whose passage one of the documents `staying` (stay_id) or a reference document keeps.
+/// The `spans` whose passage is kept by a document of `staying` (stay_id) or by a reference document.
 fn kept_elsewhere(spans: DataFrame, staying: DataFrame) -> Result<DataFrame> {
-    // A reference document may have the id of a document of the source.
-    let own = when(!col("kept_reference"), col("kept_id")).end()?;
-    let spans = spans.with_column("own_kept_id", own)?;
+    // A reference document may share its id with a document of the source.
+    let spans = with_columns(spans, &[("own_kept_id", "CASE WHEN NOT kept_reference THEN kept_id END")])?;
     let spans = staying.join(spans, JoinType::Right, &["stay_id"], &["own_kept_id"], None)?;
-    Ok(spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?)
+    let kept = spans.filter(col("kept_reference").or(col("stay_id").is_not_null()))?;
+    Ok(kept.drop_columns(&["stay_id", "own_kept_id"])?)
 }
 
-/// The documents (id, source, position) with fewer than `min_words` words after the cut, whether or not another document represents
-/// them. A document with an occurrence that stays is never among them, because no other document has its passage.
+/// The documents (id, source, position) with fewer than `min_words` words after the cut. A document that keeps an occurrence is
+/// never among them, because no other document has the passage.
 ///
 /// # Errors
-/// When a table cannot be read, or the source is gone.
+/// If a table cannot be read, or the source is gone.
 pub(super) async fn short(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,
 ) -> Result<DataFrame> {
-    // Whether a document stays that was not compared is said by `settings.rejects`.
-    let compared = stored.table(Table::Documents)?.select(vec![col("id").alias("compared")])?;
+    // `settings.rejects` decides about documents that were not compared.
+    let compared = stored.table(Table::Documents)?.select_exprs(&["id AS compared"])?;
     let spans = stored.table(Table::Spans)?;
     let spans = compared.join(spans, JoinType::RightSemi, &["compared"], &["id"], None)?;
-    let columns = ["id", "source", "position", "kept", "words"].map(col).to_vec();
+    let columns = ["id", "source", "position", "kept", "words"];
     let staying = staying(stored, removed_ids(stored, settings.contained)?)?;
     let cut = kept_elsewhere(spans.clone().filter(!col("kept"))?, staying)?;
     let cut = cut
-        .select(columns.clone())?
-        .union(spans.filter(col("kept"))?.select(columns)?)?
+        .select_columns(&columns)?
+        .union(spans.filter(col("kept"))?.select_columns(&columns)?)?
         .aggregate(
             vec![col("id"), col("source"), col("position")],
             vec![bool_or(col("kept")).alias("keeps"), sum(col("words")).alias("cut_words")],
@@ -143,9 +131,8 @@ pub(super) async fn short(
             cast(col("position"), DataType::UInt64).alias("cut_position"),
             col("cut_words"),
         ])?;
-    let places =
-        cut.clone().select(vec![col("cut_source").alias("source"), col("cut_position").alias("position")])?;
-    // Only an output that is not merged has spans, so it has one source.
+    let places = cut.clone().select_exprs(&["cut_source AS source", "cut_position AS position"])?;
+    // Merged outputs have no spans, so there is one source.
     let places = DocumentPlaces::of_rows(places, lit(0_u64)).await?;
     let texts = source::read_at(stored.session(), numbered(sources), places, None).await?;
     let number = |name: &str| cast(col(name), DataType::Int64);
@@ -165,10 +152,10 @@ pub(super) async fn short(
     Ok(rows.filter(left.lt(lit(settings.min_words.min(i64::MAX as u64) as i64)))?.select(columns)?)
 }
 
-/// Refuses an output or a source in which passages cannot be marked or cut as `settings` say.
+/// Refuses an output or a source whose passages cannot be marked or cut with `settings`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with what to do; and as [`text_place`].
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do; see [`text_place`].
 pub(super) async fn refuse(
     (stored, sources): (&Stored, &[(Job, Listed)]),
     settings: &ApplySettings,
@@ -212,7 +199,7 @@ pub(super) async fn refuse(
     Ok(())
 }
 
-/// A reference output of the run whose result of `apply` may lack texts or documents that the run took to be there.
+/// A reference output that the run took to be complete, although a result of `apply` over it may lack texts or documents.
 pub(super) fn uncertain_reference(stored: &Stored) -> Option<&ReferenceOutput> {
     let references = &stored.manifest().reference_outputs;
     references.iter().find(|reference| reference.passages && reference.applied.is_none())

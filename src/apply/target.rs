@@ -1,25 +1,24 @@
-//! The folder that the result goes to: what may lie there before, and what is tidied at the end.
+//! The target folder: what it may hold before an application, and its clean-up afterwards.
 
 use std::collections::BTreeSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use serde::de::DeserializeOwned;
 
 use super::manifest::{ApplyManifest, Begun};
 use crate::error::{Context, Error, Result};
 use crate::job;
-use crate::output::attempt::{self, ATTEMPTS, AttemptRecord};
+use crate::output::attempt::{self, ATTEMPTS, Attempt, AttemptRecord, REMOVED, REMOVED_SPANS};
 use crate::output::claim::{self, Claim};
-use crate::output::entries::OutputEntry;
-use crate::output::names::Attempt;
-use crate::output::names::{REMOVED, REMOVED_SPANS};
+use crate::output::layout::OutputEntry;
 use crate::output::{APPLIED, BEGUN, Layout, Stored};
 use crate::pipeline::overlap;
-use crate::rewrite::record::is_content;
+use crate::rewrite::work::is_content;
 use crate::source::Listed;
 
 /// The manifest of a finished application, in the folder of records.
 pub(super) const MANIFEST: &str = "manifest.json";
-/// Claims of this process and of others that want the folder.
+/// The claims of processes that write to the folder.
 const CLAIMS: &str = "_work/claims/";
 
 /// Records that are looked at together.
@@ -28,18 +27,10 @@ const CONCURRENT_LOOKS: usize = 32;
 /// The option of the command that names the folder.
 const SETTING: &str = "--to";
 
-/// What lies in the folder.
-pub(super) enum TargetState {
-    /// This application, finished.
-    Finished(Box<ApplyManifest>),
-    /// Nothing, or this application, begun.
-    Mine,
-}
-
-/// Refuses a folder that overlaps with what is read.
+/// Refuses a folder that overlaps with an input.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with both.
+/// [`Kind::Job`](crate::error::Kind::Job) with both paths.
 pub(super) fn refuse_overlap(
     target: &Layout,
     stored: &Stored,
@@ -51,50 +42,47 @@ pub(super) fn refuse_overlap(
     overlap::refuse_files(target, listed, SETTING)
 }
 
-/// What lies in the folder, where that is this application's.
+/// Returns the manifest of this application if it is finished; `None` if it is unfinished or the folder is empty.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where it is anything else.
-pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<TargetState> {
+/// [`Kind::Job`](crate::error::Kind::Job) if the folder holds anything else.
+pub(super) async fn finished(target: &Layout, fingerprint: &str) -> Result<Option<ApplyManifest>> {
     let (shown, records) = (target.shown().trim_end_matches('/'), target.within(APPLIED));
-    let of_another = |what: &str| {
+    let of_another = |result: &str| {
         Error::job(format!(
-            "{shown} holds {what}, made of another output or with other options: choose another {SETTING}"
+            "{shown} holds {result}, made of another output or with other options: choose another {SETTING}"
         ))
     };
-    match records.read::<ApplyManifest>(MANIFEST).await {
-        Ok(Some(manifest)) if manifest.fingerprint == fingerprint => {
-            return Ok(TargetState::Finished(Box::new(manifest)));
-        }
-        Ok(Some(_)) => return Err(of_another("a finished result of apply")),
-        Ok(None) => {}
-        // What cannot be read is something else, unless the store does not answer.
-        Err(error) if !is_content(&error) => return Err(error),
-        Err(_) => {
-            return Err(Error::job(format!(
-                "{shown} holds a {APPLIED}/{MANIFEST} that apply did not write: choose another {SETTING}"
-            )));
-        }
+    let foreign =
+        format!("{shown} holds a {APPLIED}/{MANIFEST} that apply did not write: choose another {SETTING}");
+    if let Some(manifest) = read_record::<ApplyManifest>(&records, MANIFEST, foreign).await? {
+        let is_own = manifest.fingerprint == fingerprint;
+        return if is_own { Ok(Some(manifest)) } else { Err(of_another("a finished result of apply")) };
     }
-    match records.read::<Begun>(BEGUN).await {
-        Ok(Some(begun)) if begun.fingerprint == fingerprint => return Ok(TargetState::Mine),
-        Ok(Some(_)) => return Err(of_another("an unfinished result of apply")),
-        Ok(None) => {}
-        Err(error) if !is_content(&error) => return Err(error),
-        Err(_) => {
-            return Err(Error::job(format!(
-                "{shown}/{APPLIED}/{BEGUN} is not what apply puts there, or was cut off: remove the folder {shown}, or choose another {SETTING}"
-            )));
-        }
+    let cut_off = format!(
+        "{shown}/{APPLIED}/{BEGUN} was not written by apply, or is incomplete: remove the folder {shown}, or choose another {SETTING}"
+    );
+    match read_record::<Begun>(&records, BEGUN, cut_off).await? {
+        Some(begun) if begun.fingerprint == fingerprint => {}
+        Some(_) => return Err(of_another("an unfinished result of apply")),
+        None => refuse_strangers(target).await?,
     }
-    refuse_strangers(target).await?;
-    Ok(TargetState::Mine)
+    Ok(None)
 }
 
-/// Refuses a folder in which there are files, and no result of an application, finished or begun.
+/// Reads a record; `None` if it does not exist. `fault` is the message about other content.
+async fn read_record<T: DeserializeOwned>(
+    records: &Layout,
+    inside: &str,
+    fault: String,
+) -> Result<Option<T>> {
+    records.read(inside).await.map_err(|error| if is_content(&error) { Error::job(fault) } else { error })
+}
+
+/// Refuses a folder with files but without a finished or unfinished result of `apply`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the first of them.
+/// [`Kind::Job`](crate::error::Kind::Job) with the first of the files.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
     let records = target.within(APPLIED);
@@ -116,11 +104,11 @@ async fn refuse_strangers(target: &Layout) -> Result<()> {
     }
 }
 
-/// Says that the folder is this application's, and that `claim`'s attempt writes there, and removes what an attempt left that was
-/// killed while it wrote. `output` is what is applied, as the user named it this time.
+/// Marks the folder as this application's, records the attempt of `claim`, and removes unfinished files of killed attempts.
+/// `output` is the name of the applied output.
 ///
 /// # Errors
-/// When the store refuses.
+/// If the store refuses.
 pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, output: &str) -> Result<()> {
     let begun = Begun { fingerprint: fingerprint.to_owned(), output: output.to_owned() };
     let is_ours = |there: Option<Begun>| there.is_some_and(|there| there.fingerprint == fingerprint);
@@ -140,24 +128,24 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
     record.put(&records).await?;
     let there = match target.folder() {
         Some(_) => target.entries("").await?,
-        // A store has no files that are not whole.
+        // An object store has no unfinished files.
         None => Vec::new(),
     };
     target.remove_entries(there.into_iter().filter(|entry| entry.is_staged_by(target)).collect()).await
 }
 
-/// Publishes the result. Files of the tables `removed/` and `removed_spans/` that killed attempts wrote are removed first,
-/// because readers of the folder would read them.
+/// Publishes the result. First removes the files of killed attempts in `removed/` and `removed_spans/`, because readers of these
+/// folders would read them.
 ///
 /// # Errors
-/// When the store refuses, or the folder was lost to another process.
+/// If the store refuses, or another process took the folder.
 pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &ApplyManifest) -> Result<()> {
     let records = target.within(APPLIED);
     let files = manifest.removed.iter().chain(&manifest.removed_spans);
     let named: BTreeSet<&str> = files.map(|file| file.path.as_str()).collect();
     let attempts = attempt::ids(&records).await?;
     let left = |entry: &OutputEntry| {
-        let of_ours = Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
+        let of_ours = Attempt::from_path(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
         of_ours && !named.contains(format!("{APPLIED}/{}", entry.inside).as_str())
     };
     for folder in [REMOVED, REMOVED_SPANS] {
@@ -165,16 +153,17 @@ pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &ApplyMani
         records.remove_entries(left).await?;
     }
     claim.verify().await?;
-    match records.create(MANIFEST, manifest).await? {
-        true => Ok(()),
-        false => Err(Error::input(format!(
+    if records.create(MANIFEST, manifest).await? {
+        Ok(())
+    } else {
+        Err(Error::input(format!(
             "another process wrote {MANIFEST} to {}: choose another {SETTING}",
             target.shown()
-        ))),
+        )))
     }
 }
 
-/// As [`tidy`], where the attempt that finished the result was killed before it did that itself.
+/// Runs [`tidy`] for an attempt that was killed after it finished the result.
 pub(super) async fn tidy_late(target: &Layout) {
     let records = target.within(APPLIED);
     if let Ok(Some(_)) = records.size(BEGUN).await {
@@ -185,7 +174,7 @@ pub(super) async fn tidy_late(target: &Layout) {
     }
 }
 
-/// Removes what only an unfinished result needs. The result is there by now, so a store that fails is only reported.
+/// Removes the records that only an unfinished result needs. The result is complete by now, so failures are only logged.
 pub(super) async fn tidy(target: &Layout) {
     let records = target.within(APPLIED);
     let removed = async {
@@ -196,13 +185,13 @@ pub(super) async fn tidy(target: &Layout) {
             let (attempts, records) = (&attempts, &records);
             async move {
                 let of_ours =
-                    Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
+                    Attempt::from_path(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
                 Ok::<_, Error>((of_ours || records.wrote(&entry.inside).await?).then_some(entry))
             }
         });
         let ours: Vec<Option<OutputEntry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
         let mut ours: Vec<OutputEntry> = ours.into_iter().flatten().collect();
-        // What proves that others are ours goes after them, and last what says that there is something to tidy.
+        // Files that prove the origin of others go last, and the mark of the application at the very end.
         ours.sort_by_key(|entry| (entry.inside == BEGUN, entry.inside.starts_with(ATTEMPTS)));
         records.remove_entries(ours).await
     };

@@ -26,7 +26,7 @@ use datafusion::execution::{SpillFile, TempFileFactory};
 use parking_lot::Mutex;
 
 use crate::error::{Context, Error};
-use crate::output::ours;
+use crate::output::ownership;
 
 /// The prefix of a folder's name.
 const PREFIX: &str = "resemblance-spill-";
@@ -92,7 +92,7 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
 fn lock(folder: &Path) -> io::Result<File> {
     let new = folder.join(NEW_LOCK);
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
-    lock.write_all(ours::FOLDER.as_bytes())?;
+    lock.write_all(ownership::FOLDER.as_bytes())?;
     // No other process knows the file yet.
     let _ = lock.try_lock();
     std::fs::rename(new, folder.join(LOCK))?;
@@ -124,13 +124,13 @@ pub(crate) fn sweep(parent: &Path) -> usize {
 /// Removes the folder if it is ours and dead.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
-    if !is_own(folder)? || !ours::marks_folder(&path) {
+    if !is_own(folder)? || !ownership::marks_folder(&path) {
         return Ok(false);
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
         // Its own process may have removed it before it was locked here.
-        Ok(()) if ours::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
+        Ok(()) if ownership::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
         _ => Ok(false),
     }
 }
@@ -262,7 +262,7 @@ mod tests {
         let at = |path: &str| parent.path().join(path);
         for folder in ["resemblance-spill-1-dead", "resemblance-spill-2-foreign", "mine"] {
             std::fs::create_dir(at(folder)).unwrap();
-            std::fs::write(at(folder).join(LOCK), ours::FOLDER).unwrap();
+            std::fs::write(at(folder).join(LOCK), ownership::FOLDER).unwrap();
         }
         for link in [
             "resemblance-spill-1-dead/resemblance-rows",
@@ -289,16 +289,16 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         // As killed while it spilled, and as killed while it was swept.
-        put("resemblance-spill-1-dead/lock", ours::FOLDER);
+        put("resemblance-spill-1-dead/lock", ownership::FOLDER);
         put("resemblance-spill-1-dead/datafusion-x/spill", "text");
-        put("resemblance-spill-2-half/lock", ours::FOLDER);
+        put("resemblance-spill-2-half/lock", ownership::FOLDER);
         // Folders of others, with any name.
         put("resemblance-spill-3-mine/notes", "text");
         put("resemblance-spill-4-mine/lock", "text");
-        put("resemblance-spill-5-mine/lock/lock", ours::FOLDER);
+        put("resemblance-spill-5-mine/lock/lock", ownership::FOLDER);
         std::fs::create_dir(parent.path().join("resemblance-spill-6-new")).unwrap();
-        put("resemblance-spills/lock", ours::FOLDER);
-        put("other-spill-1/lock", ours::FOLDER);
+        put("resemblance-spills/lock", ownership::FOLDER);
+        put("other-spill-1/lock", ownership::FOLDER);
         put("resemblance-spill-file", "text");
         assert_eq!(sweep(parent.path()), 2);
         let mut left = names(parent.path());
@@ -324,7 +324,7 @@ mod tests {
             });
             for _ in 0..200 {
                 let folder = SpillFolder::create(parent.path()).unwrap();
-                assert!(ours::marks_folder(&folder.folder.join(LOCK)));
+                assert!(ownership::marks_folder(&folder.folder.join(LOCK)));
                 assert_eq!(names(folder.path()), [""; 0]);
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);

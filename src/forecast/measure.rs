@@ -14,7 +14,7 @@ use crate::engine::{Local, RunControl, Silent, session};
 use crate::error::Result;
 use crate::job::{Job, Output};
 use crate::machine;
-use crate::output::counts::Counts;
+use crate::output::manifest::Counts;
 use crate::output::manifest::StageTime;
 use crate::pipeline::{self, OnExisting};
 

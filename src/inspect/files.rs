@@ -145,7 +145,7 @@ async fn kind(
     given: Option<Encoding>,
     alone: bool,
 ) -> Result<FileKind> {
-    let named = Format::of_ending(file.path())
+    let named = Format::from_path(file.path())
         .filter(|format| matches!(format, Format::Parquet | Format::Csv | Format::Jsonl));
     if file.size() == 0 {
         return Ok(Ok(named.unwrap_or(Format::Text)));

@@ -46,7 +46,7 @@ pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Cow<'_, str> {
     match encoding {
         Encoding::Utf8 | Encoding::Utf8Lossy => encoding_rs::UTF_8.decode_with_bom_removal(bytes).0,
         Encoding::Latin1 => encoding_rs::mem::decode_latin1(bytes),
-        Encoding::Standard(label) => label.encoding().decode(bytes).0,
+        Encoding::Standard(label) => label.decode(bytes).0,
     }
 }
 

@@ -1,37 +1,36 @@
-//! `[against]`: the reference documents, which new documents are compared with.
+//! `[against]`: the reference documents, with which new documents are compared.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::format::{DocumentColumns, FormatName};
-use super::names::Names;
 use super::source::{Source, SourceSection};
-use super::wrong::{Checked, Wrong, require, wrong};
+use super::values::{Checked, Names, Wrong, require, wrong};
 use crate::address;
 use crate::kernel::shingle::{Shingle, ShingleHash};
 
-/// `[against]`: the reference documents, which those of the source are compared with: of finished outputs, or of a second source.
+/// `[against]`: the reference documents, from finished outputs or from a second source.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgainstSection {
-    /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
-    /// were made. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
+    /// Folder or URL prefix of the finished output with the reference documents, or a list of such outputs in the order of their
+    /// creation. Their jobs must have the same `[shingle]` and `[minhash]`. Either this or `source` is required.
     pub output: Option<Names>,
-    /// `[against.source]`, with the keys of `[source]` except `columns`: a second dataset, whose documents are the reference
-    /// documents. An id may be in both.
+    /// `[against.source]`: a second dataset with the reference documents. It has the keys of `[source]` except `columns`. Both
+    /// sources may have the same id.
     pub source: Option<SourceSection>,
-    /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two reference documents never are.
+    /// The documents that are paired: `new-old+new-new`, or `new-old` alone. Two reference documents are never paired.
     #[serde(default)]
     pub pairs: NewPairs,
-    /// What happens to a new document that has the id of a reference document: `error` ends the run, with `replace` it replaces the
-    /// reference document, `skip` puts it into `rejects`. Only with `output`. Default: `error`.
+    /// The treatment of a new document with the id of a reference document. `error` ends the run, `replace` replaces the
+    /// reference document, `skip` puts the new one into `rejects`. Only with `output`. Default: `error`.
     pub same_id: Option<SameId>,
 }
 
 impl AgainstSection {
     const OUTPUT: &str = "against.output";
 
-    /// The section with its defaults, in a job that reads texts, or `reuses` the sketches of an output.
+    /// Resolves the section of a job that reads texts or `reuses` the sketches of an output.
     pub(super) fn resolved(self, reuses: bool, shingle: &Shingle) -> Checked<Against> {
         const SAME_ID: &str = "against.same_id";
         let Self { output, source, pairs, same_id } = self;
@@ -66,7 +65,7 @@ impl AgainstSection {
         Ok(Against { reference, pairs })
     }
 
-    /// Refuses row numbers as default ids, since the rows of two days often have the same numbers.
+    /// Refuses row numbers as default ids, because the rows of two days often have the same numbers.
     pub(super) fn check_default_id(&self, source: &Source) -> Checked<()> {
         require(
             self.output.is_none() || source.format.rules().columns != DocumentColumns::OfFile,
@@ -89,7 +88,7 @@ fn urls(output: Names) -> Checked<Vec<String>> {
     Ok(outputs)
 }
 
-/// The second source, by the rules for `[source]`.
+/// Resolves the second source by the rules for `[source]`.
 fn second_source(source: SourceSection) -> Checked<Source> {
     const KEY: &str = "against.source";
     let is_output = source.format == Some(FormatName::Output);
@@ -102,13 +101,13 @@ fn second_source(source: SourceSection) -> Checked<Source> {
     source.resolved().map_err(|Wrong { key, fault }| Wrong { key: format!("against.{key}").into(), fault })
 }
 
-/// `[against]`: the reference documents, which new documents are compared with.
+/// `[against]`: the reference documents, with which new documents are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     /// The place of the reference documents.
     #[serde(flatten)]
     pub reference: Reference,
-    /// Which documents are paired.
+    /// The documents that are paired.
     pub pairs: NewPairs,
 }
 
@@ -118,19 +117,19 @@ pub struct Against {
 pub enum Reference {
     /// In finished outputs.
     Outputs {
-        /// Their folders or URL prefixes, in the order in which they were made.
+        /// The folders or URL prefixes of the outputs, in the order of their creation.
         urls: Vec<String>,
-        /// What happens to a new document that has the id of a reference document.
+        /// The treatment of a new document with the id of a reference document.
         same_id: SameId,
     },
-    /// In a second source. An id may be in both sources.
+    /// In a second source. Both sources may have the same id.
     Source(Box<Source>),
 }
 
-/// Which documents are paired. Two reference documents never are.
+/// The documents that are paired. Two reference documents are never paired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NewPairs {
-    /// A new document with a reference document, and two new ones.
+    /// A new document with a reference document, and two new documents.
     #[default]
     #[serde(rename = "new-old+new-new")]
     WithEachOther,
@@ -139,11 +138,11 @@ pub enum NewPairs {
     WithReference,
 }
 
-/// What happens to a new document that has the id of a reference document.
+/// The treatment of a new document with the id of a reference document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SameId {
-    /// The run ends with an error that names it.
+    /// The run ends with an error that names the id.
     #[default]
     Error,
     /// It replaces the reference document.

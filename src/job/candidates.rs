@@ -1,23 +1,23 @@
-//! `[candidates]`: which documents are compared. The stages of each method are in `pipeline::stage::search`.
+//! `[candidates]`: the pairs of documents that are compared. The stages of each method are in `pipeline::stage::search`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lsh::Lsh;
-use super::wrong::{Checked, require};
+use super::values::{Checked, require};
 
-/// `[candidates]`: how candidates are found.
+/// `[candidates]`: the method that finds candidates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Candidates {
-    /// `lsh`, `prefix`, `all`, or with `[passages]` `none`, which compares no documents.
+    /// `lsh`, `prefix` or `all`. With `[passages]` also `none`, which compares no documents.
     pub method: Method,
-    /// Which documents are compared, by `source.group`: `all`, those of one group (`within`) or of two groups (`across`).
+    /// The compared pairs by `source.group`: `all`, or only pairs `within` a group or `across` two groups.
     pub compare: Compare,
 }
 
 impl Candidates {
-    /// Checks the section of a job whose documents have groups, and that finds passages, or not.
+    /// Checks the section of a job with or without groups and passages.
     pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
@@ -32,20 +32,20 @@ impl Candidates {
     }
 }
 
-/// Which documents are compared, by their groups.
+/// The compared pairs of documents, by their groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
     /// Every two.
     #[default]
     All,
-    /// Two of one group.
+    /// Pairs within a group.
     Within,
-    /// Two of two groups.
+    /// Pairs across two groups.
     Across,
 }
 
-/// How candidates are found.
+/// The method that finds candidates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -54,13 +54,13 @@ pub enum Method {
     Lsh,
     /// Every two documents: exact, and quadratic.
     All,
-    /// Two documents that share one of their rarest shingles, which all similar ones do: exact.
+    /// Two documents that share one of their rarest shingles. Exact, because all similar documents do.
     Prefix,
     /// No two documents: only passages are found.
     None,
 }
 
-/// Bytes of a document between stages for each band: its key, and its place in a bucket.
+/// The bytes of a document between stages per band: its key, and its entry in a bucket.
 const BAND_BYTES: u64 = 24;
 
 impl Method {
@@ -89,7 +89,7 @@ impl Method {
         self == Method::Prefix
     }
 
-    /// The candidates, for pages about a job with these buckets.
+    /// Describes the candidates of a job with these buckets, for pages.
     pub(crate) fn describe(self, lsh: &Lsh) -> String {
         match self {
             Method::Lsh => format!("{} bands of {} rows", lsh.bands, lsh.rows),
@@ -99,7 +99,7 @@ impl Method {
         }
     }
 
-    /// The search from signatures to scores, for pages about its time.
+    /// Describes the search from signatures to scores, for pages about its time.
     pub(crate) fn describe_search(self) -> &'static str {
         match self {
             Method::Lsh => "through buckets and candidates to scores",
@@ -108,7 +108,7 @@ impl Method {
         }
     }
 
-    /// Bytes of a document between stages, whose shingles take `shingles` bytes.
+    /// The bytes of a document between stages, if its shingles take `shingles` bytes.
     pub(crate) fn bytes_between_stages(self, lsh: &Lsh, shingles: u64) -> u64 {
         match self {
             Method::Lsh => BAND_BYTES * lsh.bands as u64,

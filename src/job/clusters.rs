@@ -1,43 +1,45 @@
-//! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many others there may be.
+//! `[clusters]` and `[alarms]`: the clusters, their representatives, and bounds on their sizes.
+
+use std::fmt;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::preference::Preference;
 use super::score::{Score, ScoreBy};
 use super::source::Source;
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, require, wrong};
 
-/// `[clusters]`: what a cluster is, and which of its documents represents it.
+/// `[clusters]`: the definition of a cluster, and the document that represents it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
-    /// What makes documents a cluster. `representative` (default): each is paired with the document that represents them.
-    /// Documents are taken in the order of `keep`: each joins the first representative that it is paired with, or becomes one.
-    /// `components`: pairs connect them, so that a chain of pairs may join documents which are not similar.
+    /// The definition of a cluster. With `representative` (default), each document is paired with the representative of its
+    /// cluster. Documents are taken in the order of `keep`: each joins the first representative that it is paired with, or
+    /// becomes one. With `components`, pairs connect the documents, so a chain of pairs may join documents that are not similar.
     pub method: ClusterMethod,
-    /// The order in which documents represent clusters, by the first of these that differs between two documents: `"COLUMN"` or
-    /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A
-    /// column is one of `source.columns`, or `length()` (the number of shingles), `group()`, `source()` (the file), `position()`
-    /// (the row in the file) or `id()`, whose brackets may be left out if the data have no such column. `"longest"` is short for
-    /// `"length() desc"`, `"first"` for `"source()", "position()"`, and `"last"` for both in descending order. Texts that are all
-    /// numbers are compared as numbers. Missing values come last, and at last the smallest id decides. `"reference"` says where it
-    /// counts that a document is a reference document; if no entry says it, it counts first. Default: `["reference", "length desc"]`.
+    /// The order in which documents represent clusters. The first entry that differs between two documents decides: `"COLUMN"` or
+    /// `"COLUMN asc"` (smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column
+    /// is one of `source.columns`, or `length()` (the number of shingles), `group()`, `source()` (the file), `position()` (the
+    /// row in the file) or `id()`. The brackets may be left out if the data have no such column. `"longest"` means `"length()
+    /// desc"`, `"first"` means `"source()", "position()"`, and `"last"` means both in descending order. Texts of digits are
+    /// compared as numbers. Missing values come last, and the smallest id decides in the end. `"reference"` ranks reference
+    /// documents before new ones; without this entry they come first. Default: `["reference", "length desc"]`.
     #[serde(deserialize_with = "entries")]
     #[schemars(with = "Vec<String>")]
     pub keep: Vec<Preference>,
-    /// Similarities for which the table `cluster_levels` has clusters too: those of the pairs that are at least so similar. Each is
-    /// at least `score.threshold`. Default: none.
+    /// Higher similarities for which the table `cluster_levels` has clusters too. Each level uses only pairs that are at least so
+    /// similar. Each is at least `score.threshold`. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<f64>,
-    /// The least share of its shingles, over 0 and at most 1, that the representative of a removed document must have. A document
-    /// that is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default:
-    /// every document but the representative is removed.
+    /// The least share, over 0 and at most 1, of its shingles that a removed document has in its representative. A document that
+    /// is not paired with the representative or shares less stays, and is in the table `spared`. Default: every document but the
+    /// representative is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contained: Option<f64>,
 }
 
-/// The preferences that a list of texts means.
+/// Parses the entries of `keep`, in which some words are short for several entries.
 fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     let entries = texts.iter().flat_map(|text| Preference::entries(text));
@@ -46,8 +48,8 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>
 }
 
 impl Clusters {
-    /// The order in effect. If `keep` does not name reference documents, they come first, and if it names no column,
-    /// the documents with the most shingles come first among the others.
+    /// The complete order. Reference documents come first unless `keep` has an entry for them. Without an entry about a column,
+    /// the documents with the most shingles come first.
     pub fn order(&self) -> Vec<Preference> {
         let mut order = self.keep.clone();
         if !order.contains(&Preference::Reference) {
@@ -117,21 +119,21 @@ fn check_column(preference: &Preference, source: &Source) -> Checked<()> {
     )
 }
 
-/// What makes documents a cluster.
+/// The definition of a cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterMethod {
-    /// Each is paired with the one that represents them.
+    /// Each document is paired with the representative.
     #[default]
     #[value(help = "Each document is paired with the one that represents it")]
     Representative,
-    /// Pairs connect them, so that two documents of a cluster need not be similar.
+    /// Pairs connect the documents, so two documents of a cluster need not be similar.
     #[value(help = "Pairs connect documents")]
     Components,
 }
 
 impl ClusterMethod {
-    /// Whether every document of a component is in one cluster, for chains of pairs of any length.
+    /// Whether a cluster has every document of a component, however long the chains of pairs are.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)
     }
@@ -147,18 +149,18 @@ impl ClusterMethod {
     }
 }
 
-/// `[alarms]`: bounds that a person should check before duplicates are removed. Nothing here changes a row.
+/// `[alarms]`: bounds that a person should check before duplicates are removed. They change no row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Alarms {
-    /// The largest share of the documents that may be removed, in \[0, 1\]: all of a cluster but the one that represents it.
+    /// The largest share of documents that may be removed, in \[0, 1\]: all documents of a cluster except its representative.
     /// Default: any.
     pub removed_share: Option<f64>,
     /// The largest number of documents of a cluster. Default: any.
     pub largest_cluster: Option<u64>,
-    /// `group`: the bounds hold for each group by itself. Default: for all documents together.
+    /// `group`: the bounds apply to each group. Default: they apply to all documents together.
     pub per: Option<Per>,
-    /// Whether a run or `apply` that exceeds a bound ends with exit code 6 instead of a warning: `apply` before it writes anything.
+    /// Whether an exceeded bound ends a run or `apply` with exit code 6 instead of a warning. `apply` then writes nothing.
     pub fail: bool,
 }
 
@@ -176,12 +178,171 @@ impl Alarms {
     }
 }
 
-/// What the bounds of alarms hold for.
+/// The scope of the bounds of alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
-    /// Each group by itself.
+    /// Each group.
     Group,
+}
+
+/// An entry of the order in which documents represent clusters. Job files and manifests write it alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Preference {
+    /// `reference`: reference documents come before new ones, in the order of their outputs. Documents that these outputs remove
+    /// come after new ones. In a merge, documents that the merged outputs keep come first.
+    Reference,
+    /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: by the values of a column.
+    Column {
+        /// A carried column, or a value that every document has, such as `length()`.
+        column: String,
+        /// The values that come first. Missing values come last.
+        prefer: Prefer,
+    },
+}
+
+/// The values of a column that come first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prefer {
+    /// Smaller ones.
+    Least,
+    /// Greater ones.
+    Most,
+    /// These values in this order, and then all others.
+    In(Vec<String>),
+}
+
+impl Preference {
+    /// The values that every document has: the number of shingles, the group, the file, the position in it and the id. The
+    /// brackets tell them apart from columns, and may be left out if no column has the name.
+    pub(crate) const OWN: [&str; 5] = [Self::LENGTH, Self::GROUP, Self::SOURCE, Self::POSITION, Self::ID];
+
+    /// The order of commands without a job file. `init` writes it into job files.
+    pub(crate) const LONGEST_FIRST: [&str; 2] = ["longest", "first"];
+
+    /// The number of shingles.
+    pub(crate) const LENGTH: &str = "length()";
+    pub(crate) const GROUP: &str = "group()";
+    pub(crate) const SOURCE: &str = "source()";
+    pub(crate) const POSITION: &str = "position()";
+    pub(crate) const ID: &str = "id()";
+
+    const REFERENCE: [&str; 2] = ["reference", "reference()"];
+
+    /// The value of every document that a name without brackets may mean.
+    pub(crate) fn own(name: &str) -> Option<&'static str> {
+        Self::OWN.into_iter().find(|own| own.strip_suffix("()") == Some(name))
+    }
+
+    /// The column, unless its name may mean a value of every document.
+    pub(crate) fn column_of_data(self) -> Option<String> {
+        match self {
+            Self::Column { column, .. } => {
+                (!Self::OWN.contains(&column.as_str()) && Self::own(&column).is_none()).then_some(column)
+            }
+            Self::Reference => None,
+        }
+    }
+
+    /// The entries for `text`: `first`, `last` and `longest` are short for others.
+    pub(crate) fn entries(text: &str) -> Vec<&str> {
+        match text.trim() {
+            "first" => vec!["source()", "position()"],
+            "last" => vec!["source() desc", "position() desc"],
+            "longest" => vec!["length() desc"],
+            _ => vec![text],
+        }
+    }
+
+    /// The longest document first.
+    pub(crate) fn longest() -> Self {
+        Self::Column { column: Self::LENGTH.to_owned(), prefer: Prefer::Most }
+    }
+}
+
+impl FromStr for Preference {
+    /// The message about a wrong entry.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let of = |column: &str, prefer| Ok(Self::Column { column: column.trim().to_owned(), prefer });
+        if Self::REFERENCE.contains(&text) {
+            return Ok(Self::Reference);
+        }
+        if let Some(listed) = text.strip_suffix(')').filter(|_| !Self::OWN.contains(&text)) {
+            let Some((column, values)) = listed.split_once(" in (") else {
+                return Err("has a `)` and no ` in (`: expected \"COLUMN in (A, B)\"".into());
+            };
+            let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+            if values.iter().any(String::is_empty) {
+                return Err("has an empty value: expected \"COLUMN in (A, B)\"".into());
+            }
+            return of(column, Prefer::In(values));
+        }
+        if let Some(order) = other_order(text) {
+            return Err(format!("is an order in the words of another program: write {order:?}"));
+        }
+        match text.rsplit_once(' ') {
+            Some((column, "desc")) => of(column, Prefer::Most),
+            Some((column, "asc")) => of(column, Prefer::Least),
+            _ if text.is_empty() => Err("is empty: expected a column".into()),
+            _ => of(text, Prefer::Least),
+        }
+    }
+}
+
+/// The correct form of an order as other programs write it: `date descending`, `date DESC`, `-date`, `newest date`.
+fn other_order(text: &str) -> Option<String> {
+    if let Some(column) = text.strip_prefix('-').filter(|column| !column.is_empty()) {
+        return Some(format!("{column} desc"));
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [others @ .., last] = words.as_slice() else { return None };
+    let [first, rest @ ..] = words.as_slice() else { return None };
+    let of = |word: &str| match word.to_lowercase().as_str() {
+        "descending" | "desc" | "desc." | "newest" | "latest" | "largest" | "longest" | "highest"
+        | "last" => Some("desc"),
+        "ascending" | "asc" | "asc." | "oldest" | "earliest" | "smallest" | "shortest" | "lowest"
+        | "first" => Some("asc"),
+        _ => None,
+    };
+    if others.is_empty() || matches!(*last, "desc" | "asc") {
+        return None;
+    }
+    match (of(last), of(first)) {
+        (Some(order), _) => Some(format!("{} {order}", others.join(" "))),
+        (None, Some(order)) if words.len() == 2 => Some(format!("{} {order}", rest.join(" "))),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Preference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reference => f.write_str("reference"),
+            Self::Column { column, prefer: Prefer::Least } => write!(f, "{column} asc"),
+            Self::Column { column, prefer: Prefer::Most } => write!(f, "{column} desc"),
+            Self::Column { column, prefer: Prefer::In(values) } => {
+                write!(f, "{column} in ({})", values.join(", "))
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for Preference {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Preference> for String {
+    fn from(preference: Preference) -> Self {
+        preference.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +360,41 @@ mod tests {
             let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
             let clusters = Clusters { keep: parsed(keep), ..Clusters::default() };
             assert_eq!(clusters.order(), parsed(order), "{keep:?}");
+        }
+    }
+
+    #[test]
+    fn preferences_are_read_as_they_are_written() {
+        for (text, shown) in [
+            ("year desc", "year desc"),
+            ("year", "year asc"),
+            (" a column  asc ", "a column asc"),
+            ("shop in (north,  south)", "shop in (north, south)"),
+            ("shop in (one)", "shop in (one)"),
+            (" reference", "reference"),
+            ("reference()", "reference"),
+            ("length()", "length() asc"),
+            ("source() in (a.csv, b (1).csv)", "source() in (a.csv, b (1).csv)"),
+            // A column of that name.
+            ("reference asc", "reference asc"),
+        ] {
+            let preference: Preference = text.parse().unwrap();
+            assert_eq!(preference.to_string(), shown);
+            assert_eq!(shown.parse(), Ok(preference));
+        }
+        for (text, meant) in [
+            ("date descending", "date desc"),
+            ("date DESC", "date desc"),
+            ("date Ascending", "date asc"),
+            ("-date", "date desc"),
+            ("newest date", "date desc"),
+            ("a column oldest", "a column asc"),
+        ] {
+            let said = text.parse::<Preference>().unwrap_err();
+            assert!(said.ends_with(&format!("write {meant:?}")), "{said}");
+        }
+        for wrong in ["", "shop in ()", "shop (a)", "shop()", "shop in (a,,b)"] {
+            assert!(wrong.parse::<Preference>().is_err(), "{wrong}");
         }
     }
 }

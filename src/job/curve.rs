@@ -1,12 +1,13 @@
-//! The S-curve of banding, and the numbers that follow from it.
+//! The S-curve of banding, the probabilities that follow from it, and rules that choose bands and rows.
 //!
 //! With b bands of r rows, two documents of Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b
-//! (Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2). A [`Curve`] is the one of a job, with all that
-//! decides whether a pair is found.
+//! (Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2). A [`Curve`] also takes into account everything else in
+//! a job that decides whether a pair is found.
 
 use std::iter::repeat_n;
 
-use super::{Lsh, Method, Minhash, Score, ScoreBy};
+use super::{BandRule, Choice, Lsh, Method, Minhash, Score, ScoreBy};
+use crate::error::{Error, Result};
 use crate::kernel::minhash_similarity::estimate;
 
 /// The probabilities that a job finds pairs, by their Jaccard similarity.
@@ -14,16 +15,16 @@ use crate::kernel::minhash_similarity::estimate;
 pub struct Curve {
     /// The bands of the job; `None` if all similar pairs are candidates.
     lsh: Option<Lsh>,
-    /// For each number of values in which two signatures may differ and their estimate still reaches the threshold: the logarithm of
-    /// the number of places where they can differ, and the probability that the pair is a candidate then. `None` if the job does
-    /// not drop candidates by their estimates.
+    /// One entry for each number of differing values at which the estimate still reaches the threshold. It has the logarithm of the
+    /// number of places of the differences, and the probability that such a pair is a candidate. `None` if the job does not drop
+    /// candidates by their estimates.
     by_estimate: Option<Vec<(f64, f64)>>,
     /// Values of a signature.
     permutations: usize,
 }
 
 impl Curve {
-    /// The curve of a job with these sections. Where estimates decide, it takes time in proportion to the square of the number of
+    /// The curve of a job with these sections. With estimates, its computation takes time in the square of the number of
     /// permutations.
     pub(super) fn new(method: Method, minhash: &Minhash, lsh: &Lsh, score: &Score) -> Self {
         let Minhash { permutations, bits, .. } = minhash;
@@ -40,12 +41,12 @@ impl Curve {
         self.by_estimate.is_some()
     }
 
-    /// The probability that two documents of Jaccard similarity `s`, in [0, 1], become a candidate and, where the job asks for it,
-    /// have an estimate that reaches the threshold.
+    /// The probability that two documents of Jaccard similarity `s` in [0, 1] become a candidate and, if the job requires it,
+    /// reach the threshold by their estimate.
     pub fn kept(&self, s: f64) -> f64 {
         let Some(by_differences) = &self.by_estimate else { return self.candidate(s) };
         let (same, other) = (s.ln(), (-s).ln_1p());
-        // No value is not equal to itself: 0 ln 0 is 0 here.
+        // 0 ln 0 is 0 here.
         let times = |count: usize, ln: f64| if count == 0 { 0.0 } else { count as f64 * ln };
         let at = |(apart, (places, candidate)): (usize, &(f64, f64))| {
             candidate * (places + times(self.permutations - apart, same) + times(apart, other)).exp()
@@ -62,16 +63,16 @@ impl Curve {
     }
 }
 
-/// The logarithm of the probability that no two of the buckets of two documents meet by chance in the table that the bands share.
+/// The logarithm of the probability that two documents share no bucket by chance in the table of all bands.
 fn log_not_by_chance(lsh: &Lsh) -> f64 {
     lsh.table_size.map_or(0.0, |size| (lsh.bands * lsh.bands) as f64 * (-1.0 / size as f64).ln_1p())
 }
 
-/// For two signatures of `n` values that differ in d = 0..`counts` of them: the logarithm of the number of places for the
-/// differences, and the share of these places for which the pair is a candidate.
+/// For two signatures of `n` values that differ in d = 0..`counts` of them: the logarithm of the number of places for the differences,
+/// and the share of these places for which the pair is a candidate.
 ///
-/// No band agrees if each has a difference. So the places are counted band by band: d differences in t + r values are h in the last
-/// r and d - h in the first t, which is C(r, h) C(t, d - h) of C(t + r, d) places. All terms are positive, so no digits are lost.
+/// The pair is missed if each band has a difference. So the places are counted band by band: d differences in t + r values are h in the
+/// last r and d - h in the first t, which is C(r, h) C(t, d - h) of C(t + r, d) places. All terms are positive, so no digits are lost.
 fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)> {
     let mut factorials = vec![0.0];
     factorials.extend((1..=n).scan(0.0, |sum, k| {
@@ -80,7 +81,7 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     }));
     let choose = |n: usize, k: usize| factorials[n] - factorials[k] - factorials[n - k];
     let (bands, rows) = lsh.map_or((0, 0), |lsh| (lsh.bands, lsh.rows));
-    // Values that are in no band may all agree.
+    // Values outside the bands may all be equal.
     let blocks = repeat_n((rows, 1), bands).chain([(n - bands * rows, 0)]);
     let (mut missed, mut values) = (vec![1.0], 0);
     for (block, least) in blocks {
@@ -100,24 +101,24 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
 /// The probability that two documents of Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands`
 /// bands of `rows` rows. Rises with `s` and with `bands`, falls with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
-    // 1 - (1 - x)^b loses every digit if x is tiny; this form keeps them, and is exact at s = 0 and s = 1.
+    // 1 - (1 - x)^b loses every digit if x is tiny. This form keeps them, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()
 }
 
-/// The similarity where the curve is steepest, about: (1/b)^(1/r).
+/// The approximate similarity at which the curve is steepest: (1/b)^(1/r).
 pub(crate) fn threshold(bands: usize, rows: usize) -> f64 {
     (1.0 / bands as f64).powf(1.0 / rows as f64)
 }
 
-/// The area under the curve left of `threshold`: how likely pairs that are too far apart become candidates, if their
-/// similarities are spread evenly. In [0, threshold].
-pub(crate) fn false_positive_area(threshold: f64, bands: usize, rows: usize) -> f64 {
+/// The area under the curve left of `threshold`, in [0, threshold]: the expected share of dissimilar pairs that become
+/// candidates, if similarities are spread evenly.
+fn false_positive_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| probability(s, bands, rows), 0.0, threshold)
 }
 
-/// The area over the curve right of `threshold`: how likely similar pairs are missed, if their similarities are spread
-/// evenly. In [0, 1 - threshold].
-pub(crate) fn false_negative_area(threshold: f64, bands: usize, rows: usize) -> f64 {
+/// The area over the curve right of `threshold`, in [0, 1 - threshold]: the expected share of similar pairs that are missed, if
+/// similarities are spread evenly.
+fn false_negative_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| log_missed(s, bands, rows).exp(), threshold, 1.0)
 }
 
@@ -161,12 +162,133 @@ fn simpson([from, to]: [f64; 2], [left, mid, right]: [f64; 3]) -> f64 {
     (to - from) / 6.0 * (left + 4.0 * mid + right)
 }
 
+/// Bands b and rows r.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bands {
+    /// Bands, b.
+    pub bands: usize,
+    /// Rows in a band, r.
+    pub rows: usize,
+}
+
+impl Bands {
+    /// The probability that a pair of exactly this similarity becomes a candidate.
+    fn recall(self, similarity: f64) -> f64 {
+        probability(similarity, self.bands, self.rows)
+    }
+
+    fn threshold(self) -> f64 {
+        threshold(self.bands, self.rows)
+    }
+}
+
+/// Returns the bands and rows of `choice` for `threshold`; `None` if the job gives them. A `method` without buckets misses
+/// nothing, so an unreachable recall is no error then.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if no bands and rows reach the recall.
+pub(crate) fn choose_bands(
+    choice: Choice,
+    permutations: usize,
+    threshold: f64,
+    method: Method,
+) -> Result<Option<Bands>> {
+    Ok(Some(match choice {
+        Choice::Given => return Ok(None),
+        Choice::Rule(BandRule::Nearest) => nearest(permutations, threshold),
+        Choice::Rule(BandRule::Balanced) => balanced(permutations, threshold),
+        Choice::Rule(BandRule::Recall) => recall(permutations, threshold),
+        Choice::Rule(BandRule::Precision) => precision(permutations, threshold),
+        Choice::TargetRecall(target) => match target_recall(permutations, threshold, target) {
+            Err(_) if !method.uses_buckets() => loosest(permutations),
+            found => found?,
+        },
+    }))
+}
+
+/// Among all b * r = `permutations`: the (1/b)^(1/r) nearest to `threshold`. Of two equally near, the choice with more bands,
+/// which finds more.
+fn nearest(permutations: usize, threshold: f64) -> Bands {
+    closest(divisors(permutations), threshold).unwrap_or(Bands { bands: 1, rows: permutations })
+}
+
+/// Among all b * r = `permutations`: the (1/b)^(1/r) nearest to `threshold` and not above it, which favours finding pairs at the
+/// threshold. If all are above it, the nearest.
+fn recall(permutations: usize, threshold: f64) -> Bands {
+    closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
+        .unwrap_or_else(|| nearest(permutations, threshold))
+}
+
+/// Among all b * r = `permutations`: the (1/b)^(1/r) nearest to `threshold` and not below it, which makes fewer candidates below
+/// the threshold. There always is a choice, because one band has 1.
+fn precision(permutations: usize, threshold: f64) -> Bands {
+    closest(divisors(permutations).filter(|c| c.threshold() >= threshold), threshold)
+        .unwrap_or_else(|| nearest(permutations, threshold))
+}
+
+/// Among all b * r <= `permutations`: the least sum of the areas of false positives and false negatives. Of equal sums, the most rows, then
+/// the fewest bands.
+///
+/// The rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. Looks at about n ln n choices:
+/// milliseconds for hundreds of permutations, seconds for tens of thousands.
+fn balanced(permutations: usize, threshold: f64) -> Bands {
+    let mut best = (f64::INFINITY, Bands { bands: 1, rows: permutations });
+    for rows in (1..=permutations).rev() {
+        for bands in 1..=permutations / rows {
+            let loss = 0.5 * false_positive_area(threshold, bands, rows)
+                + 0.5 * false_negative_area(threshold, bands, rows);
+            if loss < best.0 {
+                best = (loss, Bands { bands, rows });
+            }
+        }
+    }
+    best.1
+}
+
+/// The largest r, then the fewest b, with b * r <= `permutations`, that find a pair at `threshold` with a probability of at least
+/// `target` in (0, 1). The largest r makes the steepest curve, and so the fewest false candidates.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target, with the highest recall.
+fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
+    for rows in (1..=permutations).rev() {
+        let most = Bands { bands: permutations / rows, rows };
+        if most.recall(threshold) >= target {
+            let reaches = |bands: &usize| Bands { bands: *bands, rows }.recall(threshold) >= target;
+            let bands = (1..=most.bands).find(reaches).unwrap_or(most.bands);
+            return Ok(Bands { bands, rows });
+        }
+    }
+    let best = loosest(permutations).recall(threshold);
+    Err(Error::job(format!(
+        "{target} is too high for the threshold {threshold} and {permutations} permutations, which allow {best:.4} at \
+         most: lower it, or raise minhash.permutations"
+    )))
+}
+
+/// The choice that finds the most at every threshold: `permutations` bands of one row.
+fn loosest(permutations: usize) -> Bands {
+    Bands { bands: permutations, rows: 1 }
+}
+
+/// All b * r = n, from the most bands to the fewest.
+fn divisors(n: usize) -> impl Iterator<Item = Bands> {
+    (1..=n).filter(move |rows| n.is_multiple_of(*rows)).map(move |rows| Bands { bands: n / rows, rows })
+}
+
+/// The first choice with the (1/b)^(1/r) nearest to `threshold`.
+fn closest(choices: impl Iterator<Item = Bands>, threshold: f64) -> Option<Bands> {
+    let distance = |c: &Bands| (c.threshold() - threshold).abs();
+    choices.min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{self, Bits, Job};
+    use crate::job;
+    use crate::job::{Bits, Job};
     use crate::kernel::random::SplitMix64;
 
     fn job(permutations: usize, (bands, rows): (usize, usize), threshold: f64, keys: &str) -> Job {
@@ -338,6 +460,69 @@ mod tests {
             // Area under the whole curve, from both sides of any threshold.
             let under = false_positive_area(t, b, r) + (1.0 - t) - false_negative_area(t, b, r);
             prop_assert!((under - false_positive_area(1.0, b, r)).abs() < 1e-7);
+        }
+    }
+
+    fn bands(bands: usize, rows: usize) -> Bands {
+        Bands { bands, rows }
+    }
+
+    #[test]
+    fn choices_for_128_permutations() {
+        // Each found by trying every b and r with the plain formulas; areas by a midpoint sum of 4,000 steps.
+        for (t, near, under, over, least_area, target) in [
+            (0.3, bands(32, 4), bands(64, 2), bands(32, 4), bands(37, 3), bands(49, 2)),
+            (0.5, bands(32, 4), bands(32, 4), bands(16, 8), bands(25, 5), bands(35, 3)),
+            (0.7, bands(16, 8), bands(32, 4), bands(16, 8), bands(14, 9), bands(17, 4)),
+            (0.8, bands(8, 16), bands(16, 8), bands(8, 16), bands(9, 13), bands(16, 6)),
+            (0.9, bands(8, 16), bands(8, 16), bands(4, 32), bands(5, 25), bands(11, 10)),
+        ] {
+            assert_eq!(nearest(128, t), near, "nearest {t}");
+            assert_eq!(recall(128, t), under, "recall {t}");
+            assert_eq!(precision(128, t), over, "precision {t}");
+            assert_eq!(balanced(128, t), least_area, "balanced {t}");
+            assert_eq!(target_recall(128, t, 0.99).unwrap(), target, "target_recall {t}");
+        }
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(recall(10, 0.05), bands(10, 1), "all over the threshold: the nearest of all");
+        assert_eq!(recall(2, 0.5), bands(2, 1), "exactly at the threshold");
+        assert_eq!(precision(2, 0.5), bands(2, 1), "exactly at the threshold");
+        assert_eq!(nearest(7, 1.0), bands(1, 7));
+        assert_eq!(target_recall(128, 1.0, 0.99).unwrap(), bands(1, 128), "identical sets agree everywhere");
+        assert_eq!(nearest(1, 0.5), bands(1, 1));
+        assert_eq!(balanced(1, 0.5), bands(1, 1));
+    }
+
+    #[test]
+    fn a_target_out_of_reach_says_what_can_be_reached() {
+        let error = target_recall(128, 0.02, 0.99).unwrap_err().to_string();
+        assert!(error.contains("0.9247") && error.contains("minhash.permutations"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn choices_keep_to_the_permutations(n in 1usize..300, t in 0.01..=1.0f64, target in 0.01..0.999f64) {
+            for found in [nearest(n, t), recall(n, t), precision(n, t)] {
+                prop_assert_eq!(found.bands * found.rows, n);
+            }
+            prop_assert!(precision(n, t).threshold() >= t);
+            prop_assert!(recall(n, t).threshold() <= precision(n, t).threshold());
+            match target_recall(n, t, target) {
+                Ok(found) => {
+                    prop_assert!(found.bands * found.rows <= n);
+                    prop_assert!(found.recall(t) >= target);
+                    // Neither fewer bands nor more rows would do.
+                    if found.bands > 1 {
+                        prop_assert!(bands(found.bands - 1, found.rows).recall(t) < target);
+                    }
+                    let more = found.rows + 1;
+                    prop_assert!(more > n || bands(n / more, more).recall(t) < target);
+                }
+                Err(_) => prop_assert!(loosest(n).recall(t) < target),
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The names of the encodings in a job file.
+//! Encodings and their names in a job file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,29 +11,25 @@ use crate::error::{Error, Result};
 /// The encoding of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8. Invalid bytes cannot be read; in Reuters stories they are read as Latin-1.
+    /// UTF-8. Invalid bytes cannot be read. Reuters stories read them as Latin-1.
     #[default]
     Utf8,
-    /// UTF-8. Each invalid sequence of bytes becomes the replacement character, U+FFFD.
+    /// UTF-8. Each invalid byte sequence becomes the replacement character, U+FFFD.
     Utf8Lossy,
-    /// ISO 8859-1: each byte is the character whose code point is its value, so every file can be read. This is the `latin-1` of
-    /// Python; in the Encoding Standard the labels `latin1` and `iso-8859-1` mean windows-1252, which has other characters for the
-    /// bytes from 0x80 to 0x9F.
+    /// ISO 8859-1: each byte is the code point of a character, so every file can be read. This is `latin-1` in Python. The labels
+    /// `latin1` and `iso-8859-1` of the Encoding Standard mean windows-1252, which has other characters for the bytes 0x80 to
+    /// 0x9F.
     Latin1,
-    /// Another encoding of the Encoding Standard (WHATWG). By the standard, a byte order mark at the start of a file overrides the
-    /// label. Invalid bytes cannot be read.
-    Standard(EncodingLabel),
+    /// Another encoding of the Encoding Standard (WHATWG). A byte order mark at the start of a file overrides the label. Invalid
+    /// bytes cannot be read.
+    Standard(&'static encoding_rs::Encoding),
 }
-
-/// An encoding of the Encoding Standard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EncodingLabel(&'static encoding_rs::Encoding);
 
 const UTF_8: &str = "utf-8";
 const UTF_8_LOSSY: &str = "utf-8-lossy";
 const LATIN_1: &str = "latin-1";
 
-/// The names of the standard, for suggestions if a name is misspelt.
+/// The names of the standard, to suggest a correction for a misspelt name.
 const STANDARD: &str = "big5;euc-jp;euc-kr;gb18030;gbk;ibm866;iso-2022-jp;iso-8859-2;iso-8859-3;\
     iso-8859-4;iso-8859-5;iso-8859-6;iso-8859-7;iso-8859-8;iso-8859-8-i;iso-8859-10;iso-8859-13;iso-8859-14;\
     iso-8859-15;iso-8859-16;koi8-r;koi8-u;macintosh;shift_jis;utf-16be;utf-16le;windows-874;\
@@ -46,7 +42,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Encoding {
-    /// The reason, of those in `schemas/rejects.toml`, for which a document with invalid bytes is rejected.
+    /// The reason in `schemas/rejects.toml` for which a document with invalid bytes is rejected.
     pub(crate) fn defect(self) -> &'static str {
         match self {
             Encoding::Utf8 => "invalid_utf8",
@@ -54,7 +50,7 @@ impl Encoding {
         }
     }
 
-    /// The end of the message about invalid bytes, which begins with their place: the error, and what to do.
+    /// The second half of the message about invalid bytes: the error, and what to do.
     pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
@@ -64,26 +60,17 @@ impl Encoding {
             other => format!("is not {other}: correct source.encoding, or convert the file"),
         }
     }
-}
 
-impl Encoding {
-    /// Whether the bytes of ASCII mean its characters.
+    /// Whether ASCII characters have the bytes of ASCII.
     pub(crate) fn has_ascii(self) -> bool {
         match self {
-            Encoding::Standard(EncodingLabel(encoding)) => encoding.is_ascii_compatible(),
+            Encoding::Standard(encoding) => encoding.is_ascii_compatible(),
             _ => true,
         }
     }
 }
 
-impl EncodingLabel {
-    /// The encoding.
-    pub(crate) fn encoding(self) -> &'static encoding_rs::Encoding {
-        self.0
-    }
-}
-
-/// Reads `utf-8`, `utf-8-lossy`, `latin-1`, or a label of the Encoding Standard in letters of any case.
+/// Parses `utf-8`, `utf-8-lossy`, `latin-1`, or a label of the Encoding Standard in any case.
 impl FromStr for Encoding {
     type Err = Error;
 
@@ -94,10 +81,10 @@ impl FromStr for Encoding {
             LATIN_1 => return Ok(Encoding::Latin1),
             _ => {}
         }
-        // The standard decodes some dangerous encodings to nothing: their labels are refused.
+        // Labels of dangerous encodings, which the standard decodes to nothing, are refused.
         match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
-            Some(encoding) => Ok(Encoding::Standard(EncodingLabel(encoding))),
+            Some(encoding) => Ok(Encoding::Standard(encoding)),
             None => {
                 let near = nearest(&name.to_ascii_lowercase(), names());
                 let near = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
@@ -116,7 +103,7 @@ impl fmt::Display for Encoding {
             Encoding::Utf8 => f.write_str(UTF_8),
             Encoding::Utf8Lossy => f.write_str(UTF_8_LOSSY),
             Encoding::Latin1 => f.write_str(LATIN_1),
-            Encoding::Standard(EncodingLabel(encoding)) => f.write_str(&encoding.name().to_ascii_lowercase()),
+            Encoding::Standard(encoding) => f.write_str(&encoding.name().to_ascii_lowercase()),
         }
     }
 }

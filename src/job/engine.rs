@@ -1,38 +1,37 @@
-//! `[engine]`: what runs the job.
+//! `[engine]`: the engine that runs the job.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::size::{parse_size, shown};
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, parse_size, require, shown, wrong};
 use crate::machine;
 
-/// The most threads. Each stage makes that many partitions, and a shuffle a queue for every two of them.
+/// The most threads. Each stage has as many partitions, and a shuffle has a queue for every two of them.
 const MAX_THREADS: usize = 1_024;
 
-/// The longest timeout: a year.
+/// The longest timeout in seconds: one year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
-/// `[engine]`: what runs the job.
+/// `[engine]`: the engine that runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
-    /// Where the stages run: `local` or `cluster`.
+    /// The place where stages run: `local` or `cluster`.
     pub mode: Mode,
     /// The cluster's scheduler, as `df://host:50050`. Required for mode `cluster`.
     pub scheduler: Option<String>,
-    /// Cluster: seconds in which no task of a stage ends or advances before the stage is cancelled and submitted again.
+    /// Cluster: seconds without progress of any task of a stage, after which the stage is cancelled and submitted again.
     pub stall_seconds: u64,
-    /// Cluster: seconds that one attempt of a stage may take; 0 is any number.
+    /// Cluster: the most seconds of one attempt of a stage; 0 is no limit.
     pub deadline_seconds: u64,
     /// Cluster: attempts of a stage before the run gives up.
     pub attempts: u32,
     /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,
-    /// The memory of the stages, as `4GiB`, `4G`, `500MB`, or a share of what the machine or its container has, as `50%`; beyond it
-    /// they spill to disk.
+    /// The memory of the stages, such as `4GiB`, `4G` or `500MB`, or a share of the memory of the machine or its container, such
+    /// as `50%`. Stages that need more spill to disk.
     pub memory: String,
-    /// Threads, at most `MAX_THREADS`; 0 is one for each core.
+    /// The number of threads, at most `MAX_THREADS`; 0 is one thread per core.
     pub threads: usize,
     /// Folder for spills. Default: the system's folder for temporary files.
     pub spill: Option<String>,
@@ -54,7 +53,7 @@ impl Default for EngineSettings {
     }
 }
 
-/// Where the stages run.
+/// The place where stages run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -65,21 +64,21 @@ pub enum Mode {
 }
 
 impl EngineSettings {
-    /// This process, with `memory` bytes and a thread for each core.
+    /// This process, with `memory` bytes and one thread per core.
     pub fn local(memory: u64) -> Self {
         Self { memory: shown(memory), ..Self::default() }
     }
 
-    /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and the default timeouts.
+    /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and default timeouts.
     ///
     /// # Errors
-    /// The expected form of a scheduler's URL.
+    /// The expected form of the URL.
     pub fn on_cluster(url: &str, memory: u64) -> std::result::Result<Self, String> {
         address_of(url).ok_or("expected df://host:port")?;
         Ok(Self { mode: Mode::Cluster, scheduler: Some(url.to_owned()), ..Self::local(memory) })
     }
 
-    /// Its threads, with 0 resolved to the number of cores.
+    /// The number of threads, with 0 resolved to the number of cores.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
@@ -97,7 +96,7 @@ impl EngineSettings {
         self.scheduler.as_deref().filter(|_| self.mode == Mode::Cluster).and_then(address_of)
     }
 
-    /// Checks the section. A share of the machine's memory becomes a number of bytes.
+    /// Checks the section, and resolves a share of the machine's memory to bytes.
     pub(super) fn checked(self) -> Checked<Self> {
         self.check_cluster()?;
         let memory =

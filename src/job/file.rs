@@ -1,16 +1,20 @@
 //! The job file: its sections and keys as they are written, with their defaults.
 //!
-//! Most sections of a [`Job`](super::Job) are those of its file. [`resolve()`](super::resolve()) makes the others of a `Section`.
+//! A [`Job`](super::Job) has most sections as the file has them. [`resolve()`](super::resolve()) makes the others from a `Section`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::against::AgainstSection;
 use super::candidates::Candidates;
 use super::clusters::{Alarms, Clusters};
-use super::document::JobDocument;
 use super::engine::EngineSettings;
 use super::format::FormatName;
+use super::hints;
 use super::lsh::LshSection;
 use super::minhash::MinhashSection;
 use super::output::Output;
@@ -18,14 +22,17 @@ use super::passages::Passages;
 use super::score::Score;
 use super::shingle::ShingleSection;
 use super::source::SourceSection;
-use crate::error::Result;
+use crate::address::secrets::{self, masked};
+use crate::error::library_errors::{is_missing_field, is_unknown_key, is_unknown_word, plain_toml};
+use crate::error::spelling::nearest;
+use crate::error::{Error, Result};
 
-/// Reads the job file `text`, with the overrides of `sets` (each `KEY=VALUE`) put over it.
+/// Reads the job file `text` and applies the overrides `sets` (each `KEY=VALUE`).
 ///
-/// KEY is dotted (`score.threshold`); VALUE is TOML, or else a plain string. `path` only names the file in messages.
+/// KEY is dotted (`score.threshold`). VALUE is TOML, or else a plain string. `path` only names the file in messages.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed there.
+/// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
 pub fn read(text: &str, path: &str, sets: &[String]) -> Result<JobFile> {
     JobDocument::parse(text, path, sets)?.read()
 }
@@ -34,36 +41,36 @@ pub fn read(text: &str, path: &str, sets: &[String]) -> Result<JobFile> {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobFile {
-    /// The run's name in logs and in the manifest. Default: the job file's name without its ending.
+    /// The name of the run in logs and in the manifest. Default: the name of the job file without its ending.
     pub name: Option<String>,
-    /// `[source]`: where the documents are. Required.
+    /// `[source]`: the files and columns of the documents. Required.
     pub source: SourceSection,
-    /// `[shingle]`: how a text becomes a set of shingles. The source format `output` brings its own.
+    /// `[shingle]`: the settings that make a text a set of shingles. The source format `output` brings its own.
     pub shingle: Option<ShingleSection>,
-    /// `[minhash]`: how a set of shingles becomes a signature. The source format `output` brings its own.
+    /// `[minhash]`: the settings that make a set of shingles a signature. The source format `output` brings its own.
     pub minhash: Option<MinhashSection>,
-    /// `[lsh]`: how a signature becomes buckets.
+    /// `[lsh]`: the settings that make a signature buckets.
     #[serde(default)]
     pub lsh: LshSection,
-    /// `[candidates]`: how candidates are found.
+    /// `[candidates]`: the method that finds candidates.
     #[serde(default)]
     pub candidates: Candidates,
-    /// `[against]`: the reference documents, which those of the source are compared with.
+    /// `[against]`: the reference documents, with which new documents are compared.
     pub against: Option<AgainstSection>,
-    /// `[score]`: what makes a candidate a pair.
+    /// `[score]`: the rule that makes a candidate a pair.
     #[serde(default)]
     pub score: Score,
-    /// `[clusters]`: what a cluster is, and which of its documents represents it.
+    /// `[clusters]`: the definition of a cluster, and the document that represents it.
     #[serde(default)]
     pub clusters: Clusters,
-    /// `[passages]`: which passages are found that repeat inside documents.
+    /// `[passages]`: the repeated passages that are found inside documents.
     pub passages: Option<Passages>,
     /// `[alarms]`: bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
-    /// `[output]`: where the tables go. Required.
+    /// `[output]`: the place and the columns of the tables. Required.
     pub output: Output,
-    /// `[engine]`: what runs the job; nothing here changes a row.
+    /// `[engine]`: the engine that runs the job. It changes no row.
     #[serde(default)]
     pub engine: EngineSettings,
 }
@@ -86,5 +93,271 @@ impl JobFile {
             output: Output::at(output),
             engine: EngineSettings::default(),
         }
+    }
+}
+
+/// A parsed job file with its overrides.
+///
+/// Values keep their span in `text`. The value of override n has the span that begins n + 1 bytes after the end of `text`, where the file
+/// has no value.
+pub(super) struct JobDocument<'a> {
+    path: &'a str,
+    text: &'a str,
+    sets: &'a [String],
+    table: Spanned<DeTable<'a>>,
+}
+
+impl<'a> JobDocument<'a> {
+    /// Parses the file and applies the overrides.
+    ///
+    /// From now on, messages mask the parts of its URLs that may be secret.
+    pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
+        text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
+        let table = DeTable::parse(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line(text, span.start));
+            let written = text.lines().nth(line - 1).unwrap_or_default();
+            let hint = hints::unquoted(written).map(|hint| format!("; {hint}")).unwrap_or_default();
+            Error::job(masked(&format!("{path}:{line}: not TOML: {}{hint}", e.message())))
+        })?;
+        let mut document = Self { path, text, sets, table };
+        for (n, set) in sets.iter().enumerate() {
+            document.set(n, set)?;
+        }
+        document.give_way();
+        // Remember secrets before they are parsed, because strings may have escapes.
+        document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
+        Ok(document)
+    }
+
+    /// Deserialises the sections and keys of `T`.
+    pub(super) fn read<T: DeserializeOwned + JsonSchema>(&self) -> Result<T> {
+        T::deserialize(toml::de::Deserializer::from(self.table.clone()))
+            .map_err(|e| self.explain(&e, || schemars::schema_for!(T).into()))
+    }
+
+    /// An error about `key` with its line, or with the file if it lacks the key.
+    pub(super) fn error(&self, key: &str, fault: &str) -> Error {
+        Error::job(masked(&format!("{} {fault}", self.at(key, self.offset(key)))))
+    }
+
+    fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
+        // Messages show the key, but not the value, which may be a secret.
+        let name = override_name(set);
+        let wrong = |fault: &str| Error::job(masked(&format!("--set {name}: {fault}")));
+        let (key, value) = set.split_once('=').ok_or_else(|| wrong(NO_VALUE))?;
+        let mut parents: Vec<&str> = key.trim().split('.').collect();
+        if parents.iter().any(|part| part.is_empty()) {
+            return Err(wrong("expected a key such as score.threshold before the `=`"));
+        }
+        let Some(last) = parents.pop() else { return Err(wrong(NO_VALUE)) };
+
+        let at = self.text.len() + 1 + n;
+        let span = at..at;
+        let value = match DeValue::parse(value).map(Spanned::into_inner) {
+            Err(_) if value.trim_start().starts_with('[') => {
+                return Err(wrong(
+                    "this is not a list: put quotes around each item, and others around all of it for the shell, as in \
+                     --set 'source.text=[\"title\", \"body\"]'",
+                ));
+            }
+            // No key takes a date, but names of folders and runs often look like one.
+            Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
+            Ok(value) => moved(value, at),
+        };
+        let mut table = self.table.get_mut();
+        for part in parents {
+            let entry = table
+                .entry(Spanned::new(span.clone(), part.into()))
+                .or_insert_with(|| Spanned::new(span.clone(), DeValue::Table(DeTable::new())));
+            table = match entry.get_mut() {
+                DeValue::Table(inner) => inner,
+                other => return Err(wrong(&format!("`{part}` is a {}, not a section", other.type_str()))),
+            };
+        }
+        // A replaced entry would keep its old key and span, so it is removed first.
+        table.remove(last);
+        table.insert(Spanned::new(span.clone(), last.into()), Spanned::new(span, value));
+        Ok(())
+    }
+
+    /// Removes the file's choice of bands and rows, with a warning, if overrides make another choice. Choices cannot be combined,
+    /// and an override cannot remove a key.
+    fn give_way(&mut self) {
+        const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
+        let Self { text, table, .. } = self;
+        let Some(DeValue::Table(lsh)) = table.get_mut().get_mut("lsh").map(Spanned::get_mut) else { return };
+        let is_override = |lsh: &DeTable<'_>, name: &str| {
+            lsh.get_key_value(name).is_some_and(|(key, _)| key.span().start > text.len())
+        };
+        let made = |keys: &&&[&str]| keys.iter().all(|key| is_override(lsh, key));
+        // Several choices by overrides are an error.
+        let [keys] = CHOICES.iter().filter(made).collect::<Vec<_>>()[..] else { return };
+        for other in CHOICES.iter().filter(|other| *other != keys).flat_map(|other| other.iter()) {
+            if lsh.contains_key(*other) && !is_override(lsh, other) {
+                lsh.remove(*other);
+                let keys = keys.iter().map(|key| format!("lsh.{key}")).collect::<Vec<_>>().join(" and ");
+                tracing::warn!("`lsh.{other}` of the job file is ignored because of --set {keys}");
+            }
+        }
+    }
+
+    /// Adds the line, the key and the nearest allowed word to the message of serde.
+    fn explain(&self, error: &toml::de::Error, schema: impl Fn() -> Value) -> Error {
+        let fault = plain_toml(error.message());
+        let mut quoted = fault.split('`').skip(1).step_by(2);
+        let first = quoted.next().unwrap_or_default();
+        let span = error.span().unwrap_or(0..0);
+
+        if is_missing_field(&fault) {
+            // The span is the section. Without a section only the file is known.
+            let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
+            let section = section.map_or(first, |(name, _)| name.get_ref().as_ref());
+            let key = if section == first { format!("{first}.url") } else { format!("{section}.{first}") };
+            let example = match key.as_str() {
+                "source.url" => ": add url = \"reviews.csv\" under [source]",
+                "output.url" => ": add url = \"out/\" under [output]",
+                _ => "",
+            };
+            let place = self.place(self.offset(&key));
+            return Error::job(format!("{place}: `{key}` is required but missing{example}"));
+        }
+        let key = key_at(self.table.get_ref(), span.start);
+        let near = match is_unknown_word(&fault) {
+            true if is_unknown_key(&fault) => near(first, quoted, hints::meant(&key, &schema())),
+            true => near(first, quoted, Vec::new()),
+            false => hints::rewritten(&fault).map(|hint| format!(": {hint}")),
+        };
+        let at = self.at(&key, Some(span.start));
+        // Messages about the rules of keys are sentences.
+        let is_rule = ["is ", "has ", "names "].iter().any(|verb| fault.starts_with(verb));
+        let colon = if is_rule { "" } else { ":" };
+        Error::job(masked(&format!("{at}{colon} {fault}{}", near.unwrap_or_default())))
+    }
+
+    /// The byte offset of the dotted `key`, or else of its section.
+    fn offset(&self, key: &str) -> Option<usize> {
+        let mut found = None;
+        let mut table = self.table.get_ref();
+        for part in key.split('.') {
+            let Some((name, value)) = table.get_key_value(part) else { break };
+            found = Some(name.span().start);
+            match value.get_ref() {
+                DeValue::Table(inner) => table = inner,
+                _ => break,
+            }
+        }
+        found
+    }
+
+    /// The position and the name of a key. An override contains the name already.
+    fn at(&self, key: &str, offset: Option<usize>) -> String {
+        match self.place(offset) {
+            place if key.is_empty() => format!("{place}: the job file"),
+            place if place == format!("--set {key}") => format!("--set `{key}`"),
+            place => format!("{place}: `{key}`"),
+        }
+    }
+
+    fn place(&self, offset: Option<usize>) -> String {
+        match offset {
+            Some(at) if at <= self.text.len() => format!("{}:{}", self.path, line(self.text, at)),
+            Some(at) => match self.sets.get(at - self.text.len() - 1) {
+                Some(set) => format!("--set {}", override_name(set)),
+                None => self.path.to_owned(),
+            },
+            None => self.path.to_owned(),
+        }
+    }
+}
+
+/// Suggests a word for an unknown one: the keys that are `meant`, or the nearest allowed spelling.
+fn near<'w>(word: &str, allowed: impl Iterator<Item = &'w str>, meant: Vec<String>) -> Option<String> {
+    let shown = match (nearest(word, allowed), meant.as_slice()) {
+        // Keys of the same name or with this synonym are more likely than a similar spelling.
+        (_, [first, others @ ..]) => {
+            others.iter().fold(format!("`{first}`"), |all, other| format!("{all} or `{other}`"))
+        }
+        (Some(near), []) => format!("`{near}`"),
+        (None, []) => return None,
+    };
+    Some(format!("; did you mean {shown}?"))
+}
+
+/// The message about an override without a key or a value.
+const NO_VALUE: &str = "expected KEY=VALUE, as in score.threshold=0.9";
+
+/// The key of an override, or a placeholder if the text may be a secret.
+fn override_name(set: &str) -> &str {
+    match set.split_once('=') {
+        Some((key, _)) if !key.trim().is_empty() => key.trim(),
+        None if set.contains('.')
+            && set.bytes().all(|byte| b"._".contains(&byte) || byte.is_ascii_lowercase()) =>
+        {
+            set
+        }
+        _ => "KEY=VALUE",
+    }
+}
+
+/// Remembers the secret parts of the URLs in all strings of a value.
+fn remember(value: &DeValue<'_>) {
+    match value {
+        DeValue::String(text) => secrets::remember(text),
+        DeValue::Array(items) => items.iter().for_each(|item| remember(item.get_ref())),
+        DeValue::Table(entries) => entries.values().for_each(|entry| remember(entry.get_ref())),
+        _ => {}
+    }
+}
+
+/// The line of a byte offset, counted from 1.
+fn line(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
+}
+
+/// Moves every span inside `value` to `at`.
+fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
+    match value {
+        DeValue::Array(items) => DeValue::Array(
+            items.into_iter().map(|v| Spanned::new(at..at, moved(v.into_inner(), at))).collect::<DeArray>(),
+        ),
+        DeValue::Table(entries) => DeValue::Table(
+            entries
+                .into_iter()
+                .map(|(k, v)| {
+                    (Spanned::new(at..at, k.into_inner()), Spanned::new(at..at, moved(v.into_inner(), at)))
+                })
+                .collect(),
+        ),
+        scalar => scalar,
+    }
+}
+
+/// The dotted key with its name or value at `offset`; empty if there is no key.
+fn key_at(table: &DeTable<'_>, offset: usize) -> String {
+    let holds = |span: std::ops::Range<usize>| span.start == offset || span.contains(&offset);
+    for (name, value) in table {
+        let inner = match value.get_ref() {
+            DeValue::Table(inner) => key_at(inner, offset),
+            _ => String::new(),
+        };
+        if !inner.is_empty() {
+            return format!("{}.{inner}", name.get_ref());
+        }
+        if holds(name.span()) || holds(value.span()) {
+            return name.get_ref().to_string();
+        }
+    }
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_count_from_one() {
+        assert_eq!(line("a\nb\n", 0), 1);
+        assert_eq!(line("a\nb\n", 2), 2);
+        assert_eq!(line("", 0), 1);
     }
 }

@@ -1,28 +1,29 @@
-//! The fingerprint of a run: equal for runs with equal rows.
+//! The fingerprint of a run, which is equal for runs with equal rows, and the files of its input.
 
 use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Alarms, Choice, EngineSettings, Input, InputFile, Job, Reference, Reuse, TableFormat};
+use super::{Alarms, Choice, EngineSettings, Input, Job, Reference, Reuse, TableFormat};
 
-/// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
+/// The version of the meaning of the tables. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 14;
 
-/// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide
-/// what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
+/// The fingerprint of everything that can change a row of the result, in 32 hexadecimal digits. It covers the settings that decide rows,
+/// the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
-/// The job's name, the output's URL, the engine, the way in which bands and rows were chosen and the order of `inputs` are not
-/// part of it. The digits are the XXH3-128 of a canonical text.
+/// It does not cover the job's name, the output's URL, the engine, the choice of bands and rows, and the order of `inputs`. The digits are
+/// the XXH3-128 of a canonical text.
 pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
     format!("{:032x}", xxh3_128(canonical(job, inputs).as_bytes()))
 }
 
-/// The version of the dictionaries that divide words and of the categories of characters: other versions may divide words
-/// differently. A test compares it with the version that is compiled in.
+/// The version of the data that divide words and classify characters, because another version may divide words differently. A
+/// test compares it with the compiled-in version.
 const ICU: &str = "ICU4X 2.4.0";
 
-/// The settings in their `Debug` format, and a line for each input. Debug formatting quotes and escapes strings, so no value looks like
-/// another line.
+/// The settings in `Debug` format, and one line per input. Debug formatting escapes strings, so no value looks like another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let mut lines = format!("version {FORMAT_VERSION}\n{ICU}\n{:?}\n", deciding(job.clone()));
     let mut inputs: Vec<&InputFile> = inputs.iter().collect();
@@ -38,8 +39,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     lines
 }
 
-/// The job with one value for every setting that changes no row, and for the places of inputs, whose fingerprints are among the
-/// inputs.
+/// The job with default values for all settings that change no row. The places of inputs are left out, because the inputs have
+/// fingerprints of their own.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
     job.source.table_versions.clear();
@@ -55,10 +56,57 @@ fn deciding(mut job: Job) -> Job {
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();
-    // A run that `max_pairs` ended resumes under a higher one. A finished output gets Delta logs without a new run.
+    // A run that exceeded `max_pairs` resumes with a higher value. A finished output gets Delta logs without a new run.
     (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, TableFormat::default());
     job.engine = EngineSettings::default();
     job
+}
+
+/// A file of the input at the time of its listing, as manifests store it. It is part of the fingerprint of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// The file's URL or path.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The time of its last write in nanoseconds since 1970; `None` for an output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<i64>,
+    /// The entity tag of its object store. `None` on disks, where a copy would have another tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e_tag: Option<String>,
+    /// CRC-32 (IEEE) of the bytes that the run read, in their order. For a Parquet file, these are the columns and the footer.
+    /// `None` if the run did not compute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crc32: Option<u32>,
+    /// The number of bytes in `crc32`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crc32_bytes: Option<u64>,
+}
+
+impl InputFile {
+    /// A file whose bytes have not been read.
+    pub fn new(path: String, bytes: u64, modified: Option<i64>, e_tag: Option<String>) -> Self {
+        Self { path, bytes, modified, e_tag, crc32: None, crc32_bytes: None }
+    }
+
+    /// The file without the checksum of the bytes that a run read.
+    pub(crate) fn as_listed(&self) -> Self {
+        Self { crc32: None, crc32_bytes: None, ..self.clone() }
+    }
+}
+
+/// The byte ranges of a file that a stage read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRanges {
+    /// See [`InputFile::path`].
+    pub path: String,
+    /// See [`InputFile::bytes`].
+    pub bytes: u64,
+    /// See [`InputFile::modified`].
+    pub modified: i64,
+    /// The first byte, the number of bytes and the CRC-32 of each range, in their order.
+    pub ranges: Vec<(u64, u64, u32)>,
 }
 
 #[cfg(test)]

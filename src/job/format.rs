@@ -5,19 +5,19 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// The formats that can be read.
+/// The formats of source files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// The Reuters-21578 collection's SGML.
     Reuters,
-    /// Delimited text, also compressed by gzip or zstd.
+    /// Delimited text, possibly compressed.
     Csv,
     /// Apache Parquet.
     Parquet,
-    /// The Parquet files that the newest version of a Delta table has.
+    /// The Parquet files of the newest version of a Delta table.
     Delta,
-    /// One JSON object a line, also compressed by gzip or zstd.
+    /// One JSON object per line, possibly compressed.
     Jsonl,
     /// One document per file.
     Text,
@@ -39,11 +39,11 @@ pub(crate) struct FormatRules {
 /// The columns of the documents of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DocumentColumns {
-    /// Each file names its own.
+    /// Each file names its own columns.
     OfFile,
-    /// The same in every file; these are the id and the text unless the job names others.
+    /// Fixed columns in every file. These are the defaults for the id and the text.
     Fixed { id: &'static str, text: &'static str },
-    /// None: a file is one text.
+    /// No columns: each file is one text.
     WholeFile,
 }
 
@@ -66,7 +66,7 @@ const ENDINGS: [(&str, Format); 12] = [
 /// The endings of compressed files.
 const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
 
-/// The path of a compressed file without the ending that says so; `None` for other paths.
+/// The path of a compressed file without the ending of the compression; `None` for other paths.
 pub(crate) fn without_compression(path: &str) -> Option<&str> {
     COMPRESSED.into_iter().find_map(|ending| {
         let (inner, last) = path.split_at_checked(path.len().checked_sub(ending.len())?)?;
@@ -90,9 +90,9 @@ impl Format {
         }
     }
 
-    /// The format of the ending of a path, URL or pattern, also before the ending of a compressed file if such files can be read;
-    /// `None` for other endings. A table in `.txt` files counts as text.
-    pub(crate) fn of_ending(path: &str) -> Option<Format> {
+    /// The format of the ending of a path, URL or pattern. For formats that can be read compressed, the ending may precede the
+    /// ending of the compression. `None` for other endings. Tables in `.txt` files count as text.
+    pub(crate) fn from_path(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
         let inner = without_compression(&path);
         let (_, format) = ENDINGS.into_iter().find(|(ending, _)| inner.unwrap_or(&path).ends_with(ending))?;
@@ -124,12 +124,12 @@ impl Format {
     }
 }
 
-/// What a source can be.
+/// The value of `source.format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormatName {
     /// Files.
     Files(Format),
-    /// `output`: a finished output, whose sketches are used again. See [`Input::Reuse`](super::Input::Reuse).
+    /// `output`: a finished output whose sketches are reused. See [`Input::Reuse`](super::Input::Reuse).
     Output,
 }
 
@@ -143,15 +143,15 @@ impl From<Format> for FormatName {
 }
 
 impl FormatName {
-    /// The format of the files that are read; none if an output is read instead.
-    pub fn of_files(self) -> Option<Format> {
+    /// The format of the source files; `None` if the source is an output.
+    pub fn file_format(self) -> Option<Format> {
         match self {
             FormatName::Files(format) => Some(format),
             FormatName::Output => None,
         }
     }
 
-    /// The names, as a job file has them.
+    /// The names in a job file.
     fn names() -> impl Iterator<Item = &'static str> {
         Format::ALL.iter().map(|format| format.name()).chain([OUTPUT])
     }
@@ -206,7 +206,7 @@ mod tests {
             ("data/*", None),
             ("parquet", None),
         ] {
-            assert_eq!(Format::of_ending(path), format, "{path}");
+            assert_eq!(Format::from_path(path), format, "{path}");
         }
     }
 }

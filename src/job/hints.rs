@@ -1,11 +1,11 @@
-//! What is meant by a key or a value that a job file does not have: keys of other programs, keys in the wrong section, texts
-//! without quotes.
+//! Suggestions for unknown keys and wrong values in a job file: keys of other programs, keys in the wrong section, texts without
+//! quotes.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Keys of ours, each with its names in other programs, all in the same section.
+/// Keys of the job file, each with its names in other programs in the same section.
 const SYNONYMS: &str = "\
 source: input inputs sources data
 shingle: shingles shingling tokenizer ngrams
@@ -42,8 +42,8 @@ engine.memory: mem ram memory_limit
 engine.spill: tmp temp temp_dir spill_dir
 engine.scheduler: url master address";
 
-/// The keys that the unknown dotted `key` may be meant for: the one of that meaning, or those of that name in other sections.
-/// `schema` is the JSON Schema of a job file.
+/// The keys that the unknown dotted `key` may mean: a key with this synonym in the same section, or keys of this name in other
+/// sections. `schema` is the JSON Schema of a job file.
 pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     let (section, last) = split(key);
     let synonyms = SYNONYMS.lines().filter_map(|line| line.split_once(": "));
@@ -59,7 +59,7 @@ pub(super) fn meant(key: &str, schema: &Value) -> Vec<String> {
     if !found.is_empty() {
         return found;
     }
-    // A synonym without its section, or in another one.
+    // A synonym without its section, or in the wrong one.
     ours.into_iter().filter(|ours| ours.contains('.')).map(str::to_owned).collect()
 }
 
@@ -68,7 +68,7 @@ fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// The sections of a job file with their keys, by its JSON Schema.
+/// The sections of a job file with their keys, from its JSON Schema.
 fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     let mut keys = BTreeMap::new();
     for (name, section) in schema["properties"].as_object().into_iter().flatten() {
@@ -87,7 +87,7 @@ fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     keys
 }
 
-/// What is wrong with the line of a TOML file that cannot be parsed, if that is a text without quotes.
+/// Explains a line that TOML cannot parse because a text has no quotes.
 pub(super) fn unquoted(line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let (key, value) = (key.trim(), value.trim());
@@ -110,18 +110,18 @@ fn bare(word: &str) -> Option<&str> {
     (is_text && !is_value && !word.contains(['"', '\''])).then_some(word)
 }
 
-/// The list that is meant by items with or without quotes.
+/// The list of `items`, each with quotes.
 pub(super) fn quoted_list(items: &str) -> String {
     let items = items.trim().trim_start_matches('[').trim_end_matches(']').split(',');
     let items = items.map(|item| item.trim().trim_matches(['"', '\''])).filter(|item| !item.is_empty());
     format!("[{}]", items.map(|item| format!("{item:?}")).collect::<Vec<_>>().join(", "))
 }
 
-/// How a value of the wrong type is written, by the sentence about it: ``invalid type: string "a", expected a list of strings``.
+/// The correct form of a value of the wrong type, from the message ``invalid type: string "a", expected a list of strings``.
 pub(super) fn rewritten(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("invalid type: string \"")?;
     let (value, expected) = rest.rsplit_once("\", expected ")?;
-    // A secret in a URL is masked only as it was written.
+    // Secrets in URLs are masked only in their original form.
     if value.contains("://") {
         return None;
     }

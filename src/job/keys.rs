@@ -1,13 +1,13 @@
-//! A resolved job as keys of a job file.
+//! The keys of a job file for a resolved job.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The keys of a job file that make `job`, the JSON of a resolved [`Job`](super::Job), each with its value. What is computed from
-/// other keys, such as the bands for a recall, is left out, and so are keys without a value. The JSON of a string, a number, a
-/// boolean or a list is its TOML too. A job over a finished output has the keys that it takes over from there, too, and one that
-/// merges outputs, which no file asks for, has them as `merge`.
+/// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Leaves out keys without a value and
+/// values that other keys decide, such as the bands for a recall. The JSON of a string, number, boolean or list is valid TOML. A
+/// job over a finished output includes the keys of the job of that output. A merge, which no job file describes, has its outputs
+/// as `merge`.
 pub(crate) fn keys(job: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let section = |name: &str| job.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -45,7 +45,7 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
         match name.as_str() {
             "urls" => keys.insert("url".into(), one_or_all(value)),
             "id" => keys.insert("id".into(), id(value)),
-            // A list without items is the default, which some formats do not let a file write.
+            // An empty list is the default. Some formats refuse the key.
             "text" | "columns" if value.as_array().is_some_and(Vec::is_empty) => None,
             "limit" => {
                 keys.insert("seed".into(), value["seed"].clone());
@@ -77,12 +77,12 @@ fn id(id: &Value) -> Value {
     match (id.as_str(), &id["columns"]) {
         (Some("row-number"), _) => json!("row_number"),
         (Some(word), _) => json!(word),
-        // A list of one column, whose name may be one of those words.
+        // Stays a list, because a single column may have the name of one of the words.
         (None, columns) => columns.clone(),
     }
 }
 
-/// A list of one item as that item.
+/// Unwraps a list of one item.
 fn one_or_all(list: &Value) -> Value {
     match list.as_array().map(Vec::as_slice) {
         Some([one]) => one.clone(),

@@ -1,39 +1,39 @@
-//! `[lsh]`: how a signature becomes buckets.
+//! `[lsh]`: the settings that make a signature buckets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, require, wrong};
 use crate::kernel::lsh_bands::BucketHash;
 
-/// The share of pairs at the threshold that the bands must find, where `[lsh]` sets neither bands nor a rule.
+/// The default of `target_recall`, if `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 
-/// The default of `hot_bucket`. In larger buckets, joining documents by their prefixes compares fewer of them.
+/// The default of `hot_bucket`. For larger buckets, joining documents by their prefixes compares fewer pairs.
 pub const HOT_BUCKET: u64 = 256;
 
-/// `[lsh]`: how a signature becomes buckets: `bands` and `rows`, or `choose`, or `target_recall`, or nothing, which is
-/// `target_recall =` [`DEFAULT_TARGET_RECALL`].
+/// `[lsh]`: the settings that make a signature buckets. Either `bands` and `rows`, or `choose`, or `target_recall`, or none of
+/// them, which means `target_recall =` [`DEFAULT_TARGET_RECALL`].
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LshSection {
     /// Bands, b.
     pub bands: Option<usize>,
-    /// Rows in a band, r.
+    /// Rows per band, r.
     pub rows: Option<usize>,
-    /// A rule that finds both for the threshold: `nearest`, `balanced`, `recall` or `precision`.
+    /// A rule that chooses both for the threshold: `nearest`, `balanced`, `recall` or `precision`.
     pub choose: Option<BandRule>,
-    /// The share of pairs at the threshold that the bands must find, in (0, 1).
+    /// The share of the pairs at the threshold that the bands must find, in (0, 1).
     pub target_recall: Option<f64>,
-    /// What turns a band into a bucket: `xxh3`, `crc32` or `crc32-tuple`.
+    /// The hash that makes a band a bucket: `xxh3`, `crc32` or `crc32-tuple`.
     pub bucket_hash: BucketHash,
-    /// Buckets of one table that all bands share; without it each band has buckets of its own, without number.
+    /// The number of buckets of a table that all bands share. Default: each band has its own unlimited buckets.
     pub table_size: Option<u64>,
-    /// The most documents in a bucket for every two of them to be candidates. Default: [`HOT_BUCKET`].
+    /// The largest bucket in which every two documents are candidates. Default: [`HOT_BUCKET`].
     pub hot_bucket: Option<u64>,
 }
 
-/// A rule that finds bands and rows for the threshold.
+/// A rule that chooses bands and rows for the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandRule {
@@ -47,7 +47,7 @@ pub enum BandRule {
     Precision,
 }
 
-/// The origin of b and r.
+/// The origin of bands and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -81,7 +81,7 @@ impl LshSection {
         }
     }
 
-    /// The section with the bands and rows that were chosen, if it does not give them.
+    /// Resolves the section with the `chosen` bands and rows, unless it gives them.
     pub(super) fn with_bands(&self, choice: Choice, chosen: Option<(usize, usize)>) -> Lsh {
         let (bands, rows) = chosen.unwrap_or((self.bands.unwrap_or(0), self.rows.unwrap_or(0)));
         let hot_bucket = self.hot_bucket.unwrap_or(HOT_BUCKET);
@@ -90,30 +90,30 @@ impl LshSection {
     }
 }
 
-/// `[lsh]`: how a signature becomes buckets.
+/// `[lsh]`: the settings that make a signature buckets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lsh {
     /// Bands, b; `bands * rows <= permutations`.
     pub bands: usize,
-    /// Rows in a band, r.
+    /// Rows per band, r.
     pub rows: usize,
     /// The origin of b and r.
     pub choice: Choice,
     /// The hash of a band.
     pub bucket_hash: BucketHash,
-    /// Buckets of the one table that all bands share, at least 1; `None` if each band has buckets of its own.
+    /// The number of buckets of the table that all bands share, at least 1; `None` if each band has its own buckets.
     pub table_size: Option<u64>,
-    /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
-    /// [`Method::Prefix`](super::Method::Prefix), which makes candidates of all of them that are similar enough; of those in groups that are larger
-    /// than [`Output::max_expand`](super::Output::max_expand), with a leader.
+    /// The largest bucket in which every two documents are candidates. Documents of larger buckets are joined by their rarest
+    /// shingles, as in [`Method::Prefix`](super::Method::Prefix). In groups larger than
+    /// [`Output::max_expand`](super::Output::max_expand) they are candidates with a leader.
     pub hot_bucket: u64,
 }
 
-/// The rows of a band from which on values of 16 bits make no candidates by chance.
+/// The fewest rows of a band with which values of 16 bits make no candidates by chance.
 ///
-/// With r rows, two documents that have nothing in common share a bucket of a band once in 2^(16 r). Among a billion documents
-/// those are 75 pairs for every million of them with 42 bands of 3 rows, and 7 for every single one with 64 bands of 2 rows.
-/// Those that agree in all rows but one meet by chance too: at a similarity of J, r (1 - J) / 2^16 J more become candidates.
+/// With r rows, two unrelated documents share a bucket of a band once in 2^(16 r). Among a billion documents, 42 bands of 3 rows make 75
+/// such pairs per million documents, and 64 bands of 2 rows make 7 per document. Documents that agree in all rows but one meet by chance
+/// too: at a similarity of J, r (1 - J) / 2^16 J more become candidates.
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
@@ -122,7 +122,7 @@ impl Lsh {
         self.rows < ROWS_OF_16_BITS
     }
 
-    /// Whether values keep 32 bits unless the job says otherwise: with few rows, and where buckets are those of other programs.
+    /// Whether 32 bits are the default: for few rows, and for buckets of other programs.
     pub(crate) fn needs_32_bits(&self) -> bool {
         self.has_few_rows() || self.bucket_hash != BucketHash::Xxh3 || self.table_size.is_some()
     }

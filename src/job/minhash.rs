@@ -1,39 +1,34 @@
-//! `[minhash]`: how a set of shingles becomes a signature.
-
-use std::fmt;
+//! `[minhash]`: the settings that make a set of shingles a signature.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::lsh::Lsh;
-use super::names::number_or_text;
-use super::recipes::coefficients::{self, Coefficients};
-use super::recipes::prime::{is_prime, next_prime};
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, Scalar, number_or_text, read_setting, require, scalar, wrong};
 use crate::error::{Error, Result};
 use crate::kernel::minhash::MAX_PERMUTATIONS;
 use crate::kernel::shingle::ShingleHash;
 use crate::kernel::signature::Bits;
 
-/// `[minhash]`: how a set of shingles becomes a signature.
+/// `[minhash]`: the settings that make a set of shingles a signature.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MinhashSection {
-    /// Permutations, which is the signature's length.
+    /// The number of permutations, which is the length of a signature.
     pub permutations: usize,
-    /// What the permutations are drawn from.
+    /// The seed of the permutations.
     pub seed: u64,
-    /// How a permutation is computed: `multiply-shift`, `linear` or `one-permutation`.
+    /// The family of the permutations: `multiply-shift`, `linear` or `one-permutation`.
     pub family: Family,
-    /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
-    /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
+    /// `linear`: the modulus of `a * x + b`: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the number of distinct
+    /// shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
     #[schemars(schema_with = "number_or_text")]
     pub modulus: Option<Modulus>,
-    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that are
-    /// drawn from `seed`, so that signatures are those of another program. It is read when the job is.
+    /// `linear`: a local CSV file with a line `a,b` for each permutation, to make the signatures of another program. It is read
+    /// together with the job. Default: the numbers are drawn from `seed`.
     pub coefficients: Option<String>,
-    /// The bits that are kept of each value of a signature, 16 or 32. Default: 16; 32 for the family `linear`, with
-    /// `lsh.bucket_hash` or `lsh.table_size`, and for fewer than 3 rows in a band.
+    /// The bits of each value of a signature, 16 or 32. Default: 16. The default is 32 for the family `linear`, with
+    /// `lsh.bucket_hash` or `lsh.table_size`, and for fewer than 3 rows per band.
     #[schemars(with = "Option<u32>")]
     pub bits: Option<Bits>,
 }
@@ -52,11 +47,11 @@ impl Default for MinhashSection {
 }
 
 impl MinhashSection {
-    /// The section with its defaults, and all bits where it does not give their number: see [`Minhash::least_bits`].
+    /// Resolves the section. Without a number of bits, all bits are kept until [`Minhash::least_bits`] decides.
     pub(super) fn resolved(self, hash: ShingleHash) -> Checked<Minhash> {
         let Self { permutations, seed, family, modulus, coefficients, bits } = self;
         let is_linear = family == Family::Linear;
-        let coefficients = coefficients.map(|path| coefficients::read(&path)).transpose();
+        let coefficients = coefficients.map(|path| read_coefficients(&path)).transpose();
         let coefficients = coefficients.or_else(|e| wrong("minhash.coefficients", e.one_line()))?;
         let minhash = Minhash {
             permutations,
@@ -71,27 +66,27 @@ impl MinhashSection {
     }
 }
 
-/// `[minhash]`: how a set of shingles becomes a signature.
+/// `[minhash]`: the settings that make a set of shingles a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minhash {
-    /// Permutations, which is the signature's length; at least 1.
+    /// The number of permutations, which is the length of a signature; at least 1.
     pub permutations: usize,
     /// The seed of the permutations.
     pub seed: u64,
     /// The family of the permutations.
     pub family: Family,
-    /// The c of the linear family, `(a * x + b) mod c`; `None` for other families.
+    /// The modulus c of the linear family, `(a * x + b) mod c`; `None` for other families.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modulus: Option<Modulus>,
-    /// The a and b of each permutation of the linear family, instead of those that are drawn from the seed.
+    /// The a and b of each permutation of the linear family; `None` if they are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Vec<Coefficients>>,
-    /// The bits that are kept of each value.
+    /// The bits of each value.
     pub bits: Bits,
 }
 
 impl Minhash {
-    /// Bytes of the values of a signature.
+    /// The bytes of the values of a signature.
     pub(crate) fn signature_bytes(&self) -> u64 {
         let bytes = match self.bits {
             Bits::Of16 => 2,
@@ -100,19 +95,19 @@ impl Minhash {
         bytes * self.permutations as u64
     }
 
-    /// The modulus of the linear family and the number up to which its factors are drawn, for a collection of
-    /// `dictionary` distinct shingles; `None` for another family.
+    /// The modulus of the linear family, and the exclusive bound of its factors, for a collection of `dictionary` distinct
+    /// shingles; `None` for other families.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where the modulus depends on the dictionary, and that has fewer entries
-    /// than there are permutations, or so many that their next prime is not under 2^32.
+    /// [`Kind::Job`](crate::error::Kind::Job) if the modulus depends on the dictionary, which has fewer entries than there are
+    /// permutations, or too many for a prime under 2^32.
     pub fn linear(&self, dictionary: Option<u64>) -> Result<Option<(u64, u64)>> {
         let shingles = match self.modulus {
             None => return Ok(None),
             Some(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
             Some(Modulus::NextPrime) => dictionary.unwrap_or(0),
         };
-        // In this order: the search for a prime above numbers that are far too large would not end.
+        // The bound is checked first, because the search for a prime above a huge number would not end.
         let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(
@@ -125,7 +120,7 @@ impl Minhash {
         Ok(Some((modulus, shingles)))
     }
 
-    /// The fewest bits that are enough for `bands`, if the job has any.
+    /// The fewest bits that suffice for `bands`, if the job uses bands.
     pub(super) fn least_bits(&self, bands: Option<&Lsh>) -> Bits {
         let needs_all = self.family == Family::Linear || bands.is_some_and(Lsh::needs_32_bits);
         if needs_all { Bits::Of32 } else { Bits::Of16 }
@@ -169,12 +164,12 @@ impl Minhash {
                 require((permutations as u64) < modulus, MODULUS, fault)
             }
         }?;
-        let fault = coefficients.as_deref().and_then(|given| coefficients::fault(given, permutations));
+        let fault = coefficients.as_deref().and_then(|given| coefficients_fault(given, permutations));
         fault.map_or(Ok(()), |fault| wrong(COEFFICIENTS, fault))
     }
 }
 
-/// How a permutation is computed.
+/// The family of the permutations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -182,16 +177,16 @@ pub enum Family {
     MultiplyShift,
     /// `(a * x + b) mod c`: see [`crate::udf::expr_fn::minhash`].
     Linear,
-    /// One hash of each shingle for all permutations, which become bins: see [`crate::udf::expr_fn::one_permutation`].
+    /// One hash of each shingle for all permutations, which are bins: see [`crate::udf::expr_fn::one_permutation`].
     OnePermutation,
 }
 
-/// The c of `(a * x + b) mod c`.
+/// The modulus c of `(a * x + b) mod c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Modulus {
     /// This number, in [2, 2^32); a and b are drawn from 1 to c - 1.
     Is(u64),
-    /// The first prime above the number N of distinct shingles of the collection; a and b are drawn from 1 to N.
+    /// The first prime above the number N of distinct shingles of the collection. a and b are drawn from 1 to N.
     NextPrime,
 }
 
@@ -199,7 +194,7 @@ const MERSENNE_31: u64 = (1 << 31) - 1;
 const ONES_32: u64 = (1 << 32) - 1;
 const MODULI: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
 
-/// The moduli that have names.
+/// Moduli with names.
 const NAMED_MODULI: [(&str, Modulus); 3] = [
     ("2^31-1", Modulus::Is(MERSENNE_31)),
     ("2^32-1", Modulus::Is(ONES_32)),
@@ -217,33 +212,136 @@ impl Serialize for Modulus {
 
 impl<'de> Deserialize<'de> for Modulus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(ModulusVisitor)
+        let Scalar { text, is_number } =
+            scalar(deserializer, "\"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32")?;
+        if is_number {
+            let number = text.parse().ok().filter(|number| *number != ONES_32);
+            let fault = || de::Error::custom(format!("is {text}, which is not a prime: {MODULI}"));
+            return number.map(Modulus::Is).ok_or_else(fault);
+        }
+        let named = NAMED_MODULI.iter().find(|(name, _)| *name == text);
+        named.map(|(_, modulus)| *modulus).ok_or_else(|| de::Error::custom(format!("is {text:?}: {MODULI}")))
     }
 }
 
-/// Names the allowed values in errors, which an untagged enum would not.
-struct ModulusVisitor;
+/// The a and the b of a permutation, each under 2^32.
+pub type Coefficients = (u64, u64);
 
-impl de::Visitor<'_> for ModulusVisitor {
-    type Value = Modulus;
+/// The most bytes of a file: two numbers of ten digits for the most permutations, and some spare room.
+const MAX_BYTES: u64 = 2 << 20;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32")
+/// Reads coefficients from a local CSV file: a line `a,b` for each permutation, in their order, with numbers from 0 to 2^32 - 1.
+/// The first line may be the header `a,b`. Ignores empty lines.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the text after the name of the key.
+fn read_coefficients(path: &str) -> Result<Vec<Coefficients>> {
+    let expected = "expected a line `a,b` for each permutation";
+    let text = read_setting(path, "which", MAX_BYTES, expected)?;
+    let wrong = |fault: &str| Error::job(format!("names {path:?}, which {fault}"));
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        if line.is_empty() || (number == 1 && fields == ["a", "b"]) {
+            continue;
+        }
+        let value = |field: &str| field.parse::<u32>().ok().map(u64::from);
+        match fields.as_slice() {
+            [a, b] if let (Some(a), Some(b)) = (value(a), value(b)) => found.push((a, b)),
+            _ => {
+                return Err(wrong(&format!(
+                    "has {line:?} in line {number}: expected `a,b`, two whole numbers from 0 to 4294967295"
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The fault of coefficients for a number of permutations, as the text after the name of the key.
+///
+/// An `a` equal to the modulus gives every shingle the same value. It is accepted, because other programs draw it.
+fn coefficients_fault(coefficients: &[Coefficients], permutations: usize) -> Option<String> {
+    if coefficients.len() != permutations {
+        return Some(format!(
+            "gives {} pairs of a and b: expected {permutations}, as `minhash.permutations` says",
+            coefficients.len()
+        ));
+    }
+    let at = coefficients.iter().position(|&(a, _)| a == 0)?;
+    Some(format!("gives 0 as the a of permutation {}, which gives every shingle the same value", at + 1))
+}
+
+/// Whether `n` is prime, by trial division: at most 2^16 steps for `n` under 2^32.
+pub fn is_prime(n: u64) -> bool {
+    n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
+}
+
+/// The first prime above `n`.
+fn next_prime(n: u64) -> u64 {
+    // There always is a prime below 2n (Chebyshev), so the search ends.
+    let mut next = n + 1;
+    while !is_prime(next) {
+        next += 1;
+    }
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> std::result::Result<Vec<Coefficients>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_coefficients(&file.path().to_string_lossy()).map_err(|e| e.to_string())
     }
 
-    fn visit_str<E: de::Error>(self, name: &str) -> std::result::Result<Modulus, E> {
-        let named = NAMED_MODULI.iter().find(|(known, _)| *known == name);
-        named.map(|(_, modulus)| *modulus).ok_or_else(|| E::custom(format!("is {name:?}: {MODULI}")))
+    #[test]
+    fn a_line_is_a_permutation() {
+        assert_eq!(read_text("a,b\n1,2\r\n\n 3 , 4294967295\n").unwrap(), [(1, 2), (3, u64::from(u32::MAX))]);
+        assert_eq!(read_text("1,2").unwrap(), [(1, 2)]);
+        for (text, fault) in [
+            ("1,2\n3\n", "\"3\" in line 2"),
+            ("1,2,3\n", "line 1"),
+            ("1,4294967296\n", "from 0 to 4294967295"),
+            ("1,-2\n", "two whole numbers"),
+            ("1,2\na,b\n", "line 2"),
+        ] {
+            let error = read_text(text).unwrap_err();
+            assert!(error.contains(fault), "{text:?}: {error}");
+        }
+        assert!(read_coefficients("no/such/file.csv").unwrap_err().to_string().contains("no/such/file.csv"));
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> std::result::Result<Modulus, E> {
-        Ok(Modulus::Is(number))
+    #[test]
+    fn every_permutation_has_its_pair_and_a_is_not_0() {
+        assert_eq!(coefficients_fault(&[(1, 0), (7, 7)], 2), None);
+        assert!(coefficients_fault(&[(1, 0)], 2).unwrap().contains("minhash.permutations"));
+        assert!(coefficients_fault(&[(1, 0), (0, 0)], 2).unwrap().contains("permutation 2"));
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> std::result::Result<Modulus, E> {
-        let positive = u64::try_from(number).ok().filter(|number| *number != ONES_32);
-        positive
-            .map(Modulus::Is)
-            .ok_or_else(|| E::custom(format!("is {number}, which is not a prime: {MODULI}")))
+    #[test]
+    fn primes_are_those_of_a_sieve() {
+        const N: usize = 20_000;
+        let mut prime = vec![true; N];
+        prime[..2].fill(false);
+        for n in 2..N {
+            if prime[n] {
+                (2 * n..N).step_by(n).for_each(|multiple| prime[multiple] = false);
+            }
+        }
+        for (n, &expected) in (0..).zip(&prime) {
+            assert_eq!(is_prime(n), expected, "{n}");
+        }
+    }
+
+    #[test]
+    fn the_moduli_that_have_names() {
+        assert!(is_prime((1 << 31) - 1), "a Mersenne prime");
+        assert!(!is_prime((1 << 32) - 1), "3 * 5 * 17 * 257 * 65537");
+        assert!(is_prime(4_294_967_291), "the largest under 2^32");
+        assert_eq!(next_prime(4_294_967_291), 4_294_967_311);
+        assert_eq!([0, 1, 2, 7, 8, 13].map(next_prime), [2, 2, 3, 11, 11, 17]);
     }
 }

@@ -1,98 +1,75 @@
-//! The job: its source, how texts are cut, hashed, banded and scored, and the place of the tables.
+//! The job: its source, the settings of each step, and the place of the tables.
 //!
-//! [`mod@file`] is the TOML file; [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
+//! [`mod@file`] is the TOML file. [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
 //!
-//! From a file to a job:
-//!
-//! - `file`: the job file; `document`: the place of each key; `hints`: advice on unknown keys and values; `names`: values that are
-//!   written in several ways; `wrong`: broken rules.
-//! - `draft`: settings from the job of a finished output; `setting_file`: small files that a job names; `absolute`: absolute paths.
-//! - `resolve`: checks the sections together, and makes the job.
-//!
-//! Each section has a file with its keys, their defaults and its rules:
-//!
-//! - `source`, with `format`, `rows` (`where` and `limit`) and `encoding`; `against`: the reference documents.
-//! - `shingle`, whose settings are in [`crate::kernel::shingle`]; `minhash`; `lsh`; `passages`.
-//! - `candidates`: the candidate methods; `score`; `curve`: the S-curve of bands and rows.
-//! - `clusters` and `alarms`, with `preference`; `output`; `engine`, with `size`; `recipes`: what the recipes of other programs need.
-//!
-//! The parts of a resolved job: `input`: its kind of input; `read_file`: the files of its input; `fingerprint`: what decides its
-//! rows; `keys`: the job as keys of a job file.
+//! - `file`: the job file, its sections, and the line of each key; `hints`: suggestions for unknown keys and values; `values`: rules, lists,
+//!   sizes and small files.
+//! - `resolve`: checks the sections together and makes the job, also over a finished output.
+//! - One file per section, with its keys, defaults and rules: `source` (with `format`, `encoding` and `rows`), `against`, `shingle`,
+//!   `minhash`, `lsh`, `candidates`, `score`, `clusters` (with `[alarms]`), `passages`, `output` and `engine`.
+//! - `curve`: the S-curve of bands and rows, and rules that choose them.
+//! - `fingerprint`: the settings and files that decide the rows; `keys`: a resolved job as keys of a job file.
 
-mod absolute;
 mod against;
 mod candidates;
 mod clusters;
 pub mod curve;
-mod document;
-mod draft;
 mod encoding;
 mod engine;
 pub mod file;
 mod fingerprint;
 mod format;
 mod hints;
-mod input;
 mod keys;
 mod lsh;
 mod minhash;
-mod names;
 mod output;
 mod passages;
-mod preference;
-mod read_file;
-pub(crate) mod recipes;
 mod resolve;
 mod rows;
 mod score;
-mod setting_file;
 mod shingle;
-mod size;
 mod source;
-mod wrong;
+mod values;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::against::{Against, NewPairs, Reference, SameId};
 pub use self::candidates::{Candidates, Compare, Method};
-pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
+pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per, Prefer, Preference};
 use self::curve::Curve;
-pub use self::draft::Draft;
 pub use self::encoding::Encoding;
 pub use self::engine::{EngineSettings, Mode};
-pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
+pub use self::fingerprint::{FORMAT_VERSION, InputFile, ReadRanges, fingerprint};
 pub(crate) use self::format::without_compression;
 pub use self::format::{Format, FormatName};
-pub use self::input::{Input, Reuse};
 pub(crate) use self::keys::keys;
 use self::lsh::ROWS_OF_16_BITS;
 pub use self::lsh::{BandRule, Choice, Lsh};
-pub use self::minhash::{Family, Minhash, Modulus};
-pub(crate) use self::names::Names;
+pub use self::minhash::{Coefficients, Family, Minhash, Modulus, is_prime};
 pub use self::output::{Columns, Expand, Keep, Output, TableFormat};
 pub use self::passages::Passages;
-pub use self::preference::{Prefer, Preference};
-pub use self::read_file::{InputFile, ReadRanges};
-pub use self::recipes::coefficients::Coefficients;
-pub use self::recipes::prime::is_prime;
-pub use self::resolve::resolve;
+pub use self::resolve::{Draft, resolve};
 pub use self::rows::{Condition, Limit, LimitSize};
 pub use self::score::{Score, ScoreBy};
 pub(crate) use self::shingle::{MAX_SHINGLE_SIZE, ShingleSection};
-pub(crate) use self::size::parse_size;
-#[cfg(test)]
-pub(crate) use self::source::DOCUMENTS_COLUMNS;
 pub use self::source::{Csv, DuplicateIds, OnError, References, Source, SourceId, SourceSection};
+pub(crate) use self::values::{Names, parse_size};
+use crate::address::absolute_address;
+use crate::error::{Context, Result};
 pub use crate::kernel::lsh_bands::BucketHash;
 pub use crate::kernel::measure::Measure;
 pub use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 pub use crate::kernel::signature::Bits;
 pub use crate::kernel::text::units::TextUnit;
 
-/// A resolved job: every default filled in, every rule checked.
+#[cfg(test)]
+pub(crate) use self::source::DOCUMENTS_COLUMNS;
+
+/// A resolved job. Every default is filled in, and every rule is checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// The run's name in logs and in the manifest.
+    /// The name of the run in logs and in the manifest.
     pub name: String,
     /// The files of the documents, and their columns.
     pub source: Source,
@@ -100,7 +77,7 @@ pub struct Job {
     pub input: Input,
     /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
-    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, that a shingle is in and counts.
+    /// `[shingle] max_frequency`: the largest share of documents, of the source or of a group, in which a shingle may occur.
     /// `None` if all shingles count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frequency: Option<f64>,
@@ -110,34 +87,34 @@ pub struct Job {
     pub lsh: Lsh,
     /// The settings for candidates.
     pub candidates: Candidates,
-    /// The reference documents, which those of the source are compared with; `None` where they are compared with each other alone.
+    /// The reference documents; `None` if only documents of the source are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// The threshold of pairs, and their measure.
     pub score: Score,
     /// The cluster method, and the document that represents a cluster.
     pub clusters: Clusters,
-    /// The passages that are found inside documents; `None` if none are.
+    /// The repeated passages that are found inside documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passages: Option<Passages>,
     /// Bounds that a person should check before duplicates are removed.
     pub alarms: Alarms,
     /// The place and the columns of the tables.
     pub output: Output,
-    /// The engine that runs it. Nothing here changes a row of the result.
+    /// The engine that runs the job. It changes no row.
     pub engine: EngineSettings,
 }
 
-/// The expected recall at the threshold under which a job gets a warning.
+/// The expected recall at the threshold below which a job gets a warning.
 const LOW_RECALL: f64 = 0.9;
 
 impl Job {
-    /// Whether the documents come from texts, and not from finished outputs.
+    /// Whether the documents are read from texts, not from finished outputs.
     pub(crate) fn reads_texts(&self) -> bool {
         matches!(self.input, Input::Read)
     }
 
-    /// Whether documents are compared: the pairs of outputs that are merged are known, and a job may ask for passages only.
+    /// Whether documents are compared. A merge has the pairs of its outputs, and a job may only find passages.
     pub(crate) fn compares(&self) -> bool {
         !matches!(self.input, Input::Merge(_)) && self.candidates.method.compares()
     }
@@ -147,12 +124,12 @@ impl Job {
         self.against.as_ref().map(|against| &against.reference)
     }
 
-    /// Which documents are paired, where there are reference documents.
+    /// The documents that are paired, if there are reference documents.
     pub(crate) fn new_pairs(&self) -> Option<NewPairs> {
         self.against.as_ref().map(|against| against.pairs)
     }
 
-    /// What happens to a new document that has the id of a reference document of another output.
+    /// The treatment of a new document with the id of a reference document in an output.
     pub(crate) fn same_id(&self) -> Option<SameId> {
         match self.reference()? {
             Reference::Outputs { same_id, .. } => Some(*same_id),
@@ -160,7 +137,7 @@ impl Job {
         }
     }
 
-    /// The second source, where there is one.
+    /// The second source, if any.
     pub(crate) fn second_source(&self) -> Option<&Source> {
         match self.reference()? {
             Reference::Outputs { .. } => None,
@@ -173,7 +150,7 @@ impl Job {
         Curve::new(self.candidates.method, &self.minhash, &self.lsh, &self.score)
     }
 
-    /// The share of true pairs at the threshold that the job is expected to find; higher for pairs that are more similar.
+    /// The expected share of true pairs at the threshold that the job finds. More similar pairs are found more often.
     pub fn expected_recall(&self) -> f64 {
         if !self.candidates.method.compares() {
             return 0.0;
@@ -181,7 +158,7 @@ impl Job {
         self.curve().kept(self.score.least_jaccard())
     }
 
-    /// The keys that together let exact similarities alone decide on candidates, where estimates do.
+    /// The keys that make exact similarities instead of estimates decide on candidates.
     pub(crate) fn keys_for_exact_scores(&self) -> Vec<&'static str> {
         let keys = [
             (self.shingle.short == Short::Empty, "shingle.short=whole"),
@@ -191,8 +168,7 @@ impl Job {
         keys.into_iter().filter_map(|(is_needed, key)| is_needed.then_some(key)).collect()
     }
 
-    /// The warning about a job that is expected to miss more than one pair in ten at its threshold; `None` for any
-    /// other.
+    /// The warning about a job that is expected to miss more than one pair in ten at its threshold.
     pub(crate) fn low_recall(&self) -> Option<String> {
         const MORE_CANDIDATES: &str =
             "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find more";
@@ -226,31 +202,31 @@ impl Job {
         self.low_recall().into_iter().chain(few_bits).collect()
     }
 
-    /// The columns that the tables have.
+    /// The settings that decide which columns the tables have.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
         let (groups, bits) = (self.has_groups(), self.minhash.bits);
         Columns { keep, bits, pair_passages, groups, clusters: self.clusters.method }
     }
 
-    /// Whether documents are of groups.
+    /// Whether documents have groups.
     pub(crate) fn has_groups(&self) -> bool {
         self.source.group.is_some() || self.second_source().is_some_and(|second| second.group.is_some())
     }
 
-    /// Whether the clusters of other outputs may get another id: those that are merged, or that hold reference documents.
+    /// Whether clusters of other outputs may get another id: of merged outputs, or of reference outputs.
     pub(crate) fn continues_clusters(&self) -> bool {
         matches!(self.input, Input::Merge(_)) || matches!(self.reference(), Some(Reference::Outputs { .. }))
     }
 
-    /// The job that would read the second source alone, and cut its texts as this one does.
-    pub(crate) fn of_second_source(&self, second: &Source) -> Job {
+    /// The job that reads only the second source, with the settings of this one.
+    pub(crate) fn second_source_job(&self, second: &Source) -> Job {
         Job { source: second.clone(), against: None, ..self.clone() }
     }
 
-    /// The job that merges `outputs` into the one at `url`. `last` is the job of the last of them.
-    pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
-        // No text is read for a merge.
+    /// The job that merges `outputs` into the output at `url`. `last` is the job of the last output.
+    pub fn merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
+        // A merge reads no texts.
         let output = Output { url: url.to_owned(), pair_passages: false, ..last.output.clone() };
         Job {
             name: "merge".into(),
@@ -261,4 +237,78 @@ impl Job {
             ..last.clone()
         }
     }
+}
+
+impl Job {
+    /// The job with absolute paths, as manifests and tables store them.
+    ///
+    /// # Errors
+    /// If the working directory is unknown, or a path with `..` cannot be followed.
+    pub(crate) fn with_absolute_paths(&self) -> Result<Job> {
+        let mut job = self.clone();
+        match &mut job.input {
+            Input::Read => make_absolute(&mut job.source.urls)?,
+            // The manifest of the reused output has its source.
+            Input::Reuse(reuse) => make_absolute(std::slice::from_mut(&mut reuse.output))?,
+            Input::Merge(outputs) => make_absolute(outputs)?,
+        }
+        match job.against.as_mut().map(|against| &mut against.reference) {
+            Some(Reference::Outputs { urls, .. }) => make_absolute(urls)?,
+            Some(Reference::Source(source)) => make_absolute(&mut source.urls)?,
+            None => {}
+        }
+        Ok(job)
+    }
+
+    /// The job with the URLs of `made` if the URLs differ only by a `/` at the end, so that they name the same folders.
+    pub(crate) fn with_places_of(&self, made: &Job) -> Job {
+        let mut job = self.clone();
+        job.source.take_places_of(&made.source);
+        if let Some(Reference::Source(second)) = job.against.as_mut().map(|against| &mut against.reference)
+            && let Some(made) = made.second_source()
+        {
+            second.take_places_of(made);
+        }
+        job
+    }
+}
+
+impl Source {
+    fn take_places_of(&mut self, made: &Source) {
+        let plain = |urls: &[String]| -> Vec<String> {
+            urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect()
+        };
+        if plain(&self.urls) == plain(&made.urls) {
+            self.urls.clone_from(&made.urls);
+        }
+    }
+}
+
+fn make_absolute(addresses: &mut [String]) -> Result<()> {
+    for address in addresses {
+        *address = absolute_address(address).context(|| format!("`{address}` cannot be made absolute"))?;
+    }
+    Ok(())
+}
+
+/// The input of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Input {
+    /// The texts of the source.
+    #[default]
+    Read,
+    /// The sketches of a finished output with the same source, `[shingle]` and `[minhash]`.
+    Reuse(Reuse),
+    /// Finished outputs that are merged, in the order of their creation. Nothing is compared.
+    Merge(Vec<String>),
+}
+
+/// A finished output whose sketches are reused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reuse {
+    /// Its folder or URL prefix.
+    pub output: String,
+    /// Whether it keeps shingles, so that no text is read again.
+    pub keeps_shingles: bool,
 }

@@ -1,4 +1,4 @@
-//! `[output]`: where the tables go, and which columns they have.
+//! `[output]`: the place and the columns of the tables.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 use super::candidates::Method;
 use super::clusters::ClusterMethod;
 use super::source::Source;
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, require, wrong};
 use crate::address;
 use crate::kernel::signature::Bits;
 
-/// `[output]`: where the tables go.
+/// `[output]`: the place and the columns of the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// Folder or URL prefix of the tables. Required.
     pub url: String,
-    /// How groups of identical documents are written: `all` pairs, or `star`, the smallest id with each other one.
+    /// The pairs within a group of identical documents: `all` pairs, or a `star` of the smallest id with each other one.
     #[serde(default)]
     pub expand: Expand,
-    /// Under `all`, groups of more identical documents than this are written as stars. Under `expand = "all"` and `"star"` alike,
-    /// where more documents than this share one of their rarest shingles, as pages that are nearly all header do, each is paired
-    /// with a leader instead of all others. 0: all pairs are written, however many.
+    /// With `all`, larger groups of identical documents are written as stars. With either value, if more documents than this
+    /// share one of their rarest shingles, each is paired with a leader instead of all others. Pages that consist mostly of a
+    /// header are an example. 0 writes all pairs, however many.
     #[serde(default = "max_expand")]
     pub max_expand: u64,
-    /// A run that would write more pairs than this ends before it does, with exit code 4 and advice.
+    /// A run with more pairs than this ends before it writes them, with exit code 4 and advice.
     #[serde(default = "max_pairs")]
     pub max_pairs: u64,
-    /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
+    /// The parts of each sketch in the table `documents`: `signatures`, `shingles` (with signatures), or `none`.
     #[serde(default)]
     pub keep: Keep,
-    /// Whether `pairs` gets the longest passage that the two texts have in common, as it is written in each: the columns
-    /// `passage_a` and `passage_b`. The texts of pairs are read again for it.
+    /// Whether `pairs` gets the longest common passage of the two texts, as each text has it, in the columns `passage_a` and
+    /// `passage_b`. The texts of pairs are read again for it.
     #[serde(default)]
     pub pair_passages: bool,
-    /// Whether the table `buckets` is written, by which `neighbors` reads only a few pages of the output.
+    /// Whether the table `buckets` is written. With it, `neighbors` reads only a few pages of the output.
     #[serde(default)]
     pub buckets: bool,
-    /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
+    /// The format of the tables: folders of `parquet` files, or `delta` tables of the same files.
     #[serde(default)]
     pub tables: TableFormat,
 }
@@ -51,7 +51,7 @@ fn max_pairs() -> u64 {
 }
 
 impl Output {
-    /// The tables at `url`, with the default of every other key.
+    /// An output at `url` with the default of every other key.
     pub(crate) fn at(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -65,14 +65,14 @@ impl Output {
         }
     }
 
-    /// Checks the section of a job over `source`.
+    /// Checks the section of a job with this source and candidate method.
     pub(super) fn check(&self, source: &Source, method: Method) -> Checked<()> {
         const URL: &str = "output.url";
         let url = &self.url;
         let fault = "is empty: expected a folder or a URL prefix, as in \"out/books/\"";
         require(!url.trim().is_empty(), URL, fault)?;
         address::check(url).or_else(|fault| wrong(URL, fault))?;
-        // These formats read whole folders, so the next run would read the output of this one.
+        // These formats read whole folders, so the next run would read the tables of this one.
         let walks = source.format.rules().takes_in_outputs;
         let is_inside = |folder: &str| {
             url.strip_prefix(folder.trim_end_matches('/'))
@@ -87,7 +87,7 @@ impl Output {
             "output.max_pairs",
             "is 0: expected 1 or more: it is the largest number of pairs that a run may write",
         )?;
-        // Neighbors are found by the signatures that the run makes and keeps.
+        // `neighbors` needs the signatures that the run computes and keeps.
         const BUCKETS: &str = "output.buckets";
         require(
             !self.buckets || method.compares(),
@@ -103,7 +103,7 @@ impl Output {
         )
     }
 
-    /// The most documents of a group for all of its pairs to be written; `None` for any number.
+    /// The largest group of documents for which all pairs are written; `None` for no limit.
     pub fn most_expanded(&self) -> Option<u64> {
         (self.max_expand > 0).then_some(self.max_expand)
     }
@@ -124,14 +124,14 @@ pub struct Columns {
     pub clusters: ClusterMethod,
 }
 
-/// What the table `documents` keeps of the sketches.
+/// The parts of the sketches in the table `documents`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
-    /// Signatures, by which neighbors are found. Shingles, if needed, are cut from the source again.
+    /// Signatures, by which neighbors are found. Shingles are cut from the source again if needed.
     #[default]
     Signatures,
-    /// Signatures and shingles. A run then reads the texts once.
+    /// Signatures and shingles. Runs then read the texts once.
     Shingles,
     /// Neither.
     None,
@@ -149,7 +149,7 @@ impl Keep {
     }
 }
 
-/// What the folders of the tables are. The Parquet files are the same either way.
+/// The format of the tables. The Parquet files are the same in both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableFormat {
@@ -157,12 +157,12 @@ pub enum TableFormat {
     #[default]
     #[value(help = "Files")]
     Parquet,
-    /// Delta tables too: each folder has a log that names the same files.
+    /// Delta tables: each folder also has a log that names the same files.
     #[value(help = "Delta tables of the files, which must be Parquet")]
     Delta,
 }
 
-/// How groups of documents with the same shingle set are written to `pairs`.
+/// The pairs of documents with the same shingle set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expand {

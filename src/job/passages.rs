@@ -1,12 +1,12 @@
-//! `[passages]`: which passages are found that repeat inside documents.
+//! `[passages]`: the repeated passages that are found inside documents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::wrong::{Checked, require};
+use super::values::{Checked, require};
 use crate::kernel::text::units::TextUnit;
 
-/// The most words that a passage can be asked to have.
+/// The largest allowed number of words of a passage.
 const MAX_WORDS: usize = 1_000_000;
 
 /// The default of `min_words`: five words rarely agree by chance.
@@ -15,37 +15,38 @@ const MIN_WORDS: usize = 5;
 /// The default of `length`, as in Lee et al., *Deduplicating Training Data Makes Language Models Better*, ACL 2022, in tokens.
 const LENGTH: usize = 50;
 
-/// `[passages]`: which passages are found that repeat inside documents. This is not `output.pair_passages`, which is about pairs.
+/// `[passages]`: the repeated passages that are found inside documents. `output.pair_passages` is something else: the common
+/// passages of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Passages {
-    /// The parts of a text that are compared: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words.
-    /// Two are the same passage if they have the same words, by `shingle.words` and `shingle.normalize`. Required.
+    /// The compared parts of a text: `line`, `sentence` or `paragraph`, or `word` for runs of at least `length` words. Equal
+    /// passages have the same words by `shingle.words` and `shingle.normalize`. Required.
     pub unit: PassageUnit,
-    /// `line`, `sentence`, `paragraph`: the fewest words of a passage; shorter ones never are one. Default: 5.
+    /// `line`, `sentence`, `paragraph`: the fewest words of a passage. Default: 5.
     pub min_words: Option<usize>,
     /// `word`: the fewest words of a passage. Default: 50.
     pub length: Option<usize>,
-    /// `word`: passages that have at most this many other words between them are one passage. Default: 0.
+    /// `word`: the most other words between two passages that are joined to one. Default: 0.
     pub gap: Option<usize>,
 }
 
-/// The parts of texts that are compared.
+/// The compared parts of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PassageUnit {
     /// A line, up to the newline.
     Line,
-    /// A sentence by Unicode's rules (UAX #29), which the end of a line ends too.
+    /// A sentence by the rules of Unicode (UAX #29). The end of a line ends it too.
     Sentence,
-    /// Lines up to a blank one.
+    /// Lines up to a blank line.
     Paragraph,
     /// A run of words.
     Word,
 }
 
 impl Passages {
-    /// The unit whose repetitions are found, and the fewest words of one; `None` for runs of words.
+    /// The compared unit and the fewest words of one; `None` for runs of words.
     pub fn units(self) -> Option<(TextUnit, usize)> {
         let unit = match self.unit {
             PassageUnit::Line => TextUnit::Line,
@@ -56,7 +57,7 @@ impl Passages {
         Some((unit, self.min_words.unwrap_or(MIN_WORDS)))
     }
 
-    /// The fewest words of a run, and the most other words between two runs that are joined; `None` for other units.
+    /// The fewest words of a run, and the most other words between two joined runs; `None` for other units.
     pub fn words(self) -> Option<(usize, usize)> {
         let numbers = (self.length.unwrap_or(LENGTH), self.gap.unwrap_or_default());
         (self.unit == PassageUnit::Word).then_some(numbers)

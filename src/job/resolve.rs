@@ -1,22 +1,24 @@
 //! Resolves a job file to a job that cannot be invalid.
 
+use std::path::Path;
+
 use super::against::Reference;
-use super::file::JobFile;
+use super::curve::choose_bands;
+use super::file::{JobDocument, JobFile};
 use super::format::FormatName;
-use super::recipes::choose;
 use super::shingle::{check_shingle, check_short};
 use super::source::Source;
-use super::wrong::{Checked, Wrong, require, wrong};
-use super::{Input, Job, Reuse};
+use super::values::{Checked, Wrong, require, wrong};
+use super::{Format, Input, Job, Reuse};
 use crate::address;
 use crate::error::{Error, Result};
 
 impl Job {
-    /// Checks a job from the manifest of an output by the rules for job files, since anyone may have changed it. Its
-    /// source and its output are not checked.
+    /// Checks a job from the manifest of an output by the rules for job files, because anyone may have changed the manifest. Does
+    /// not check its source and its output.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
+    /// [`Kind::Job`](crate::error::Kind::Job) with the key and the allowed values.
     pub fn check(&self) -> Result<()> {
         checked(self).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
     }
@@ -30,15 +32,15 @@ fn checked(job: &Job) -> Checked<()> {
     job.lsh.check(job.minhash.permutations)
 }
 
-/// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
+/// Resolves a job file: fills in defaults, checks every rule, and chooses bands and rows.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
+/// [`Kind::Job`](crate::error::Kind::Job) with the key and the allowed values.
 pub fn resolve(file: JobFile) -> Result<Job> {
     job(file, None).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
 }
 
-/// The job of `file`. If its source is a finished output, `made` is the job that made that one.
+/// Resolves a job file. `made` is the job of the reused output, if the source is one.
 pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     let reused = reuse(&file)?;
     let JobFile { name, source, shingle, minhash, lsh, candidates, against, score, .. } = file;
@@ -78,7 +80,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     });
     candidates.check(source.group.is_some() || second_has_groups, file.passages.is_some())?;
     let choice = lsh.choice()?;
-    let chosen = choose::by(choice, minhash.permutations, score.least_jaccard(), method)
+    let chosen = choose_bands(choice, minhash.permutations, score.least_jaccard(), method)
         .or_else(|e| wrong("lsh.target_recall", format!("cannot be reached: {e}")))?;
     let lsh = lsh.with_bands(choice, chosen.map(|found| (found.bands, found.rows)));
     lsh.check(minhash.permutations)?;
@@ -138,7 +140,7 @@ pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
     }
 }
 
-/// The source of the output whose job is `made`, with the column `group` if one is named.
+/// The source of the job `made`, with the column `group` if it is given.
 fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
     let Some(group) = group else { return Ok(made.source.clone()) };
     if !made.source.columns.contains(&group) {
@@ -151,4 +153,78 @@ fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
         );
     }
     Ok(Source { group: Some(group), ..made.source.clone() })
+}
+
+impl Job {
+    /// Reads the job file at `path`, applies `sets` (each `KEY=VALUE`) and resolves the job. Reads no data except small files of
+    /// settings, such as a list of stop words. Refuses a job over a finished output, which needs a [`Draft`].
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
+    pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Job> {
+        Draft::read(path, sets)?.resolve(None)
+    }
+}
+
+/// A job file with its overrides that is read and not resolved yet. A job over a finished output takes settings from the job of
+/// that output.
+#[derive(Debug)]
+pub struct Draft {
+    /// The path in messages.
+    shown: String,
+    text: String,
+    sets: Vec<String>,
+    file: JobFile,
+}
+
+impl Draft {
+    /// Reads the job file at `path` and applies `sets` (each `KEY=VALUE`). The name of the file is the default name of the job.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not a job file, with the line or override, the key, and
+    /// the allowed values.
+    pub fn read(path: impl AsRef<Path>, sets: &[String]) -> Result<Self> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let is_data = Format::from_path(&shown).is_some_and(|format| format != Format::Text);
+        if is_data || path.is_dir() {
+            return Err(Error::job(format!(
+                "{shown} is not a job file, which is TOML: `resemblance find {shown}` compares data without one, and `resemblance init \
+                 {shown}` writes one for them"
+            )));
+        }
+        if let Some(missing) = address::missing(&shown) {
+            return Err(Error::job(format!("{missing}: name a job file")));
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
+        let mut file: JobFile = JobDocument::parse(&text, &shown, sets)?.read()?;
+        if file.name.is_none() {
+            file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        }
+        Ok(Self { shown, text, sets: sets.to_vec(), file })
+    }
+
+    /// The finished output whose sketches the job reuses; `None` if it reads texts.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) if the job sets a key that the output decides.
+    pub fn reuse(&self) -> Result<Option<String>> {
+        reuse(&self.file).map_err(|wrong| self.error(wrong))
+    }
+
+    /// Resolves the job. `made` is the job of the reused output, if any.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the file, the line or override, the key, and the allowed values.
+    pub fn resolve(&self, made: Option<&Job>) -> Result<Job> {
+        job(self.file.clone(), made).map_err(|wrong| self.error(wrong))
+    }
+
+    fn error(&self, Wrong { key, fault }: Wrong) -> Error {
+        match JobDocument::parse(&self.text, &self.shown, &self.sets) {
+            Ok(document) => document.error(&key, &fault),
+            Err(error) => error,
+        }
+    }
 }

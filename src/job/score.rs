@@ -1,37 +1,37 @@
-//! `[score]`: which candidates are pairs.
+//! `[score]`: the rule that makes a candidate a pair.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::candidates::Method;
-use super::wrong::{Checked, require};
+use super::values::{Checked, require};
 use crate::kernel::measure::Measure;
 
-/// `[score]`: what makes a candidate a pair.
+/// `[score]`: the rule that makes a candidate a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
     pub threshold: f64,
-    /// How two shingle sets are measured: `jaccard` (shared shingles over all shingles of both) or `containment` (shared shingles
-    /// over those of the smaller set), which needs a method that finds all pairs: `prefix` or `all`.
+    /// The measure of similarity of two shingle sets: `jaccard` (common shingles over all shingles of both) or `containment`
+    /// (common shingles over the smaller set). `containment` needs a method that finds all pairs: `prefix` or `all`.
     pub measure: Measure,
-    /// Which similarity the threshold is for: `shingles` (exact) or `signature` (estimate).
+    /// The similarity that must reach the threshold: of `shingles` (exact) or of a `signature` (estimate).
     pub by: ScoreBy,
-    /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
+    /// Whether a candidate with an estimate below the threshold is dropped before the exact score.
     pub prefilter: bool,
-    /// The fewest shingles that the two documents of a pair share: all of the smaller one's, if it has fewer. So a short document
-    /// has to share a larger part of itself.
+    /// The fewest shingles that the documents of a pair share, or all shingles of the smaller one if it has fewer. A short
+    /// document then has to share a larger part of itself.
     pub min_shared: u64,
 }
 
 impl Score {
-    /// The Jaccard similarity for which bands are chosen: that of a pair at the threshold, at least.
+    /// The Jaccard similarity for which bands are chosen: the least one of a pair at the threshold.
     pub(crate) fn least_jaccard(&self) -> f64 {
         self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
     }
 
-    /// What a pair reaches, as in `similarity 0.8`.
+    /// The bound of a pair, such as `similarity 0.8`.
     pub(crate) fn bound(&self) -> String {
         let (noun, threshold) = (self.measure.noun(), self.threshold);
         match (self.by, self.prefilter) {
@@ -41,7 +41,7 @@ impl Score {
         }
     }
 
-    /// Whether documents of these sizes that have `shared` shingles in common share as many as a pair must.
+    /// Whether documents of these sizes with `shared` common shingles share as many as a pair must.
     pub(crate) fn has_min_shared(&self, shared: u64, sizes: [u64; 2]) -> bool {
         sizes.iter().any(|&size| shared >= size) || shared >= self.min_shared
     }
@@ -84,7 +84,7 @@ impl Default for Score {
     }
 }
 
-/// Which similarity the threshold is for.
+/// The similarity that must reach the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreBy {

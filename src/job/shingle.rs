@@ -1,51 +1,51 @@
-//! `[shingle]`: how a text becomes a set of shingles.
+//! `[shingle]`: the settings that make a text a set of shingles.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::score::{Score, ScoreBy};
-use super::setting_file;
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, read_setting, require, wrong};
 use crate::error::{Error, Result};
 use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::stop_word_lists::{FILE, STEP, list};
 
-/// The most words or characters in a shingle: a text with fewer has no shingle at all.
+/// The most words or characters of a shingle. A shorter text would have no shingle.
 pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
 
-/// The most bytes of a list of stop words, since it is sent with every task of a run.
+/// The most bytes of a list of stop words, which is sent with every task of a run.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// `[shingle]`: how a text becomes a set of shingles.
+/// `[shingle]`: the settings that make a text a set of shingles.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShingleSection {
-    /// Steps that the text goes through first, in this order: `lowercase`, `letters-only`, `remove-non-letters`,
-    /// `remove-newlines`, `collapse-whitespace`, `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`,
-    /// `collapse-whitespace:tabs-and-newlines`, `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (spaces between
-    /// them), `stop-words:file=PATH` (UTF-8, one word a line; read when the job is), `spaces-to-underscores`,
-    /// `spaces-to-underscores:spaces-only` and `nfkc`. See [`Normalize`](crate::kernel::shingle::Normalize).
+    /// Steps that normalise the text first, in this order: `lowercase`, `letters-only`, `remove-non-letters`, `remove-newlines`,
+    /// `collapse-whitespace`, `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`,
+    /// `collapse-whitespace:tabs-and-newlines`, `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`),
+    /// `stop-words:list=WORDS` (separated by spaces), `stop-words:file=PATH` (UTF-8, one word per line; read together with the
+    /// job), `spaces-to-underscores`, `spaces-to-underscores:spaces-only` and `nfkc`. See
+    /// [`Normalize`](crate::kernel::shingle::Normalize).
     pub normalize: Vec<String>,
     /// `word` or `char`.
     pub unit: Unit,
-    /// What a word is, for shingles and for the steps that take words out: `auto`, `unicode`, `word-characters` or `spaces`.
+    /// The definition of a word, for shingles and for stop words: `auto`, `unicode`, `word-characters` or `spaces`.
     pub words: Words,
     /// Units in a shingle. Default: [`ShingleSection::SIZE_WORDS`] for words, [`ShingleSection::SIZE_CHARS`] for characters.
     pub size: Option<usize>,
     /// The separator between the words of a shingle when its bytes are hashed; `xxh3` needs none.
     pub separator: String,
-    /// What turns a shingle into a number: `xxh3` (64 bits), `crc32`, `sha256-31` or `dictionary`.
+    /// The hash that makes a shingle a number: `xxh3` (64 bits), `crc32`, `sha256-31` or `dictionary`.
     pub hash: ShingleHash,
-    /// Documents of fewer words than this are rejected; 0 rejects none.
+    /// Documents with fewer words are rejected; 0 rejects none.
     pub min_words: usize,
-    /// What happens to a document of fewer words, or characters, than `size`: `whole` makes all of it one shingle, `reject` puts
-    /// it into the table `rejects`, and `empty` gives it none, so that all such documents have the same signature. The last needs
-    /// `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
+    /// The treatment of a document with fewer words, or characters, than `size`. `whole` makes it one shingle, `reject` puts it
+    /// into the table `rejects`, and `empty` gives it no shingle, so that all such documents have the same signature. `empty`
+    /// needs `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
     pub short: Short,
-    /// Shingles in more than this share of the documents are left out of all sets, since they are from a template: navigation,
-    /// licences, signatures of letters. With `source.group`, the share of the documents of any group. Those in 10 documents or
-    /// fewer always count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as 0.001.
-    /// Default: all shingles count.
+    /// Shingles in more than this share of the documents are left out of all sets, because they come from a template, such as
+    /// navigation, licences or mail signatures. With `source.group`, the share in any group counts. Shingles in at most 10
+    /// documents always count. A document without other shingles is rejected as `only_template`. Over 0 and under 1, such as
+    /// 0.001. Default: all shingles count.
     pub max_frequency: Option<f64>,
 }
 
@@ -64,7 +64,7 @@ impl ShingleSection {
         }
     }
 
-    /// The section with its defaults.
+    /// Resolves the section.
     pub(super) fn resolved(self) -> Checked<Shingle> {
         let steps = self.normalize.iter().map(|name| Normalize::read(name)).collect::<Result<_>>();
         let normalize = steps.or_else(|e| wrong("shingle.normalize", e.one_line()))?;
@@ -90,7 +90,7 @@ impl Default for ShingleSection {
     }
 }
 
-/// Checks a section, and the share of documents above which its shingles are left out.
+/// Checks the section, and the largest share of documents in which a shingle counts.
 pub(super) fn check_shingle(shingle: &Shingle, max_frequency: Option<f64>) -> Checked<()> {
     let size = shingle.size;
     let fault = format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}");
@@ -139,11 +139,10 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
 }
 
 impl Normalize {
-    /// Parses a step of a job file: its name, or the path of a file of stop words, which is read.
+    /// Parses a step of a job file. Reads the file of a step with stop words in a file.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step, and for a file that cannot be read or is not a list
-    /// of words: the text after the key's name.
+    /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step or a wrong file, with the text after the name of the key.
     pub(super) fn read(name: &str) -> Result<Self> {
         match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
             Some(path) => read(path).map(Normalize::StopWordList),
@@ -152,17 +151,17 @@ impl Normalize {
     }
 }
 
-/// The list in a file of this machine: UTF-8, one word a line; empty lines are ignored.
+/// Reads a list of words from a local UTF-8 file with one word per line. Ignores empty lines.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not such a list: the text after the key's name.
+/// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not such a list, with the text after the name of the key.
 fn read(path: &str) -> Result<String> {
     const WHAT: &str = "a file of stop words that";
     let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));
     if path.is_empty() {
         return Err(Error::job(format!("names no file: expected a path behind {STEP}{FILE}")));
     }
-    let text = setting_file::read(path, WHAT, MAX_BYTES, "convert it")?;
+    let text = read_setting(path, WHAT, MAX_BYTES, "convert it")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut words = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -1,74 +1,72 @@
-//! `[source]`: where the documents are and which columns are theirs.
+//! `[source]`: the files and columns of the documents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
 use super::format::{DocumentColumns, Format, FormatName, FormatRules};
-use super::names::{Names, number_or_text};
 use super::rows::{Condition, Limit, LimitSize};
-use super::size::parse_size;
-use super::wrong::{Checked, require, wrong};
+use super::values::{Checked, Names, number_or_text, parse_size, require, wrong};
 use crate::address;
 use crate::error::one_line;
 
-/// `[source]`: where the documents are and which columns are theirs.
+/// `[source]`: the files and columns of the documents.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceSection {
-    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
-    /// sketches are used again. Default: what the ending of `url` says, such as `.parquet`, `.csv.gz` or `.jsonl`; required where
-    /// it has none of a format.
+    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output` for a finished output whose sketches are reused.
+    /// Default: the format of the ending of `url`, such as `.parquet`, `.csv.gz` or `.jsonl`. Required if the ending tells no
+    /// format.
     pub format: Option<FormatName>,
-    /// File, folder, glob or URL, or a list of them; of the format `delta` folders of tables, of `output` one folder or URL
+    /// File, folder, glob or URL, or a list of them. With the format `delta`, folders of tables; with `output`, one folder or URL
     /// prefix. Required.
     pub url: Names,
-    /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
-    /// column with one of those names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below
-    /// `url`, or the whole path if two folders have files of one name, and the row in the file, counted from 0.
-    /// Default: `oldid` for reuters, `path` for text, `row_number` for the others. Required with `against.output` for those others.
+    /// Column, or list of columns, that identifies a document, or one of the words `"row_number"` and `"path"`. A column with one
+    /// of these names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below `url`, or the
+    /// whole path if two folders have files of one name, and the row in the file, counted from 0. Default: `oldid` for reuters,
+    /// `path` for text, `row_number` for other formats. Required with `against.output` for these other formats.
     pub id: Option<Names>,
-    /// The encoding of the files: `utf-8` (invalid bytes are an error or a rejected document; in Reuters stories they are read as
-    /// Latin-1), `utf-8-lossy` (invalid bytes become U+FFFD), `latin-1` (ISO 8859-1 as in Python: every byte is a character) or a
-    /// label of the Encoding Standard, such as `windows-1252`, for which it also has the labels `latin1` and `iso-8859-1`. Not for
-    /// parquet and delta, whose texts are UTF-8. Default: `utf-8`.
+    /// The encoding of the files. `utf-8`: invalid bytes are an error or a rejected document, and Reuters stories read them as
+    /// Latin-1. `utf-8-lossy`: invalid bytes become U+FFFD. `latin-1`: ISO 8859-1 as in Python, in which every byte is a
+    /// character. Or a label of the Encoding Standard, such as `windows-1252`, which also has the labels `latin1` and
+    /// `iso-8859-1`. Not for parquet and delta, whose texts are UTF-8. Default: `utf-8`.
     pub encoding: Option<String>,
     /// The separator between the parts of an id of several columns.
     #[serde(default = "SourceSection::id_separator")]
     pub id_separator: String,
-    /// Column, or list of columns, that holds the text. Default: `body` for reuters; no column for text, whose files
-    /// are the documents; required for the others.
+    /// Column, or list of columns, with the text. Default: `body` for reuters. Text files are documents and have no column.
+    /// Required for other formats.
     pub text: Option<Names>,
-    /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet columns
-    /// keep their types; those of all other formats are text. Default: none.
+    /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet
+    /// columns keep their types; columns of other formats are text. Default: none.
     pub columns: Option<Names>,
-    /// Column of a document's group, such as the crawl or the shop that it is from. The table `documents` carries it too. Documents
-    /// without a value are together a group. Default: none.
+    /// Column with the group of a document, such as its crawl or shop. The table `documents` carries it too. Documents without a
+    /// value form one group. Default: none.
     pub group: Option<String>,
-    /// SQL condition over the columns; rows that do not meet it are no documents, and are counted. Only functions of DataFusion
-    /// that give the same value in every run. Default: all rows are documents.
+    /// SQL condition over the columns. Other rows are no documents, and are counted. Only functions of DataFusion that return the
+    /// same value in every run are allowed. Default: all rows are documents.
     #[serde(rename = "where")]
     pub condition: Option<String>,
-    /// Number of documents, or a share of them as in `"1%"`: a random sample of the documents that `where` leaves, the same in
+    /// Number of documents, or a share of them such as `"1%"`: a random sample of the documents that meet `where`, the same in
     /// every run. Default: all documents.
     #[serde(default)]
     #[schemars(schema_with = "number_or_text")]
     pub limit: Option<LimitSize>,
-    /// The number that chooses the sample of `limit`: another number chooses another sample. Default: 0.
+    /// The seed of the sample of `limit`. Default: 0.
     pub seed: Option<u64>,
-    /// What happens when an id is repeated: `error` ends the run, `reject` keeps the first that can be compared.
+    /// The treatment of a repeated id: `error` ends the run, `reject` keeps the first document that can be compared.
     #[serde(default = "SourceSection::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,
-    /// What happens to a row of a CSV or JSON lines file that cannot be read: `error` ends the run and names the line, `reject`
-    /// puts the row into the table `rejects`.
+    /// The treatment of an unreadable row of a CSV or JSON lines file: `error` ends the run and names the line, `reject` puts the
+    /// row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
-    /// The most bytes of a JSON line, which goes to the table `rejects` as `too_long` if it has more, and of a CSV record, which ends
-    /// the run.
+    /// The most bytes of a JSON line or a CSV record. A longer JSON line is rejected as `too_long`; a longer CSV record ends the
+    /// run.
     #[serde(default = "SourceSection::max_text")]
     pub max_text: String,
-    /// Reuters: `decode` replaces character references such as `&lt;` by their characters, `keep` leaves them.
-    /// Default: `decode`.
+    /// Reuters: `decode` replaces character references such as `&lt;` with their characters, `keep` keeps them. Default:
+    /// `decode`.
     pub references: Option<References>,
     /// CSV: the character between fields.
     #[serde(default = "SourceSection::delimiter")]
@@ -76,19 +74,19 @@ pub struct SourceSection {
     /// CSV: whether the first line names the columns; without it they are `column_1`, `column_2`, ...
     #[serde(default = "SourceSection::header")]
     pub header: bool,
-    /// CSV: the character around fields that hold delimiters, quotes or newlines; `""` if quotes are characters. Default: `"`; where
-    /// the delimiter is a tab only in lines that close each quote, in others quotes are characters.
+    /// CSV: the character around fields that contain delimiters, quotes or newlines; `""` if quotes have no meaning. Default:
+    /// `"`. If the delimiter is a tab, only lines that close each quote use it.
     pub quote: Option<String>,
-    /// CSV: the character that takes the meaning of the next one, as the backslash does in `\"`. Default: none.
+    /// CSV: the escape character, such as the backslash in `\"`. Default: none.
     pub escape: Option<String>,
 }
 
-// The section has required keys, so it has no default of its own; these are the defaults of its other keys.
+// The section has required keys, so it cannot have a default itself. These are the defaults of its other keys.
 impl SourceSection {
     /// The default of `max_text`, in bytes.
     pub const MAX_TEXT: u64 = 128 << 20;
 
-    /// The section that names `urls` of a format, with the default of every other key.
+    /// A section for `urls` of a format, with the default of every other key.
     pub(crate) fn new(format: FormatName, urls: Vec<String>) -> Self {
         Self {
             format: Some(format),
@@ -131,7 +129,7 @@ impl SourceSection {
 }
 
 impl SourceSection {
-    /// The section with its defaults.
+    /// Resolves the section.
     pub(super) fn resolved(self) -> Checked<Source> {
         let source = self;
         let csv = csv_of(&source)?;
@@ -246,18 +244,18 @@ fn csv_of(source: &SourceSection) -> Checked<Csv> {
     Ok(csv)
 }
 
-/// The given format, or the one of the endings of `urls`.
+/// The given format, or the format of the endings of `urls`.
 fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
     const KEY: &str = "source.format";
     if let Some(given) = given {
-        return match given.of_files() {
+        return match given.file_format() {
             Some(format) => Ok(format),
             None => wrong(KEY, "is \"output\", which has no files"),
         };
     }
     let mut found: Option<(&String, Format)> = None;
     for url in urls {
-        match (Format::of_ending(url), found) {
+        match (Format::from_path(url), found) {
             (None, _) => {
                 return wrong(
                     KEY,
@@ -296,8 +294,7 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
     }
 }
 
-/// The carried columns of `documents`. No name may differ from that of another column only by case, which many engines
-/// ignore.
+/// The carried columns of `documents`. Two names must not differ only by case, which many engines ignore.
 fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
@@ -310,13 +307,14 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
         let stored = Source::stored(name);
         let mut before = columns[..at].iter().map(|other| (other, Source::stored(other)));
         if let Some((other, _)) = before.find(|(_, other)| same(other, &stored)) {
-            let fault = match same(other, name) {
-                true => format!(
+            let fault = if same(other, name) {
+                format!(
                     "names `{name}` twice: expected each column once, whether its letters are large or small"
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "names `{other}` and `{name}`, which are both `{stored}` in the table documents: expected one of them"
-                ),
+                )
             };
             return wrong(KEY, fault);
         }
@@ -324,7 +322,7 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
     Ok(columns)
 }
 
-/// The carried columns, including that of the group.
+/// Adds the column of the group to the carried columns.
 fn with_group(
     rules: FormatRules,
     mut columns: Vec<String>,
@@ -353,7 +351,7 @@ fn with_group(
     Ok((columns, Some(name)))
 }
 
-/// The rows that are documents, by `source.where`, `source.limit` and `source.seed`.
+/// The condition and the sample of `source.where`, `source.limit` and `source.seed`.
 fn rows_of(
     condition: Option<String>,
     limit: Option<LimitSize>,
@@ -369,7 +367,7 @@ fn rows_of(
     Ok((condition, limit.map(|size| Limit { size, seed: seed.unwrap_or_default() })))
 }
 
-/// The byte of a string of one ASCII character that does not end a line.
+/// Parses one ASCII character that does not end a line.
 fn ascii(key: &'static str, text: &str) -> Checked<u8> {
     match text.as_bytes() {
         [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
@@ -377,7 +375,7 @@ fn ascii(key: &'static str, text: &str) -> Checked<u8> {
     }
 }
 
-/// `[source]`: where the documents are and which columns are theirs.
+/// `[source]`: the files and columns of the documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// The format of the files.
@@ -386,8 +384,7 @@ pub struct Source {
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
-    /// In the job of a finished run, the version of each Delta table in `urls` that was read. Empty otherwise: the newest
-    /// versions are read.
+    /// The versions of the Delta tables in `urls` that a finished run read. Empty before a run, which reads the newest versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub table_versions: Vec<u64>,
     /// The id of a document.
@@ -396,26 +393,26 @@ pub struct Source {
     pub id_separator: String,
     /// The columns that hold the text, joined by a newline; at least one.
     pub text: Vec<String>,
-    /// The columns that go into the table `documents` as they are.
+    /// The columns that the table `documents` carries.
     pub columns: Vec<String>,
-    /// The one of these that holds a document's group.
+    /// The carried column with the group of a document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The condition that rows meet to be documents; `None` if all rows are.
+    /// The condition that documents meet; `None` if all rows are documents.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// The sample of them that is read; `None` if all of them are.
+    /// The sample of the documents; `None` for all documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// What happens when an id is repeated.
+    /// The treatment of a repeated id.
     pub duplicate_ids: DuplicateIds,
-    /// What happens to a row of a CSV or JSON lines file that cannot be read.
+    /// The treatment of an unreadable row of a CSV or JSON lines file.
     pub on_error: OnError,
     /// The most bytes of a JSON line or of a CSV record.
     pub max_text: u64,
     /// The syntax of CSV files; other formats ignore it.
     pub csv: Csv,
-    /// What happens to the character references of Reuters stories; other formats have none.
+    /// The treatment of the character references in Reuters stories.
     pub references: References,
 }
 
@@ -434,26 +431,27 @@ pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
 ];
 
 impl Source {
-    /// The name of the carried column `name` in the table `documents`: with `_` behind it where the table has a column of that name.
+    /// The name of the carried column `name` in the table `documents`. A `_` is appended if the table has its own column of that
+    /// name.
     pub(crate) fn stored(name: &str) -> String {
         let is_taken = DOCUMENTS_COLUMNS.contains(&name.to_lowercase().as_str());
         if is_taken { format!("{name}_") } else { name.to_owned() }
     }
 
-    /// Whether some rows may be no documents, so that a run leaves them out.
+    /// Whether some rows may be left out of the documents.
     pub(crate) fn leaves_rows_out(&self) -> bool {
         self.condition.is_some() || self.limit.is_some()
     }
 }
 
-/// What happens to the character references in SGML, such as `&lt;`.
+/// The treatment of character references in SGML, such as `&lt;`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum References {
     /// Each is replaced by its character.
     #[default]
     Decode,
-    /// They stay as they are written.
+    /// They stay as written.
     Keep,
 }
 
@@ -461,26 +459,26 @@ pub enum References {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceId {
-    /// The values of these columns, joined by `id_separator`. One Parquet column of integers gives ids that are numbers.
+    /// The values of these columns, joined by `id_separator`. A single Parquet column of integers makes numeric ids.
     Columns(Vec<String>),
-    /// `file:row`: the path of its file below the URL of the source, and its row there, counted from 0.
+    /// `file:row`: the path of its file below the URL of the source, and its row, counted from 0.
     RowNumber,
-    /// The file's path relative to the source's folder. Only for [`Format::Text`].
+    /// The path of the file relative to the folder of the source. Only for [`Format::Text`].
     Path,
 }
 
-/// What happens when an id is repeated.
+/// The treatment of a repeated id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DuplicateIds {
-    /// The run ends with an error that names them.
+    /// The run ends with an error that names the ids.
     Error,
-    /// The first in order of (file, row) that can be compared stays, the others go to `rejects`.
+    /// The first comparable document in the order of (file, row) stays. The others go to `rejects`.
     Reject,
 }
 
-/// What happens to a row of a CSV or JSON lines file that cannot be read: a record with other fields than the others, a line
-/// that is not a JSON object, an id of another type, bytes that are not UTF-8.
+/// The treatment of an unreadable row of a CSV or JSON lines file: a record with the wrong number of fields, a line without a
+/// JSON object, an id of the wrong type, or bytes that are not UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnError {
@@ -500,14 +498,14 @@ pub struct Csv {
     pub header: bool,
     /// The byte around fields that hold delimiters, quotes or newlines; `None` if quotes are characters.
     pub quote: Option<u8>,
-    /// Whether quotes are characters in a line that does not close each of them.
+    /// Whether quotes have no meaning in a line that does not close each of them.
     pub quotes_end_in_line: bool,
-    /// The byte that takes the meaning of the next one, if files have it.
+    /// The escape byte, if any.
     pub escape: Option<u8>,
 }
 
 impl Csv {
-    /// The syntax of files with this delimiter, as a job has it by default.
+    /// The default syntax of files with this delimiter.
     pub const fn new(delimiter: u8) -> Self {
         let quotes_end_in_line = delimiter == b'\t';
         Self { delimiter, header: true, quote: Some(b'"'), quotes_end_in_line, escape: None }

@@ -69,7 +69,7 @@ pub(crate) fn names_of_outputs(job: &Job) -> Vec<Value> {
         named["url"] = json!(url);
         named
     };
-    Table::of(job).into_iter().map(named).collect()
+    Table::written_by(job).into_iter().map(named).collect()
 }
 
 /// The tables that a run wrote.
@@ -94,7 +94,7 @@ pub(super) fn outputs(job: &Job, manifest: &Manifest, verdicts: &[AlarmVerdict])
         }
         dataset
     };
-    Table::of(job).into_iter().map(described).collect()
+    Table::written_by(job).into_iter().map(described).collect()
 }
 
 /// A bound of the job, and whether the output is within it.

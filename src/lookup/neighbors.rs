@@ -28,8 +28,8 @@ use crate::kernel::jaccard::shared;
 use crate::kernel::lsh_bands::{Buckets, lsh_bands};
 use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::kernel::signature::Signature;
+use crate::output::pages::{LookedUpRows, WantedPages};
 use crate::output::read;
-use crate::output::wanted_pages::{LookedUpRows, WantedPages};
 use crate::schema::Table;
 
 /// The order of neighbors: the highest value comes first, then the highest of the other one, then the smallest id.

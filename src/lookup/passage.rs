@@ -21,7 +21,7 @@ use crate::frames::{self, utf8};
 use crate::job::{Job, Passages, TextUnit};
 use crate::kernel::text::units::units;
 use crate::kernel::text::written_words::WrittenWords;
-use crate::output::applied::AppliedOutput;
+use crate::output::results::AppliedOutput;
 use crate::schema::{IdType, Table};
 use crate::udf::expr_fn::document_key;
 

@@ -16,55 +16,34 @@ const CONCURRENT_FILES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// Its path inside the output.
-    pub path: String,
-    /// The difference.
-    pub what: FileDifference,
+    path: String,
+    difference: String,
 }
 
-/// The difference between a file and its entry in the manifest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileDifference {
-    /// It does not exist.
-    Gone {
-        /// The size in the manifest.
-        bytes: u64,
-    },
-    /// It has another size.
-    Size {
-        /// Its size.
-        found: u64,
-        /// The size in the manifest.
-        bytes: u64,
-    },
-    /// It has other bytes.
-    Crc32 {
-        /// The CRC-32 of its bytes.
-        found: u32,
-        /// The CRC-32 in the manifest.
-        crc32: u32,
-    },
+impl Damage {
+    /// Compares a file with its size; `None` if it has the size. Without a size, the file is gone.
+    pub(super) fn from_size(file: &File, size: Option<u64>) -> Option<Self> {
+        let difference = match size {
+            None => format!("is gone ({} bytes in the manifest)", file.bytes),
+            Some(size) if size != file.bytes => {
+                format!("has {size} bytes, but {} in the manifest", file.bytes)
+            }
+            Some(_) => return None,
+        };
+        Some(Self { path: file.path.clone(), difference })
+    }
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = &self.path;
-        match self.what {
-            FileDifference::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes in the manifest)"),
-            FileDifference::Size { found, bytes } => {
-                write!(f, "{path} has {found} bytes, but {bytes} in the manifest")
-            }
-            FileDifference::Crc32 { found, crc32 } => {
-                write!(f, "{path} has the CRC-32 {found:08x}, but {crc32:08x} in the manifest")
-            }
-        }
+        write!(f, "{} {}", self.path, self.difference)
     }
 }
 
-/// Those of `files` that are missing or have another size. Reads only sizes: one listing for each folder of an object
-/// store.
+/// Returns the files that are missing or have another size. Reads only metadata: one listing per folder of an object store.
 ///
 /// # Errors
-/// When the store does not answer, or a path leads out of the output.
+/// If the store does not answer, or a path leads out of the output.
 pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for file in files {
@@ -90,29 +69,19 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
             }
         }
     }
-    let mut damaged = Vec::new();
-    for file in files {
-        let bytes = file.bytes;
-        let what = match found.get(&file.path) {
-            None => FileDifference::Gone { bytes },
-            Some(&found) if found != bytes => FileDifference::Size { found, bytes },
-            Some(_) => continue,
-        };
-        damaged.push(Damage { path: file.path.clone(), what });
-    }
-    Ok(damaged)
+    Ok(files.iter().filter_map(|file| Damage::from_size(file, found.get(&file.path).copied())).collect())
 }
 
-/// Is called after each file with the bytes that were read so far, and those of all files.
+/// A callback that gets the bytes read so far and the bytes of all files, after each file.
 pub(crate) type ReadProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// A [`ReadProgress`] that does nothing.
+/// A callback that ignores the progress.
 pub(crate) fn unseen(_done: u64, _all: u64) {}
 
-/// Those of `files` that are missing, or have another size or other bytes. Reads every byte.
+/// Returns the files that are missing or have another size or other bytes. Reads every byte.
 ///
 /// # Errors
-/// When the store does not answer, or a path leads out of the output.
+/// If the store does not answer, or a path leads out of the output.
 pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: ReadProgress<'_>) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
@@ -123,7 +92,7 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: ReadProgress<'
     let checked: Vec<Option<Damage>> = stream::iter(whole)
         .map(|file| {
             let output = output.clone();
-            // In a task of its own, so that several cores compute.
+            // Each file is read in its own task, so that several cores compute checksums.
             let task = tokio::spawn(async move { checksum(&output, &file).await });
             async move { task.await.map_err(|e| Error::bug("a file was not read to its end").because(e))? }
         })
@@ -142,15 +111,17 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: ReadProgress<'
 }
 
 async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
-    let what = match output.digest(&file.path).await? {
-        None => FileDifference::Gone { bytes: file.bytes },
-        Some((_, found)) if found != file.crc32 => FileDifference::Crc32 { found, crc32: file.crc32 },
-        Some(_) => return Ok(None),
-    };
-    Ok(Some(Damage { path: file.path.clone(), what }))
+    Ok(match output.digest(&file.path).await? {
+        None => Damage::from_size(file, None),
+        Some((_, crc32)) if crc32 != file.crc32 => {
+            let difference = format!("has the CRC-32 {crc32:08x}, but {:08x} in the manifest", file.crc32);
+            Some(Damage { path: file.path.clone(), difference })
+        }
+        Some(_) => None,
+    })
 }
 
-/// Refuses a manifest that names files outside the output: it was changed.
+/// Refuses a manifest that names a file outside the output, which this program never writes.
 fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
     if file.path.split('/').all(plain) {
@@ -164,7 +135,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     )))
 }
 
-/// The part of the files of a result that is compared with its manifest.
+/// How thoroughly files are compared with their manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckDepth {
     /// Their sizes.
@@ -173,12 +144,11 @@ pub(crate) enum CheckDepth {
     Bytes,
 }
 
-/// The manifest of the result in `output` and its damaged files; `None` if the output holds no finished result. `depth`
-/// chooses how thoroughly the files of a manifest are compared. If another run replaces the result meanwhile, the new
-/// one is checked.
+/// Returns the manifest of the result in `output` and its damaged files; `None` if there is no finished result. `depth` chooses
+/// how thoroughly its files are compared. If another run replaces the result meanwhile, the new result is checked.
 ///
 /// # Errors
-/// As [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
+/// See [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<CheckDepth>,
@@ -191,7 +161,7 @@ pub(crate) async fn result(
             CheckDepth::Sizes => sizes(output, &files).await?,
             CheckDepth::Bytes => bytes(output, &files, seen).await?,
         };
-        // The files of a result that was replaced are gone, and nothing is damaged.
+        // A result that was just replaced is not damaged, although its files are gone.
         if damage.is_empty() || output.manifest().await?.as_ref() == Some(&manifest) {
             return Ok(Some((manifest, damage)));
         }

@@ -1,4 +1,4 @@
-//! Files of an output on this machine: written atomically, and synced before they get their names.
+//! Atomic writes to the local disk: a file is synced before it gets its name.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// Writes a new file. Until it is whole, its name contains `writer`.
+/// Writes a new file. Its name contains `writer` until it is complete.
 ///
 /// # Errors
-/// [`object_store::Error::AlreadyExists`] if it exists, or the error of the system.
+/// [`object_store::Error::AlreadyExists`] if the file exists, or the error of the system.
 pub(super) async fn create(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(path, writer, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
 
-/// Writes a file as [`create`] does, and replaces an existing one.
+/// Writes a file like [`create`], and replaces an existing one.
 pub(super) async fn replace(path: PathBuf, writer: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(path, writer, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
 }
@@ -52,30 +52,30 @@ async fn put(
     })
 }
 
-/// A new file in `folder`, which is created if it is missing. Its name contains `writer`.
+/// Creates a temporary file in `folder`, and the folder if it is missing. The name contains `writer`.
 fn staged_in(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile> {
     std::fs::create_dir_all(folder)?;
     partial_file(folder, writer)
 }
 
-/// A new file in `folder` for what is not whole. Its name contains `writer`. It is removed when this is dropped.
+/// Creates a temporary file in `folder` for incomplete content. The name contains `writer`. Dropping the value removes the file.
 pub(crate) fn partial_file(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile> {
     let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(STAGED.1);
-    // As for any new file, the umask decides who may read it.
+    // The umask decides who may read it, like for any new file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
 }
 
-/// A file without its final name. It is removed when this is dropped.
+/// A file without its final name. Dropping the value removes the file.
 pub(super) struct Staged {
     staged: tempfile::TempPath,
     path: PathBuf,
 }
 
-/// Creates a file that will be renamed to `path`. Until then its name contains `writer`.
+/// Creates a file that will be renamed to `path`. Its name contains `writer` until then.
 pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, Staged)> {
     blocking(move || {
         let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")), &writer)?.into_parts();
@@ -85,7 +85,7 @@ pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, St
 }
 
 impl Staged {
-    /// Renames the file, unless a file of that name exists. Its bytes must be synced.
+    /// Renames the file, unless a file of that name exists. The caller has synced its bytes.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`], or the error of the system.
@@ -117,8 +117,8 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Every file under a folder, to any depth, with its size, sorted. Links are not followed. A folder that does not exist
-/// has none.
+/// Lists every file under a folder, to any depth, with its size, sorted by path. Does not follow links. A missing folder is
+/// empty.
 ///
 /// # Errors
 /// The error of the system, with the folder.
@@ -143,7 +143,7 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     Ok(found)
 }
 
-/// Removes a file. It is no error if it is gone already.
+/// Removes a file. A file that is gone already is not an error.
 pub(super) fn remove(file: &Path) -> io::Result<()> {
     match std::fs::remove_file(file) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -151,7 +151,7 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder and its subfolders, as far as they are empty.
+/// Removes a folder and its subfolders if they are empty.
 pub(super) fn remove_empty(folder: &Path) {
     if let Ok(entries) = std::fs::read_dir(folder) {
         for entry in entries.flatten() {

@@ -1,14 +1,13 @@
-//! Manifests: the files that a stage or a run wrote. Readers read the files of a manifest, never a listing.
+//! Manifests of stages and runs, with the counts of a run. Readers take the files of a table from its manifest, never from a listing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array};
+use datafusion::common::cast::as_string_array;
 use serde::{Deserialize, Serialize};
 
-use super::counts::Counts;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, ReadRanges};
 use crate::schema::SourceTypes;
@@ -28,70 +27,46 @@ pub struct File {
     pub crc32: u32,
 }
 
-static FILE_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-    Arc::new(Schema::new(vec![
-        Field::new("table", DataType::Utf8, false),
-        Field::new("path", DataType::Utf8, false),
-        Field::new("rows", DataType::UInt64, false),
-        Field::new("bytes", DataType::UInt64, false),
-        Field::new("crc32", DataType::UInt32, false),
-    ]))
-});
-
 impl File {
-    /// The columns of [`File::write_rows`].
+    /// The column of [`File::write_rows`]: a file as JSON.
     pub fn schema() -> SchemaRef {
-        Arc::clone(&FILE_SCHEMA)
+        Arc::new(Schema::new(vec![Field::new("file", DataType::Utf8, false)]))
     }
 
-    /// One row for each file, as the writer node sends them to the driver.
+    /// One row per file, as the writer node sends them to the driver.
     ///
     /// # Errors
     /// Never for a list of files.
     pub fn write_rows(files: &[File]) -> datafusion::error::Result<RecordBatch> {
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(StringArray::from_iter_values(files.iter().map(|f| &f.table))),
-            Arc::new(StringArray::from_iter_values(files.iter().map(|f| &f.path))),
-            Arc::new(UInt64Array::from_iter_values(files.iter().map(|f| f.rows))),
-            Arc::new(UInt64Array::from_iter_values(files.iter().map(|f| f.bytes))),
-            Arc::new(UInt32Array::from_iter_values(files.iter().map(|f| f.crc32))),
-        ];
-        Ok(RecordBatch::try_new(Self::schema(), columns)?)
+        let files = files.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
+        let files = files.map_err(|e| Error::bug("a file cannot be written as JSON").because(e))?;
+        Ok(RecordBatch::try_new(Self::schema(), vec![Arc::new(StringArray::from(files))])?)
     }
 
     /// The files in rows of [`File::write_rows`].
     ///
     /// # Errors
-    /// When the batch has other columns.
+    /// If the batch has other columns.
     pub fn read_rows(batch: &RecordBatch) -> Result<Vec<File>> {
-        let (tables, paths) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
-        let (rows, bytes) = (as_uint64_array(batch.column(2))?, as_uint64_array(batch.column(3))?);
-        let crc32s = as_uint32_array(batch.column(4))?;
-        let file = |i: usize| File {
-            table: tables.value(i).to_owned(),
-            path: paths.value(i).to_owned(),
-            rows: rows.value(i),
-            bytes: bytes.value(i),
-            crc32: crc32s.value(i),
-        };
-        Ok((0..batch.num_rows()).map(file).collect())
+        let files = as_string_array(batch.column(0))?.iter().flatten().map(serde_json::from_str);
+        files.collect::<Result<_, _>>().map_err(|e| Error::bug("a row is not a file").because(e))
     }
 }
 
-/// A stage that is done.
+/// A finished stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinishedStage {
     /// The name of the stage.
     #[serde(rename = "stage")]
     pub stage: String,
-    /// The run that it belongs to: see [`crate::job::fingerprint`].
+    /// The fingerprint of the run: see [`crate::job::fingerprint`].
     pub fingerprint: String,
     /// Wall-clock seconds that it took.
     pub seconds: f64,
     /// See [`StageTime::join`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
-    /// What it read of the source, with checksums.
+    /// The byte ranges of the source that it read, with checksums.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<ReadRanges>,
     /// The files that it wrote.
@@ -99,7 +74,7 @@ pub struct FinishedStage {
 }
 
 impl FinishedStage {
-    /// Rows of one of its tables.
+    /// The number of rows of one of its tables.
     pub fn rows(&self, table: &str) -> u64 {
         self.files.iter().filter(|f| f.table == table).map(|f| f.rows).sum()
     }
@@ -108,15 +83,15 @@ impl FinishedStage {
 /// A finished run: `manifest.json`, as `schemas/manifest.toml` declares it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Version of the tables' meaning: see [`crate::job::FORMAT_VERSION`].
+    /// The version of the meaning of the tables: see [`crate::job::FORMAT_VERSION`].
     pub format_version: u64,
     /// The version of this program.
     pub resemblance: String,
     /// The job's name.
     pub name: String,
-    /// Equal for runs whose tables are equal: see [`crate::job::fingerprint`].
+    /// The fingerprint of the run: see [`crate::job::fingerprint`].
     pub fingerprint: String,
-    /// When it was finished, in UTC, as RFC 3339 to the second.
+    /// The time of its end in UTC, in RFC 3339 to the second.
     pub finished: String,
     /// The resolved job.
     pub job: serde_json::Value,
@@ -124,7 +99,7 @@ pub struct Run {
     pub inputs: Vec<InputFile>,
     /// The types of ids and carried columns.
     pub source: SourceTypes,
-    /// The run that read the texts, if this one reused the sketches of a finished output.
+    /// The run that read the texts, if this run reused the sketches of a finished output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// The runs that read the texts, if this output was merged from others.
@@ -133,13 +108,12 @@ pub struct Run {
     /// The reference outputs of the run, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
-    /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those
-    /// that it is merged from.
+    /// The fingerprints of the merged outputs. A merged output among them is replaced by its own list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
     /// Counts of the run.
     pub counts: Counts,
-    /// Rejected documents by reason.
+    /// The number of rejected documents by reason.
     pub rejects: BTreeMap<String, u64>,
     /// The stages in order.
     #[serde(rename = "stages")]
@@ -148,16 +122,15 @@ pub struct Run {
     pub tables: BTreeMap<String, Table>,
     /// Sentences for the user.
     pub warnings: Vec<String>,
-    /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, no power cut
-    /// can have damaged its files.
+    /// The boot id of the machine that wrote a local output. Until a restart, no power cut can have damaged its files.
     pub boot: Option<String>,
-    /// The attempts that wrote to this output, whose ids are in the names of their files: a file with one of these ids that is
-    /// not in the tables can be removed. The last attempt wrote this manifest.
+    /// The attempts that wrote to this output; the last one wrote this manifest. Their ids are in the names of their files. Such
+    /// a file can be removed if no table names it.
     pub attempts: Vec<String>,
 }
 
 impl Run {
-    /// Documents of its sources that later runs replaced. Their rows are still there.
+    /// The number of documents of the sources that later runs replaced. The sources still have their rows.
     pub(crate) fn replaced_in_sources(&self) -> u64 {
         let Counts { replaced_documents, replaced_in_sources, .. } = self.counts;
         let replaced = if self.merged.is_empty() { replaced_in_sources } else { replaced_documents };
@@ -169,9 +142,10 @@ impl Run {
         self.tables.values().flat_map(|table| &table.files)
     }
 
-    /// Checks that this program can read the tables. Files of other formats can still be listed, compared and removed.
+    /// Checks that this version can read the tables. Files of another format can still be listed, compared and removed.
     ///
-    /// [`Kind::Input`](crate::error::Kind::Input) if the output has another format; `shown` is its name in errors.
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output has another format; `shown` is its name in the message.
     pub fn check_format(&self, shown: &str) -> Result<()> {
         let Self { format_version, resemblance, .. } = self;
         if *format_version == u64::from(FORMAT_VERSION) {
@@ -185,11 +159,10 @@ impl Run {
         )))
     }
 
-    /// The job that was run, every default filled in.
+    /// The job of the run, with every default filled in.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if another version of this program wrote it, or this program would
-    /// refuse the job.
+    /// [`Kind::Input`](crate::error::Kind::Input) if another version wrote the job, or this version would refuse it.
     pub fn job(&self) -> Result<Job> {
         read_job(&self.job, &self.resemblance)
     }
@@ -200,10 +173,10 @@ impl Run {
     }
 }
 
-/// The job that `written` records in a manifest of the program's version `resemblance`.
+/// Parses the job in a manifest that version `resemblance` of the program wrote.
 ///
 /// # Errors
-/// As [`Run::job`].
+/// See [`Run::job`].
 pub(crate) fn read_job(written: &serde_json::Value, resemblance: &str) -> Result<Job> {
     let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
         Error::input(format!(
@@ -232,7 +205,7 @@ pub struct Origin {
     /// The files of its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputFile>,
-    /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
+    /// Its reference outputs without their own lists of merged outputs. They are part of its fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
 }
@@ -257,21 +230,21 @@ pub struct ReferenceOutput {
     /// `merged` of its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
-    /// The result of `apply` over it that the job named; `None` if the job named the output.
+    /// The result of `apply` that the job named instead of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<AppliedReference>,
-    /// Whether the job of one of its runs has `[passages]`, so that a result of `apply` may lack texts that its documents have.
+    /// Whether one of its runs had `[passages]`. A result of `apply` may then lack some of the texts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub passages: bool,
 }
 
 impl ReferenceOutput {
-    /// The folder or URL by which the job named it.
+    /// The folder or URL in the job.
     pub(crate) fn named(&self) -> &str {
         self.applied.as_ref().map_or(&self.output, |applied| &applied.url)
     }
 
-    /// Tells reference outputs apart whose documents or texts may differ.
+    /// An identifier that changes with the documents or texts of the reference output.
     pub(crate) fn version(&self) -> String {
         let Self { fingerprint, applied, .. } = self;
         applied
@@ -296,12 +269,12 @@ pub struct StageTime {
     pub name: String,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Rows that it wrote to public tables, or to tables between stages if it has no public one.
+    /// Rows of its public tables, or of its other tables if it writes no public one.
     pub rows: u64,
-    /// Bytes of all files that it wrote; 0 in older manifests.
+    /// Bytes of all its files.
     pub bytes: u64,
-    /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `blocks`, or `all` if every
-    /// pair was compared. It was called `road` in older manifests.
+    /// How a stage that compares documents joined their sketches: `held`, `segments` or `blocks`, or `all` if it compared every
+    /// pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
 }
@@ -313,4 +286,123 @@ pub struct Table {
     pub rows: u64,
     /// Its files.
     pub files: Vec<File>,
+}
+
+/// A count that may not apply to every job.
+trait Count {
+    fn count(&self) -> Option<u64>;
+
+    fn is_absent(&self) -> bool {
+        self.count().is_none()
+    }
+}
+
+impl Count for u64 {
+    fn count(&self) -> Option<u64> {
+        Some(*self)
+    }
+}
+
+impl Count for Option<u64> {
+    fn count(&self) -> Option<u64> {
+        *self
+    }
+}
+
+macro_rules! counts {
+    ($($(#[doc = $help:literal])+ $name:ident: $number:ty,)+) => {
+        /// The counts of a run. The manifest leaves out counts that do not apply to the job.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Counts {
+            $($(#[doc = $help])+ #[serde(skip_serializing_if = "Count::is_absent")] pub $name: $number,)+
+        }
+
+        impl Counts {
+            /// The name of each count, its description, and the count if it applies.
+            pub(crate) fn all(&self) -> Vec<(&'static str, &'static str, Option<u64>)> {
+                vec![$((stringify!($name), concat!($($help),+).trim_ascii(), self.$name.count())),+]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Pairs of shingle sets that were candidates; `None` if every two documents were compared.
+    candidates: Option<u64>,
+    /// Documents that clusters.method = "components" would remove in addition.
+    chained_documents: Option<u64>,
+    /// Documents that are in a cluster.
+    clustered_documents: u64,
+    /// Clusters of similar documents.
+    clusters: u64,
+    /// Documents of dense groups, which are paired with leaders instead of each other.
+    dense_documents: Option<u64>,
+    /// Pairs of different shingle sets within dense groups that were not written, estimated from a sample.
+    dense_pairs_left_out: Option<u64>,
+    /// Entries of the dictionary of shingles.
+    dictionary: Option<u64>,
+    /// Documents that were compared.
+    documents: u64,
+    /// Pairs of groups that have pairs of documents.
+    group_pairs: Option<u64>,
+    /// Documents in buckets larger than lsh.hot_bucket.
+    hot_documents: Option<u64>,
+    /// Files that were not read, because the values in their paths do not meet source.where.
+    files_left_out: Option<u64>,
+    /// Rows of the read files that do not meet source.where.
+    rows_left_out_by_where: Option<u64>,
+    /// Rows that meet source.where and are outside the sample of source.limit.
+    rows_left_out_by_limit: Option<u64>,
+    /// Files of the second source that were not read.
+    reference_files_left_out: Option<u64>,
+    /// Rows of the second source that its `where` and `limit` leave out.
+    reference_rows_left_out: Option<u64>,
+    /// Documents of the reference outputs or of the second source.
+    reference_documents: Option<u64>,
+    /// Documents of the second source that were rejected.
+    reference_rejects: Option<u64>,
+    /// Clusters of earlier runs whose id changed.
+    cluster_id_changes: Option<u64>,
+    /// Documents whose removal loses more than 2 % of their shingles, because their representative lacks them.
+    lossy_removals: Option<u64>,
+    /// Shingles of removed documents that no kept document of their cluster has.
+    lost_shingles: Option<u64>,
+    /// Pairs of similar documents.
+    pairs: u64,
+    /// Pairs within large groups of identical documents that were not written.
+    pairs_left_out: u64,
+    /// Documents that were read and rejected.
+    rejects: u64,
+    /// Documents that `apply` removes.
+    removed_documents: u64,
+    /// Reference documents that new documents replaced. For a merged output, by any of its runs.
+    replaced_documents: Option<u64>,
+    /// Rows in the sources that belong to replaced documents. Only for an output that reuses a merged one.
+    replaced_in_sources: Option<u64>,
+    /// Candidates whose similarity reached the threshold.
+    scores: u64,
+    /// Documents that are no longer than one shingle, and are compared as a whole.
+    single_shingle_documents: Option<u64>,
+    /// Different shingle sets among the compared documents.
+    shingle_sets: u64,
+    /// Documents that stay in addition to the representative of their cluster.
+    spared: Option<u64>,
+    /// Passages that occur more than once in the compared documents.
+    passages: Option<u64>,
+    /// The places of these passages.
+    spans: Option<u64>,
+    /// Shingles that do not count, because too many documents have them.
+    frequent_shingles: Option<u64>,
+    /// Documents that reference outputs kept and another document represents now.
+    superseded_reference_documents: Option<u64>,
+    /// Reference documents that may match new ones.
+    compared_reference_documents: Option<u64>,
+}
+
+impl Counts {
+    /// The rows of the read files that `where` and `limit` left out.
+    pub fn rows_left_out(&self) -> u64 {
+        self.rows_left_out_by_where.unwrap_or_default() + self.rows_left_out_by_limit.unwrap_or_default()
+    }
 }

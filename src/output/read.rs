@@ -19,18 +19,18 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
-use super::check::{Damage, FileDifference, damaged};
+use super::check::{Damage, damaged};
+use super::layout::WORK;
 use super::manifest::File;
-use super::paths::WORK;
 use crate::error::guard::guarded_async;
 use crate::error::{Context, Error, Result};
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
-/// The rows of `files`, which have the columns of `schema`. Lazy.
+/// Reads the rows of `files`, which have the columns of `schema`. Lazy.
 ///
 /// # Errors
-/// When there are no files, or a path is not a valid URL.
+/// If there are no files, or a path is not a valid URL.
 pub fn frame(
     session: &SessionContext,
     layout: &Layout,
@@ -44,7 +44,7 @@ pub fn frame(
 /// The table of `files` for SQL.
 ///
 /// # Errors
-/// When there are no files, or a path is not a valid URL.
+/// If there are no files, or a path is not a valid URL.
 pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
     if files.is_empty() {
         return Err(Error::bug("a table without files cannot be read"));
@@ -53,18 +53,18 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     for file in files {
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);
     }
-    // Names do not matter: those of the table of removed documents have no ending of Parquet.
+    // No ending is required, because the files of removed documents do not end in `.parquet`.
     let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension("");
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// The rows of a public table from [`frame`] or SQL with the unsigned numbers that stages and queries use. The files
-/// hold them as signed numbers of the same bits. Ids and carried columns stay as they are.
+/// Turns the signed numbers of a public table into the unsigned numbers of the same bits, which stages and queries use. Ids and
+/// carried columns stay as they are.
 ///
 /// # Errors
-/// When the frame lacks a column of the table.
+/// If the frame lacks a column of the table.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let stored = frame.schema().clone();
@@ -81,17 +81,18 @@ pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
         .into_iter()
         .map(|column| {
             let name = column.name.clone();
-            match has_unsigned_bits(&name) {
-                true => unsigned_bits(Expr::Column(column)).alias(name),
-                false => Expr::Column(column),
+            if has_unsigned_bits(&name) {
+                unsigned_bits(Expr::Column(column)).alias(name)
+            } else {
+                Expr::Column(column)
             }
         })
         .collect();
     Ok(frame.select(columns)?)
 }
 
-/// A table that is read completely or not at all: every file of the manifest must have its size and rows when a scan is
-/// planned. The engine's own table skips missing and empty files.
+/// A table that is read completely or not at all. When a scan is planned, every file of the manifest must have its size and rows.
+/// DataFusion's listing table skips missing and empty files.
 #[derive(Debug)]
 pub(crate) struct ManifestTable {
     layout: Layout,
@@ -120,8 +121,8 @@ impl TableProvider for ManifestTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        // With the limit, the engine would skip files; the operator above the scan applies it anyway.
-        // Planning reads the footers, and the library panics on some damaged ones.
+        // A limit would let the listing table skip files. The operator above the scan applies the limit anyway. Planning reads
+        // the footers, and the library panics on some damaged ones.
         let plan =
             guarded_async(self.listing.scan(state, projection, filters, None)).await.context(|| {
                 let shown = self.layout.shown();
@@ -146,7 +147,7 @@ impl ManifestTable {
         let now = self.layout.manifest().await.ok()??;
         let (paths, shown) = (now.paths(), self.layout.shown());
         let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
-        // Tables between the stages of a run are in no manifest.
+        // Manifests do not name the tables between stages.
         (!file.path.starts_with(WORK)).then(|| {
             Error::input(format!(
                 "another run replaced the result in {shown} while it was read, and removed {}: run the command again",
@@ -155,25 +156,18 @@ impl ManifestTable {
         })
     }
 
-    /// Compares the files that `plan` reads with those of the manifest.
+    /// Compares the files that `plan` reads with the manifest.
     fn check(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
         let mut scanned = BTreeMap::new();
         collect(plan, &mut scanned);
         let mut found = Vec::new();
         for file in self.files.iter() {
             let path = self.layout.path(&file.path).to_string();
-            let Some(there) = scanned.get(&path) else {
-                // The engine skips empty and missing files alike.
-                found.push(Damage {
-                    path: file.path.clone(),
-                    what: FileDifference::Gone { bytes: file.bytes },
-                });
-                continue;
-            };
-            if there.bytes != file.bytes {
-                let what = FileDifference::Size { found: there.bytes, bytes: file.bytes };
-                found.push(Damage { path: file.path.clone(), what });
-            } else if let Some(rows) = there.rows.filter(|rows| *rows != file.rows) {
+            let there = scanned.get(&path);
+            // DataFusion skips empty and missing files alike.
+            if let Some(damage) = Damage::from_size(file, there.map(|there| there.bytes)) {
+                found.push(damage);
+            } else if let Some(rows) = there.and_then(|there| there.rows).filter(|rows| *rows != file.rows) {
                 return Err(Error::input(format!(
                     "{}/{} has {rows} rows, but {} in the manifest: bring the file back, or make the result again with \
                      `run --overwrite`",
@@ -183,10 +177,7 @@ impl ManifestTable {
                 )));
             }
         }
-        match found.is_empty() {
-            true => Ok(()),
-            false => Err(damaged(&self.layout, &found)),
-        }
+        if found.is_empty() { Ok(()) } else { Err(damaged(&self.layout, &found)) }
     }
 }
 

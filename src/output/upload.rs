@@ -1,19 +1,20 @@
-//! Uploads of files of any size and name to an output. A file gets its name when it is complete.
+//! Uploads of files of any size to an output, with their checksums. A file gets its name when it is complete.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::TryStreamExt;
 use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt};
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::async_writer::AsyncFileWriter;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use tokio::io::AsyncWriteExt;
+use tokio_util::io::ReaderStream;
 
 use super::Layout;
-use super::digest::{self, Digest, PUT_BYTES};
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
 
@@ -27,10 +28,10 @@ pub(crate) struct Upload {
 
 enum To {
     Disk(tokio::fs::File, Staged),
-    /// Few enough bytes for one put, which a store can refuse if the file exists.
+    /// Few enough bytes for a single put, which a store can refuse if the file exists.
     Small(Vec<u8>),
     Store(Box<BufWriter>),
-    /// The file exists. It stays, and the upload must have the same bytes.
+    /// The file exists and stays. The upload must have the same bytes.
     There {
         bytes: u64,
         crc32: u32,
@@ -38,10 +39,10 @@ enum To {
 }
 
 impl Layout {
-    /// Starts the upload of a file. An existing file is never replaced: the upload must have its bytes.
+    /// Starts the upload of a file. An existing file is never replaced; the upload must have the same bytes.
     ///
     /// # Errors
-    /// When the store refuses, or the path leads out of the output.
+    /// If the store refuses, or the path leads out of the output.
     pub(crate) async fn upload(&self, inside: &str) -> Result<Upload> {
         let failed = || format!("cannot write {}/{inside}", self.shown());
         let to = match (self.digest(inside).await?, self.folder()) {
@@ -56,38 +57,25 @@ impl Layout {
         Ok(Upload { output: self.clone(), inside: inside.to_owned(), digest: Digest::default(), to })
     }
 
-    /// Bytes and CRC-32 of a file; `None` if the file does not exist.
+    /// The size and the CRC-32 of a file; `None` if the file does not exist.
     ///
     /// # Errors
-    /// When the store does not answer, or the path leads out of the output.
+    /// If the store does not answer, or the path leads out of the output.
     pub(super) async fn digest(&self, inside: &str) -> Result<Option<(u64, u32)>> {
         let failed = || format!("cannot read {}/{inside}", self.shown());
-        let mut digest = Digest::default();
-        if self.folder().is_some() {
-            let place = self.place(inside)?;
-            let read = tokio::task::spawn_blocking(move || {
-                use std::io::Read;
-                let mut file = std::fs::File::open(place)?;
-                let mut buffer = vec![0; 256 << 10];
-                loop {
-                    match file.read(&mut buffer)? {
-                        0 => return Ok::<_, std::io::Error>(digest.end()),
-                        read => digest.update(&buffer[..read]),
-                    }
-                }
-            });
-            return match read.await.map_err(std::io::Error::other).flatten() {
-                Ok(found) => Ok(Some(found)),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(e) => Err(e).context(failed),
-            };
-        }
-        let got = match self.store().get(&self.key(inside)?).await {
-            Ok(got) => got,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(e) => return Err(e).context(failed),
+        let mut bytes = match self.folder() {
+            Some(_) => match tokio::fs::File::open(self.place(inside)?).await {
+                Ok(file) => ReaderStream::with_capacity(file, READ_BYTES).map_err(Error::from).boxed(),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                Err(e) => return Err(e).context(failed),
+            },
+            None => match self.store().get(&self.key(inside)?).await {
+                Ok(got) => got.into_stream().map_err(Error::from).boxed(),
+                Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                Err(e) => return Err(e).context(failed),
+            },
         };
-        let mut bytes = got.into_stream();
+        let mut digest = Digest::default();
         while let Some(bytes) = bytes.try_next().await.context(failed)? {
             digest.update(&bytes);
         }
@@ -97,7 +85,7 @@ impl Layout {
     /// The metadata of a file; `None` if the file does not exist.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     pub(crate) async fn meta(&self, inside: &str) -> Result<Option<ObjectMeta>> {
         match self.store().head(&self.key(inside)?).await {
             Ok(meta) => Ok(Some(meta)),
@@ -114,7 +102,7 @@ impl Layout {
         Ok(self.meta(inside).await?.map(|meta| meta.size))
     }
 
-    /// The path of a file on this machine, with its name unchanged: [`Layout::path`] encodes some names.
+    /// The path of a file on this machine. It keeps characters that [`Layout::path`] would encode.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
@@ -139,14 +127,14 @@ fn outside(inside: &str) -> Error {
 }
 
 impl Upload {
-    /// Puts the next bytes.
+    /// Writes the next bytes.
     pub(crate) async fn put(&mut self, bytes: Bytes) -> Result<()> {
         self.digest.update(&bytes);
         let failed = || format!("cannot write {}/{}", self.output.shown(), self.inside);
         if let To::Small(buffer) = &mut self.to
             && buffer.len() + bytes.len() > PUT_BYTES
         {
-            let mut writer = digest::writer(self.output.store(), self.output.key(&self.inside)?);
+            let mut writer = multipart_writer(self.output.store(), self.output.key(&self.inside)?);
             writer.put(std::mem::take(buffer).into()).await.context(failed)?;
             self.to = To::Store(Box::new(writer));
         }
@@ -161,11 +149,11 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name, and returns its path, size and CRC-32. If another task or attempt has written a file of that
-    /// name with the same bytes meanwhile, that file stays.
+    /// Gives the file its name, and returns its path, size and CRC-32. If another task or attempt has written the same bytes
+    /// under this name meanwhile, its file stays.
     ///
     /// # Errors
-    /// When the store refuses, or has another file of that name.
+    /// If the store refuses, or the name belongs to a file with other bytes.
     pub(crate) async fn finish(self) -> Result<(String, u64, u32)> {
         let Self { output, inside, digest, to } = self;
         let failed = || format!("cannot write {}/{inside}", output.shown());
@@ -199,7 +187,7 @@ impl Upload {
                     }
                 }
             }
-            // An upload in parts replaces an existing file, so look for one again.
+            // A multipart upload would replace an existing file, so look for one again.
             To::Store(mut writer) => match output.digest(&inside).await? {
                 Some(there) => {
                     writer.abort().await.context(failed)?;
@@ -227,7 +215,7 @@ impl Upload {
     }
 }
 
-/// An upload that a Parquet writer fills, and that is finished when the writer is.
+/// Lets a Parquet writer write to the upload. The upload is finished after the writer.
 impl AsyncFileWriter for Upload {
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async move { self.put(bytes).await.map_err(|e| ParquetError::External(Box::new(e))) })
@@ -235,6 +223,43 @@ impl AsyncFileWriter for Upload {
 
     fn complete(&mut self) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+/// The bytes of one read of a local file.
+const READ_BYTES: usize = 256 << 10;
+
+/// The bytes of one part of an upload, and the number of parts that are sent at the same time.
+pub(super) const PUT_BYTES: usize = 8 << 20;
+const PUTS: usize = 2;
+
+/// Returns a writer of the object at `path` that uploads it in parts.
+pub(super) fn multipart_writer(store: &Arc<dyn ObjectStore>, path: Path) -> BufWriter {
+    BufWriter::with_capacity(Arc::clone(store), path, PUT_BYTES).with_max_concurrency(PUTS)
+}
+
+/// The size and the CRC-32 (IEEE) of a stream of bytes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Digest {
+    bytes: u64,
+    crc32: crc32fast::Hasher,
+}
+
+impl Digest {
+    /// Adds the next bytes.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc32.update(bytes);
+    }
+
+    /// The number of bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the number of bytes and the checksum.
+    pub(crate) fn end(self) -> (u64, u32) {
+        (self.bytes, self.crc32.finalize())
     }
 }
 

@@ -1,7 +1,7 @@
-//! The writer node: each partition writes uniquely named Parquet files and returns a row for each.
+//! The writer node: each partition writes uniquely named Parquet files and returns one row per file.
 //!
-//! Nothing is committed here. The driver collects the rows and names the files in a manifest, so the files of a
-//! partition that ran twice or died are in no manifest.
+//! The node commits nothing. The driver collects the rows and names the files in a manifest. Files of a partition that ran twice
+//! or died are in no manifest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,37 +29,35 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
 
-use super::digest::{self, Digest};
+use super::attempt::Attempt;
 use super::manifest::File;
-use super::names::Attempt;
 use super::pages::with_pages;
+use super::upload::{Digest, multipart_writer};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::values::reinterpret;
 
-/// The range of encoded bytes at which a row group ends. Within it, a 32nd of the memory pool for each writer: encoded bytes
-/// are held until their group ends, and once more while they are sent to the store.
+/// The range of the encoded bytes of a row group. Within it, each writer gets a 32nd of the memory pool, because encoded bytes
+/// are held until their row group ends, and once more during their upload.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
-/// A table that a writer node writes: which rows and columns of its input.
+/// A table that a writer node writes: the rows and columns that it takes from the input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableTarget {
     /// The table's name.
     pub table: String,
     /// Its folder inside the output.
     pub folder: String,
-    /// Which rows it takes.
+    /// The rows that it takes.
     pub rows: TableRows,
-    /// Its columns, found by name in the input. Unsigned numbers whose column is signed here keep their bits; all others are
-    /// cast.
+    /// Its columns, found by name in the input. Unsigned numbers keep their bits in a signed column; other values are cast.
     #[serde(with = "schema_bytes")]
     pub schema: SchemaRef,
-    /// The number of carried columns, the last ones, which have other names in the input: see
-    /// [`crate::schema::carried`].
+    /// The number of carried columns, which come last and have other names in the input: see [`crate::schema::carried`].
     pub carried: usize,
 }
 
-/// Which rows of the input a table takes.
+/// The rows of the input that a table takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableRows {
     /// Every row.
@@ -140,9 +138,8 @@ impl Description for Write {
             }
             let mut files = Vec::with_capacity(parts.len());
             for part in parts {
-                // The first partition always writes, so that every table has a file and so a schema.
-                let empty = if partition == 0 { Empty::Write } else { Empty::Skip };
-                files.extend(part.finish(empty).await?);
+                // The first partition always writes a file, so that every table has a file with its schema.
+                files.extend(part.finish(partition == 0).await?);
             }
             File::write_rows(&files)
         };
@@ -153,7 +150,7 @@ impl Description for Write {
 /// Encoded bytes at which a row group of one of `input`'s partitions ends.
 fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usize {
     let bytes = match context.memory_pool().memory_limit() {
-        // No more partitions write at once than the session has.
+        // At most as many partitions write at the same time as the session has.
         MemoryLimit::Finite(bytes) => {
             let partitions = input.output_partitioning().partition_count();
             bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
@@ -163,7 +160,7 @@ fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usi
     bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end())
 }
 
-/// Reserves the memory of the open row groups. If the pool has none left, the row groups end.
+/// Reserves the memory of the open row groups. Ends the row groups if the pool has no memory left.
 async fn reserve(held: &MemoryReservation, parts: &mut [PartitionFile]) -> Result<()> {
     if held.try_resize(parts.iter().map(PartitionFile::memory).sum()).is_err() {
         for part in parts.iter_mut() {
@@ -173,13 +170,6 @@ async fn reserve(held: &MemoryReservation, parts: &mut [PartitionFile]) -> Resul
         held.resize(parts.iter().map(PartitionFile::memory).sum());
     }
     Ok(())
-}
-
-/// Whether a file without rows is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Empty {
-    Write,
-    Skip,
 }
 
 /// The file that one partition writes for one table.
@@ -233,7 +223,7 @@ impl PartitionFile {
 
     fn open(&mut self) -> Result<&mut AsyncArrowWriter<DigestWriter>> {
         if self.writer.is_none() {
-            let sink = digest::writer(&self.store, self.path.clone());
+            let sink = multipart_writer(&self.store, self.path.clone());
             let sink = DigestWriter { sink, digest: Digest::default() };
             let properties = properties(&self.target)?;
             self.writer =
@@ -245,7 +235,7 @@ impl PartitionFile {
         }
     }
 
-    /// The rows and columns of the table, in its types.
+    /// Selects the rows and columns of the table, in its types.
     fn select(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keep: Option<BooleanArray> = match &self.target.rows {
             TableRows::All => None,
@@ -264,7 +254,7 @@ impl PartitionFile {
                 Some(carried) => named(&batch, &schema::carried(carried))?,
                 None => named(&batch, field.name())?,
             };
-            // Where the table has the signed type of the same width, its numbers are the same bits.
+            // A signed column of the same width stores the bits of unsigned numbers.
             columns.push(match reinterpret(column, field.data_type()) {
                 Some(same_bits) => same_bits,
                 None => cast(column, field.data_type())?,
@@ -274,8 +264,9 @@ impl PartitionFile {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
     }
 
-    async fn finish(mut self, empty: Empty) -> Result<Option<File>> {
-        if empty == Empty::Write {
+    /// Finishes the file; `None` if it has no rows, unless `even_empty`.
+    async fn finish(mut self, even_empty: bool) -> Result<Option<File>> {
+        if even_empty {
             self.open()?;
         }
         let Some(mut writer) = self.writer else { return Ok(None) };
@@ -303,7 +294,7 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
         .set_coerce_types(false);
     for (at, field) in schema.fields().iter().enumerate() {
         if at >= own && field.data_type().is_floating() {
-            // The engine takes a column for constant whose least and greatest value are equal, but NaN is neither.
+            // DataFusion takes a column for constant if its least and greatest value are equal, and NaN is in neither.
             properties = properties.set_column_statistics_enabled(
                 ColumnPath::from(field.name().as_str()),
                 EnabledStatistics::None,
@@ -328,7 +319,7 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
     Ok(with_pages(properties, &target.table).build())
 }
 
-/// The writer of an object store with the digest of its bytes.
+/// A writer to an object store that computes the digest of the bytes.
 struct DigestWriter {
     sink: BufWriter,
     digest: Digest,

@@ -12,9 +12,9 @@ use super::reference::ReferenceDocuments;
 use crate::error::{Error, Result};
 use crate::job::{self, InputFile, Job};
 use crate::output::check::{self, CheckDepth};
+use crate::output::claim::record::boot;
 use crate::output::manifest::{ReferenceOutput, Run as Manifest};
-use crate::output::process::boot;
-use crate::output::{Layout, ours};
+use crate::output::{Layout, ownership};
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +92,7 @@ impl PreviousResult {
         let manifest = stored.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&stored, &manifest) {
             // A manifest of another version can be replaced, but its files are unknown and stay.
-            ours::refuse_writer(bytes, output.shown())?;
+            ownership::refuse_writer(bytes, output.shown())?;
         }
         if stored.is_none() && output.is_applied().await? {
             return Err(Error::input(format!(

@@ -16,12 +16,12 @@ use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
 use crate::job::{Against, FORMAT_VERSION, InputFile, Job, Reference, Short};
 use crate::machine;
-use crate::output::counts::Counts;
+use crate::output::attempt::Attempt;
+use crate::output::claim::record::boot;
+use crate::output::manifest::Counts;
 use crate::output::manifest::{self, Run as Manifest};
-use crate::output::names::Attempt;
-use crate::output::process::boot;
-use crate::output::{Layout, attempt, check, delta, garbage};
-use crate::schema::{self, Table};
+use crate::output::{Layout, attempt, check, delta, ownership};
+use crate::schema::Table;
 
 /// Checks the totals, and writes `manifest.json`: the one put that publishes. `inputs` are the files that the run read.
 pub(super) async fn publish(
@@ -31,7 +31,7 @@ pub(super) async fn publish(
 ) -> Result<Outcome> {
     let StageContext { job, input, reference, .. } = cx;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
-    let tables = Table::of(job);
+    let tables = Table::written_by(job);
     let totals = Totals::read(&cx).await?;
     for &table in &tables {
         totals.check(&cx, table)?;
@@ -65,9 +65,6 @@ pub(super) async fn publish(
         boot: output.folder().and_then(|_| boot()),
         attempts: attempts(output, &replaced, claim.attempt()).await?,
     };
-    let record = serde_json::to_value(&manifest)
-        .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
-    schema::check_manifest(&record)?;
     let stages_reused = cx.runner.reused();
     // A run publishes only complete tables, and only while it holds its output.
     let damage = check::sizes(output, &manifest.files().collect::<Vec<_>>()).await?;
@@ -96,7 +93,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     let left_out = totals.number(Total::PairsLeftOut)?;
     let representatives = totals.number(Total::Representatives)?;
     let lost = totals.numbers(Total::Lost);
-    let tables = Table::of(job);
+    let tables = Table::written_by(job);
     let written = |table| tables.contains(&table).then(|| cx.rows(table));
     let mut counts = Counts {
         documents: cx.rows(Table::Documents),
@@ -236,8 +233,8 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// Removes the files that a finished output does not need. Errors of the store are only logged, since the result is published.
 async fn tidy(output: &Layout, own: &Attempt) {
     let removed = async {
-        let found = garbage::survey(output, own).await?;
-        garbage::remove(output, &found).await?;
+        let found = ownership::survey(output, own).await?;
+        ownership::remove(output, &found).await?;
         Ok::<_, Error>(found)
     };
     match removed.await {

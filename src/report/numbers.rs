@@ -11,7 +11,7 @@ use super::view::{
     Report, ReportNumbers, Setting, SimilarityBin, StageCost, TableCost,
 };
 use crate::address::masked;
-use crate::apply::{self, alarms, decisions};
+use crate::apply::{self, alarms, removals};
 use crate::error::Result;
 use crate::evaluate;
 use crate::job::{Job, Method, Score, ScoreBy};
@@ -32,7 +32,7 @@ const MOST_WARNINGS: usize = 50;
 /// When a table cannot be read.
 pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &str) -> Result<Report> {
     let (stored, job, run) = (finished, finished.job(), finished.manifest());
-    let removals = decisions::removed(stored, job.source.group.as_deref(), None, None)?;
+    let removals = removals::removed(stored, job.source.group.as_deref(), None, None)?;
     session.register_table("removals", removals.into_view())?;
     let removed = removed(session, finished).await?;
     let numbers = ReportNumbers {

@@ -1,4 +1,4 @@
-//! Formats that this program does not write, such as SGML: the ids and texts of the documents, as Parquet.
+//! Files of formats that this program does not write, such as SGML: rewritten as Parquet with ids and texts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,24 +12,21 @@ use parquet::arrow::AsyncArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::annotations::annotated;
-use super::decisions::{Decision, TextColumns, other_text};
-use super::record::{DocumentCounts, WrittenFile};
-use super::work::{RewriteSettings, RowDestination, rejected_path, written};
+use super::decisions::{Decision, TextColumns, annotated, other_text};
+use super::work::{DocumentCounts, RewriteSettings, RowDestination, WrittenFile, rejected_path, written};
 use crate::error::{Context, Result};
 use crate::job;
 use crate::kernel::text::without_spans::without_spans;
 use crate::output::upload::Upload;
 use crate::source::{self, Listed, ReadRequest, SourceFile};
 
-/// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
-/// the same file.
+/// The encoded bytes at which a row group ends. Independent of the memory, so that every attempt writes the same file.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
-/// Writes the kept documents of a file, and separate rejects. Returns its counts, and the files written.
+/// Writes the kept documents of a file, and separate rejects. Returns the counts and the written files.
 ///
 /// # Errors
-/// When the file cannot be read to its end, or the store refuses.
+/// If the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -82,7 +79,7 @@ pub(super) async fn write(
 /// All documents (id, text, position: UInt64) of a file, in their order.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub(super) async fn documents(
     session: &SessionContext,
     source: &job::Source,
@@ -96,14 +93,14 @@ pub(super) async fn documents(
     Ok(read.select(vec![text("id"), text("text"), position])?)
 }
 
-/// A file of documents that is being written.
+/// A Parquet file of documents that is being written.
 struct DocumentFile {
     writer: AsyncArrowWriter<Upload>,
     schema: SchemaRef,
     /// The documents that are not encoded yet.
     columns: TextColumns,
     rows: u64,
-    /// Its path, as errors name it.
+    /// The path in error messages.
     shown: String,
 }
 
@@ -121,15 +118,16 @@ impl DocumentFile {
         Ok(Self { writer, schema, columns, rows: 0, shown })
     }
 
-    /// Encodes the documents that wait.
+    /// Encodes the pending documents.
     async fn encode(&mut self) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), self.columns.finish()?)?;
         self.rows += batch.num_rows() as u64;
         let writing = || format!("cannot write {}", self.shown);
         self.writer.write(&batch).await.context(writing)?;
-        match self.writer.in_progress_size() >= ROW_GROUP_BYTES {
-            true => self.writer.flush().await.context(writing),
-            false => Ok(()),
+        if self.writer.in_progress_size() >= ROW_GROUP_BYTES {
+            self.writer.flush().await.context(writing)
+        } else {
+            Ok(())
         }
     }
 

@@ -1,4 +1,4 @@
-//! The table of decisions about documents, read in the order of files and positions.
+//! The table of decisions about documents, read in the order of files and positions, and the columns that are added to documents.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,33 +7,34 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, StringBuilder, UInt64Array};
 use arrow::compute::cast as cast_array;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use super::annotations::Annotation;
 use crate::error::{Error, Result};
+use crate::job;
 use crate::output::manifest::File;
 use crate::output::{Layout, read};
 use crate::schema::IdType;
-use crate::source::AddedValue;
+use crate::source::{AddedValue, RowFormat};
 
-/// The actions in the table: the document is removed, or the job rejected it. All others are kept.
+/// The actions in the table: the document is removed, or the job rejected it. Documents without an action are kept.
 pub(crate) const REMOVE: &str = "remove";
 pub(crate) const REJECT: &str = "reject";
 
-/// The order of the rows of the table.
+/// The sort order of the table.
 pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start", "group"];
 
 /// The columns that are read as text.
 const TEXTS: [&str; 7] =
     ["action", "cluster_id", "representative", "kept_id", "cluster_size", "group", "documents"];
 
-/// The columns of the table. A document has one row or more, and each row has some of the values: the action, a span that is cut or
-/// marked, the values of added columns, or the number of documents of a group.
+/// The columns of the table. Several rows may describe a document. Each has some of the values: the action, a passage that is cut
+/// or marked, the values of added columns, or the number of documents of a group.
 pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("source", DataType::Utf8, false),
@@ -51,7 +52,7 @@ pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
     ]))
 }
 
-/// Whether a document is kept.
+/// The action on a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum RowAction {
     #[default]
@@ -66,17 +67,17 @@ pub(super) enum RowAction {
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     pub action: RowAction,
-    /// The ranges of the bytes of its text that are cut out, in ascending order.
+    /// The byte ranges of its text that are cut out, in ascending order.
     pub cuts: Vec<Range<usize>>,
     /// The values of the added columns.
     pub added: Vec<AddedValue>,
 }
 
-/// DecisionRows of texts on their way into columns of other types.
+/// A builder of rows from texts, which are cast to the types of the columns.
 pub(super) struct TextColumns(Vec<(StringBuilder, DataType)>);
 
 impl TextColumns {
-    /// No rows of columns of these types.
+    /// A builder of columns of these types.
     pub(super) fn new(types: impl IntoIterator<Item = DataType>) -> Self {
         Self(types.into_iter().map(|data_type| (StringBuilder::new(), data_type)).collect())
     }
@@ -92,17 +93,17 @@ impl TextColumns {
         }
     }
 
-    /// The rows, which are removed from here.
+    /// Returns the rows as columns, and clears the builder.
     ///
     /// # Errors
-    /// When a text is not of the type of its column.
+    /// If a text cannot be cast to the type of its column.
     pub(super) fn finish(&mut self) -> Result<Vec<ArrayRef>> {
         let columns = self.0.iter_mut();
         columns.map(|(texts, data_type)| Ok(cast_array(&texts.finish(), data_type)?)).collect()
     }
 }
 
-/// A walk through the decisions about neighbouring files. The table is read when the first decision is asked for.
+/// A cursor over the decisions about neighbouring files. The first call of [`Self::at`] starts the scan.
 #[derive(Clone)]
 pub(super) struct Decisions {
     annotations: Arc<[Annotation]>,
@@ -111,7 +112,7 @@ pub(super) struct Decisions {
 }
 
 struct DecisionWalk {
-    /// The rows, until they are read; `None` without a table.
+    /// The sorted table until the scan starts; `None` without a table.
     table: Option<DataFrame>,
     batches: Option<SendableRecordBatchStream>,
     rows: Option<DecisionRows>,
@@ -130,7 +131,7 @@ struct DecisionRows {
 }
 
 impl Decisions {
-    /// The decisions in the table `files` about the files whose names are in the range `sources`.
+    /// The decisions in the table `files` about source files with names in the range `sources`.
     pub(super) fn open(
         session: &SessionContext,
         records: &Layout,
@@ -156,7 +157,7 @@ impl Decisions {
         Ok(walk(Some(table.filter(is_inside)?.select(columns)?.sort(order)?)))
     }
 
-    /// The decision about the document at `position` of the file `source`. Places must increase from call to call.
+    /// The decision about the document at `position` of the file `source`. Calls must be in ascending order.
     pub(super) async fn at(&self, source: &str, position: u64) -> Result<Decision> {
         let mut walk = self.walk.lock().await;
         let mut decided = DocumentRows::default();
@@ -173,7 +174,7 @@ impl Decisions {
 }
 
 impl DecisionWalk {
-    /// The batch that has the next row; `None` at the end.
+    /// The batch with the next row; `None` at the end.
     async fn rows(&mut self) -> Result<Option<&mut DecisionRows>> {
         if let Some(table) = self.table.take() {
             self.batches = Some(table.execute_stream().await?);
@@ -204,7 +205,7 @@ impl DecisionRows {
     }
 }
 
-/// The rows about a document.
+/// The collected rows about a document.
 #[derive(Default)]
 struct DocumentRows {
     spans: Vec<Range<usize>>,
@@ -215,7 +216,7 @@ struct DocumentRows {
 }
 
 impl DocumentRows {
-    /// Adds the next one of `rows`.
+    /// Adds the current row of `rows`.
     fn add(&mut self, rows: &DecisionRows) {
         if rows.starts.is_valid(rows.at) {
             self.spans.push(rows.starts.value(rows.at) as usize..rows.ends.value(rows.at) as usize);
@@ -255,7 +256,7 @@ impl DocumentRows {
         }
     }
 
-    /// The documents of each group that has a name, as a JSON object; null if no group has documents.
+    /// The documents of each named group as a JSON object; null if no group has documents.
     fn group_sizes(&self) -> AddedValue {
         if self.groups.is_empty() {
             return AddedValue::Null;
@@ -277,10 +278,100 @@ impl DocumentRows {
     }
 }
 
-/// The error for a text that does not have the spans that the run found in it.
+/// The error about a text that lacks the passages which the run found.
 pub(super) fn other_text(path: &str, position: u64) -> Error {
     Error::input(format!(
         "the text of row {position} of {path}, counted from 0, is not the one in which the run found passages: run the job again with \
          --overwrite, and apply its output"
     ))
+}
+
+/// Columns that are added to documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Annotation {
+    /// Its cluster.
+    #[value(skip)]
+    Clusters,
+    /// The number of documents that a document represents, itself included
+    ClusterSize,
+    /// This number for each group, as a JSON object; the job needs source.group
+    GroupSizes,
+    /// The repeated passages in it that do not stay.
+    #[value(skip)]
+    Spans,
+}
+
+impl Annotation {
+    const ALL: [Self; 4] = [Self::Clusters, Self::ClusterSize, Self::GroupSizes, Self::Spans];
+
+    /// The names and types of the columns. `id` is the type of ids.
+    pub(super) fn columns(self, id: IdType) -> Vec<(&'static str, DataType)> {
+        match self {
+            Self::Clusters => vec![
+                ("cluster_id", id.arrow()),
+                ("representative", DataType::Boolean),
+                ("kept_id", id.arrow()),
+            ],
+            Self::ClusterSize => vec![("cluster_size", DataType::Int64)],
+            Self::GroupSizes => vec![("group_sizes", DataType::Utf8)],
+            Self::Spans => vec![("repeated_spans", DataType::Utf8)],
+        }
+    }
+
+    /// The option of the command.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Clusters => "--annotate",
+            Self::ClusterSize | Self::GroupSizes => "--columns",
+            Self::Spans => "--passages mark",
+        }
+    }
+}
+
+/// The names and types of the columns of `annotations`, in their order.
+pub(super) fn columns(annotations: &[Annotation], id: IdType) -> Vec<(&'static str, DataType)> {
+    annotations.iter().flat_map(|annotation| annotation.columns(id)).collect()
+}
+
+/// The names of the columns of `annotations`.
+pub(crate) fn names(annotations: &[Annotation]) -> Vec<&'static str> {
+    columns(annotations, IdType::Utf8).into_iter().map(|(name, _)| name).collect()
+}
+
+/// Appends the columns of `annotations` to the header of the file `path`.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if the header already has one of the names.
+pub(crate) fn append_names(
+    format: &dyn RowFormat,
+    source: &job::Source,
+    annotations: &[Annotation],
+    (header, path): (&[u8], &str),
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    format.append_names(source, header, &names(annotations), to).map_err(|name| column_exists(name, path))
+}
+
+/// The error about a file that already has a column of this name.
+pub(crate) fn column_exists(name: &str, path: &str) -> Error {
+    name_exists(name, &format!("{path} has a column `{name}`"))
+}
+
+/// The error about a name that an annotation would add and `what` already has.
+pub(super) fn name_exists(name: &str, what: &str) -> Error {
+    let adds = |annotation: &Annotation| names(&[*annotation]).contains(&name);
+    let option = Annotation::ALL.into_iter().find(adds).map_or("this", Annotation::option);
+    Error::input(format!(
+        "{what} already, which {option} would add: rename it and run the job again, or apply without {option}"
+    ))
+}
+
+/// Appends the columns of `annotations` to a schema.
+pub(crate) fn annotated(schema: &Schema, annotations: &[Annotation], id: IdType) -> Schema {
+    let added = columns(annotations, id).into_iter();
+    let added = added.map(|(name, data_type)| Arc::new(Field::new(name, data_type, true)) as FieldRef);
+    let all: Vec<FieldRef> = schema.fields().iter().cloned().chain(added).collect();
+    Schema::new_with_metadata(all, schema.metadata().clone())
 }

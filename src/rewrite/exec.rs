@@ -1,12 +1,14 @@
-//! The operator that rewrites files: each partition rewrites some parts of the source, one after the other.
+//! The operator that rewrites files. Each partition rewrites some parts of the source, one after the other.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt32Type};
+use bytes::BytesMut;
 use datafusion::catalog::memory::MemorySourceConfig;
-use datafusion::common::Result;
+use datafusion::common::Result as DfResult;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
@@ -15,37 +17,41 @@ use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::annotations::Annotation;
-use super::decisions::Decisions;
-use super::one_file;
-use super::record::{DocumentCounts, FinishedPart, SourceRecord, finished_part, put_part};
-use super::work::{Rejects, RewriteSettings};
-use crate::error::Error;
+use super::decisions::{Annotation, Decision, Decisions, other_text};
+use super::work::{
+    DocumentCounts, FinishedPart, Rejects, RewriteSettings, RowDestination, SourceRecord, WrittenFile,
+    finished_part, put_part, rejected_path, written,
+};
+use super::{as_parquet, parquet, rows};
+use crate::error::{Context, Error, Result};
 use crate::job;
+use crate::kernel::text::without_spans::SpanCutter;
 use crate::output::manifest::File;
 use crate::output::{APPLIED, Layout};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
-use crate::source::{FileBytes, SourceFile, TextPlace, read_bytes};
+use crate::source::{
+    FileBytes, FilePiece, ParquetFile, Rewriting, SourceFile, TextPlace, format_of, read_bytes,
+};
 
-/// Files of one source or more, and how they are rewritten.
+/// Source files to rewrite, with the settings.
 ///
-/// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`]. Finished parts are recorded in
-/// the folder of the result, and are skipped. Partitions stay.
+/// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`]. Partitions stay. Finished parts are
+/// recorded in the folder of the result, and skipped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rewrite {
-    /// The parts that the input's indices name.
+    /// The parts to which the indices of the input refer.
     pub parts: Arc<[PartToWrite]>,
     /// The URL of the folder of the result.
     pub target: String,
     pub rejects: Rejects,
     /// The fingerprint in the records of parts.
     pub fingerprint: String,
-    /// The files of the table of decisions, in its folder of records.
+    /// The files of the table of decisions. Paths are inside the folder of records.
     pub decisions: Vec<File>,
-    /// The columns that kept documents get.
+    /// The columns that are added to kept documents.
     pub annotations: Vec<Annotation>,
-    /// Whether spans are cut out of texts.
+    /// Whether passages are cut out of texts.
     pub cuts: bool,
     /// The type of ids.
     pub id: IdType,
@@ -54,13 +60,13 @@ pub(crate) struct Rewrite {
 /// Neighbouring files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// Its number, which is in the name of its record.
+    /// The number in the name of its record.
     pub number: usize,
     /// The number of the source of its files.
     pub origin: u64,
-    /// That source.
+    /// The source of the files.
     pub source: job::Source,
-    /// Where the texts are in them.
+    /// The place of the texts in the files.
     pub text: TextPlace,
     pub files: Vec<FileToWrite>,
 }
@@ -69,18 +75,18 @@ pub(crate) struct PartToWrite {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileToWrite {
     pub file: SourceFile,
-    /// Its path below the folders of the result.
+    /// The path of the rewritten file inside the result.
     pub path: String,
     /// The counts of its documents in the output.
     pub expected: DocumentCounts,
 }
 
 impl Rewrite {
-    /// A plan that rewrites the parts in at most `partitions` partitions.
+    /// Returns a plan that rewrites the parts in at most `partitions` partitions.
     ///
     /// # Errors
     /// If there are too many parts.
-    pub(crate) fn plan(self, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn plan(self, partitions: usize) -> DfResult<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
         let count = u32::try_from(self.parts.len()).map_err(|_| Error::bug("there are too many parts"))?;
         let partitions = partitions.clamp(1, self.parts.len().max(1)) as u32;
@@ -88,13 +94,13 @@ impl Rewrite {
             let parts = UInt32Array::from_iter_values((partition..count).step_by(partitions as usize));
             Ok(vec![RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(parts)])?])
         };
-        let dealt = (0..partitions).map(deal).collect::<Result<Vec<_>>>()?;
+        let dealt = (0..partitions).map(deal).collect::<DfResult<Vec<_>>>()?;
         let input = DataSourceExec::from_data_source(MemorySourceConfig::try_new(&dealt, schema, None)?);
         OperatorExec::plan(self, vec![input])
     }
 
-    /// Rewrites the part of this index, unless its record exists.
-    async fn write(&self, index: u32, context: &TaskContext, read: &Count) -> crate::error::Result<()> {
+    /// Rewrites the part at this index unless its record exists.
+    async fn write(&self, index: u32, context: &TaskContext, read: &Count) -> Result<()> {
         let Some(part) = self.parts.get(index as usize) else {
             return Err(Error::bug(format!("there is no part {index}")));
         };
@@ -129,7 +135,7 @@ impl Rewrite {
         };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
-            let (counts, written) = one_file::write(&work, file, path, *expected).await?;
+            let (counts, written) = rewrite_file(&work, file, path, *expected).await?;
             files.push(SourceRecord { origin: part.origin, source: file.path().to_owned(), counts, written });
         }
         let (fingerprint, count) = (self.fingerprint.clone(), files.len());
@@ -140,7 +146,7 @@ impl Rewrite {
 }
 
 impl Rewrite {
-    /// The bytes of the files that are rewritten.
+    /// The size of the rewritten source files in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().flat_map(|part| &part.files).map(|file| file.file.size()).sum()
     }
@@ -155,7 +161,7 @@ impl Description for Rewrite {
         write!(f, "{} parts", self.parts.len())
     }
 
-    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
         let input = only_input(Self::NAME, inputs)?;
         match input.schema().fields().as_ref() {
             [only] if only.data_type() == &DataType::UInt32 => {}
@@ -164,7 +170,7 @@ impl Description for Rewrite {
         Ok(Shape::in_partitions_of(input, File::schema()))
     }
 
-    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> DfResult<Batches> {
         let read = read_bytes(task.metrics, task.partition);
         let (mut input, context) = (task.rows_of(0)?, task.context);
         let write = async move {
@@ -179,5 +185,115 @@ impl Description for Rewrite {
             File::write_rows(&[])
         };
         Ok(stream::once(write).boxed())
+    }
+}
+
+/// Rewrites a file of the source to `path`. The output counted `expected` documents in it. Returns the counts and the written
+/// files.
+///
+/// # Errors
+/// If the file cannot be read to its end or has other counts than the output, or the store refuses.
+async fn rewrite_file(
+    work: &RewriteSettings,
+    file: &SourceFile,
+    path: &str,
+    expected: DocumentCounts,
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
+    let bytes = FileBytes::new(&work.read, file.size());
+    let (counts, written) = match format_of(work.source.format).rewriting {
+        Rewriting::AsParquet => as_parquet::write(work, file, path, expected).await?,
+        Rewriting::WholeFile => whole_file(work, file, path).await?,
+        // Frameworks leave files without bytes behind, which readers of the format refuse.
+        _ if file.size() == 0 => (DocumentCounts::default(), Vec::new()),
+        Rewriting::ParquetValues => parquet::write(work, file, path, expected, bytes).await?,
+        Rewriting::Rows(format) => rows::write(work, format, file, path, expected, bytes).await?,
+    };
+    // Rows that the run left out are kept.
+    let has_more = work.source.leaves_rows_out() && counts.read > expected.read;
+    if (!has_more && counts.read != expected.read) || counts.rejected != expected.rejected {
+        return Err(Error::input(format!(
+            "{} has {} documents, but the output knows {} of them: run the job again with --overwrite",
+            file.path(),
+            counts.read,
+            expected.read
+        )));
+    }
+    Ok((counts, written))
+}
+
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Copies a file that is one document, unless it is removed.
+async fn whole_file(
+    work: &RewriteSettings,
+    file: &SourceFile,
+    path: &str,
+) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
+    let Decision { action, cuts, .. } = work.decisions.at(file.path(), 0).await?;
+    let copied = match work.rejects.destination(action) {
+        RowDestination::Kept => Some(without_spans(work, file, path, cuts).await?),
+        RowDestination::Rejected => Some(without_spans(work, file, &rejected_path(path), Vec::new()).await?),
+        RowDestination::Nowhere => None,
+    };
+    let mut counts = DocumentCounts::default();
+    counts.count(action);
+    Ok((counts, copied.into_iter().collect()))
+}
+
+/// Copies a file without `spans` of its text, which starts after a byte order mark.
+async fn without_spans(
+    work: &RewriteSettings,
+    file: &SourceFile,
+    inside: &str,
+    spans: Vec<Range<usize>>,
+) -> Result<WrittenFile> {
+    let mut upload = work.target.upload(inside).await?;
+    let mut bytes = file.stored(&work.session.runtime_env()).await?;
+    let reading = || format!("reading {} failed", file.path());
+    let mut start = BytesMut::new();
+    while start.len() < MARK.len()
+        && let Some(bytes) = bytes.try_next().await.context(reading)?
+    {
+        start.extend_from_slice(&bytes);
+    }
+    let mut chunk = start.freeze();
+    if chunk.starts_with(MARK) {
+        upload.put(chunk.split_to(MARK.len())).await?;
+    }
+    let (mut cutter, mut next) = (SpanCutter::new(spans), Some(chunk));
+    while let Some(bytes_of_text) = next {
+        for kept in cutter.next(&bytes_of_text) {
+            upload.put(bytes_of_text.slice(kept)).await?;
+        }
+        next = bytes.try_next().await.context(reading)?;
+    }
+    if cutter.end() { written(upload, 1).await } else { Err(other_text(file.path(), 0)) }
+}
+
+/// The number of rows of a file of `source`, including rows that are no documents. Reads only the footer of Parquet files.
+///
+/// # Errors
+/// If the file cannot be read to its end.
+pub(crate) async fn rows_of_file(
+    session: &SessionContext,
+    source: &job::Source,
+    file: &SourceFile,
+) -> Result<u64> {
+    match format_of(source.format).rewriting {
+        Rewriting::AsParquet => Ok(as_parquet::documents(session, source, file).await?.count().await? as u64),
+        Rewriting::WholeFile => Ok(1),
+        // Frameworks leave empty files behind, which are invalid in their format.
+        _ if file.size() == 0 => Ok(0),
+        Rewriting::ParquetValues => Ok(ParquetFile::open(session, file).await?.rows()),
+        Rewriting::Rows(format) => {
+            let mut rows = 0;
+            rows::pieces(session, source, format, file, |piece| {
+                rows += u64::from(matches!(piece, FilePiece::Row(_)));
+                true
+            })
+            .await?;
+            Ok(rows)
+        }
     }
 }

@@ -1,27 +1,22 @@
-//! Rewrites the files of a source without some of their rows or spans of their texts, or with more columns.
+//! Rewrites the files of a source without some of their rows or passages, or with more columns.
 //!
-//! `decisions` reads the table that says which rows stay, and how they change. `one_file` chooses how a file is rewritten: Parquet
-//! value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text files whole, and other formats as Parquet
-//! (`as_parquet`). Files get their names when they are complete. Groups of files are recorded (`record`), so that a run that was killed
-//! resumes there. `exec` is the operator, which every engine can run.
+//! `decisions` reads the table with the decision about each row. `exec` is the operator, which every engine can run. It rewrites
+//! Parquet value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text files whole, and other formats as Parquet
+//! (`as_parquet`). Files get their names when they are complete. Finished parts are recorded (`work`), so that a killed run resumes.
 //!
-//! If a function here does not say more, it fails only where a table of the output cannot be read.
+//! If a function does not document its errors, it fails only if a table of the output cannot be read.
 
-mod annotations;
 mod as_parquet;
 mod decisions;
 mod exec;
-mod one_file;
 mod parquet;
-pub(crate) mod record;
 mod rows;
-mod work;
+pub(crate) mod work;
 
-pub use annotations::Annotation;
-pub(crate) use annotations::{annotated, append_names, column_exists, names};
-pub(crate) use decisions::{DECISION_ORDER, REJECT, REMOVE, decision_schema};
-pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
-pub(crate) use one_file::rows_of_file;
-pub use record::{DocumentCounts, SourceRecord, WrittenFile};
-pub(crate) use rows::pieces;
-pub use work::Rejects;
+pub use self::decisions::Annotation;
+pub(crate) use self::decisions::{
+    DECISION_ORDER, REJECT, REMOVE, annotated, append_names, column_exists, decision_schema, names,
+};
+pub(crate) use self::exec::{FileToWrite, PartToWrite, Rewrite, rows_of_file};
+pub(crate) use self::rows::pieces;
+pub use self::work::{DocumentCounts, Rejects, SourceRecord, WrittenFile};

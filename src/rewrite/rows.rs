@@ -1,4 +1,4 @@
-//! CSV and JSON lines: each kept row keeps its bytes, except for its edits.
+//! CSV and JSON lines: kept rows keep their bytes except for cut passages and added columns.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,21 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::annotations::{append_names, name_exists, names};
-use super::decisions::{Decision, other_text};
-use super::record::{DocumentCounts, WrittenFile};
-use super::work::{RewriteSettings, RowDestination, rejected_path, written};
+use super::decisions::{Decision, append_names, name_exists, names, other_text};
+use super::work::{DocumentCounts, RewriteSettings, RowDestination, WrittenFile, rejected_path, written};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 use crate::output::Layout;
 use crate::output::upload::Upload;
 use crate::source::{CannotAppend, FileBytes, FilePiece, Row, RowFormat, SourceFile, TextPlace};
 
-/// Bytes that are gathered before they are compressed or uploaded.
+/// The bytes that are gathered before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
 
-/// Writes the kept rows of a file, and separate rejects. Returns its counts, and the files written.
+/// Writes the kept rows of a file, and separate rejects. Returns the counts and the written files.
 ///
 /// # Errors
-/// When the file cannot be read to its end, or the store refuses.
+/// If the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
     work: &RewriteSettings,
     format: &dyn RowFormat,
@@ -39,17 +37,14 @@ pub(super) async fn write(
     refuse_utf16_mark(work.source.encoding, &first, file.path())?;
     let begin = async |inside: &str| RowFile::begin(&work.target, inside, file.compression()).await;
     let kept = begin(path).await?;
-    let rejected = match work.rejects.are_separate(expected) {
-        true => Some(begin(&rejected_path(path)).await?),
-        false => None,
-    };
-    // Files without a header say where the text is, too.
+    let rejected =
+        if work.rejects.are_separate(expected) { Some(begin(&rejected_path(path)).await?) } else { None };
+    // Files without a header have a place for the text too.
     let text = format.text_place(&work.source, &work.text, b"");
     let counts = DocumentCounts::default();
     let mut copy = RowCopy { work, format, path: file.path(), text, counts, kept, rejected };
-    copy.kept.buffer.extend_from_slice(&mark);
-    if let Some(rejected) = &mut copy.rejected {
-        rejected.buffer.extend_from_slice(&mark);
+    for file in copy.files() {
+        file.buffer.extend_from_slice(&mark);
     }
     let mut next = Some(first);
     loop {
@@ -64,15 +59,17 @@ pub(super) async fn write(
         if is_end {
             return copy.finish().await;
         }
-        copy.flush(BUFFER).await?;
+        for file in copy.files() {
+            file.flush(BUFFER).await?;
+        }
         next = chunks.try_next().await.context(|| format!("reading {} failed", file.path()))?;
     }
 }
 
-/// Gives the pieces of a file to `take` until it returns false.
+/// Passes the pieces of a file to `take` until it returns false.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub(crate) async fn pieces(
     session: &SessionContext,
     source: &job::Source,
@@ -100,7 +97,7 @@ pub(crate) async fn pieces(
     }
 }
 
-/// Refuses a file whose byte order mark says UTF-16, which overrides an encoding of the Encoding Standard.
+/// Refuses a file with the byte order mark of UTF-16, which overrides encodings of the Encoding Standard.
 fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()> {
     let other = first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff");
     match encoding {
@@ -112,7 +109,7 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
     }
 }
 
-/// The copy of a file, and the files to which its rows go.
+/// A file that is being rewritten, with its target files.
 struct RowCopy<'a> {
     work: &'a RewriteSettings,
     format: &'a dyn RowFormat,
@@ -125,6 +122,11 @@ struct RowCopy<'a> {
 }
 
 impl RowCopy<'_> {
+    /// The files to which rows go.
+    fn files(&mut self) -> impl Iterator<Item = &mut RowFile> {
+        std::iter::once(&mut self.kept).chain(&mut self.rejected)
+    }
+
     async fn write(&mut self, piece: FilePiece<'_>) -> Result<()> {
         match piece {
             FilePiece::Header(body, end) => self.header(body, end),
@@ -149,16 +151,16 @@ impl RowCopy<'_> {
         let RewriteSettings { source, text, annotations, .. } = self.work;
         self.text = self.format.text_place(source, text, body);
         self.kept.has_header = true;
-        let mut header = body.to_vec();
-        if !annotations.is_empty() {
-            header.clear();
-            append_names(self.format, source, annotations, (body, self.path), &mut header)?;
+        if annotations.is_empty() {
+            self.kept.buffer.extend_from_slice(body);
+        } else {
+            append_names(self.format, source, annotations, (body, self.path), &mut self.kept.buffer)?;
         }
-        self.kept.buffer.extend_from_slice(&header);
-        self.kept.buffer.extend_from_slice(end);
         if let Some(rejected) = &mut self.rejected {
             rejected.buffer.extend_from_slice(body);
-            rejected.buffer.extend_from_slice(end);
+        }
+        for file in self.files() {
+            file.buffer.extend_from_slice(end);
         }
         Ok(())
     }
@@ -174,7 +176,7 @@ impl RowCopy<'_> {
             found.ok_or_else(|| other_text(self.path, position))?;
             body = Cow::Owned(cut);
         }
-        // A record that cannot be read has no end to which a field could be appended.
+        // A field cannot be appended to a record that could not be parsed.
         if whole && !added.is_empty() {
             let columns: Vec<_> = names(annotations).into_iter().zip(added).collect();
             let mut appended = Vec::with_capacity(body.len());
@@ -194,17 +196,9 @@ impl RowCopy<'_> {
         Ok(())
     }
 
-    async fn flush(&mut self, full: usize) -> Result<()> {
-        self.kept.flush(full).await?;
-        match &mut self.rejected {
-            Some(rejected) => rejected.flush(full).await,
-            None => Ok(()),
-        }
-    }
-
     async fn finish(self) -> Result<(DocumentCounts, Vec<WrittenFile>)> {
         let mut files = Vec::new();
-        // Some readers refuse a file that has neither rows nor a header.
+        // Some readers refuse a file without rows and header.
         if self.kept.rows > 0 || self.kept.has_header {
             files.push(self.kept.finish().await?);
         }
@@ -215,7 +209,7 @@ impl RowCopy<'_> {
     }
 }
 
-/// A file of rows that is being written.
+/// A target file of rows.
 struct RowFile {
     upload: Upload,
     encoder: Box<dyn Encoder>,
@@ -225,7 +219,7 @@ struct RowFile {
     has_header: bool,
 }
 
-/// A compression, with the bytes that it has written.
+/// A compressing writer whose output can be taken.
 trait Encoder: AsyncWrite + Send + Unpin {
     fn written(&mut self) -> &mut Vec<u8>;
 }

@@ -1,4 +1,4 @@
-//! The settings with which the files of a part are rewritten.
+//! The settings with which the files of a part are rewritten, and the records of finished parts.
 
 use std::sync::Arc;
 
@@ -6,10 +6,8 @@ use datafusion::physical_plan::metrics::Count;
 use datafusion::prelude::SessionContext;
 use serde::{Deserialize, Serialize};
 
-use super::annotations::Annotation;
-use super::decisions::{Decisions, RowAction};
-use super::record::{DocumentCounts, WrittenFile};
-use crate::error::Result;
+use super::decisions::{Annotation, Decisions, RowAction};
+use crate::error::{Error, Result};
 use crate::job;
 use crate::output::upload::Upload;
 use crate::output::{APPLIED, Layout};
@@ -39,19 +37,19 @@ pub(super) struct RewriteSettings {
     pub target: Layout,
     pub rejects: Rejects,
     pub decisions: Decisions,
-    /// Two more cursors for Parquet, whose texts and added columns are written after the rows of a row group are chosen.
+    /// Separate cursors for Parquet: texts and added columns are written after the rows of a row group were chosen.
     pub decisions_of_texts: Decisions,
     pub decisions_of_columns: Decisions,
-    /// Whether spans are cut out of texts.
+    /// Whether passages are cut out of texts.
     pub cuts: bool,
-    /// The columns that kept documents get, and the type of ids.
+    /// The columns that are added to kept documents.
     pub annotations: Arc<[Annotation]>,
     pub id: IdType,
-    /// Counts the bytes of files that were read.
+    /// The counter of the bytes that were read.
     pub read: Count,
 }
 
-/// The file to which a row is written.
+/// The target file of a row.
 pub(super) enum RowDestination {
     Kept,
     /// The file of separate rejects.
@@ -60,7 +58,7 @@ pub(super) enum RowDestination {
 }
 
 impl Rejects {
-    /// The file to which a row is written.
+    /// The target file of a row with this action.
     pub(super) fn destination(self, action: RowAction) -> RowDestination {
         match (action, self) {
             (RowAction::Keep, _) | (RowAction::Reject, Self::Keep) => RowDestination::Kept,
@@ -69,22 +67,159 @@ impl Rejects {
         }
     }
 
-    /// Whether a file with these counts has separate rejects.
+    /// Whether a file with these counts has a file of separate rejects.
     pub(super) fn are_separate(self, expected: DocumentCounts) -> bool {
         self == Self::Separate && expected.rejected > 0
     }
 }
 
-/// The path of separate rejects of the file that is written to `path`. A pattern that matches that file does not match it.
+/// The path of the separate rejects of the file at `path`. Patterns that match that file do not match it.
 pub(super) fn rejected_path(path: &str) -> String {
     format!("{APPLIED}/rejected/{path}.rejected")
 }
 
-/// Finishes the upload of a file of `rows` documents.
+/// Finishes the upload of a file with `rows` documents.
 ///
 /// # Errors
-/// As [`Upload::finish`].
+/// See [`Upload::finish`].
 pub(super) async fn written(upload: Upload, rows: u64) -> Result<WrittenFile> {
     let (path, bytes, crc32) = upload.finish().await?;
     Ok(WrittenFile { path, rows, bytes, crc32 })
+}
+
+/// The folder of the records of parts.
+const PARTS: &str = "_work/parts";
+
+/// Numbers of documents: `kept + removed + rejected = read`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DocumentCounts {
+    /// Documents of the source.
+    pub read: u64,
+    /// Compared documents that are kept.
+    pub kept: u64,
+    /// Duplicates.
+    pub removed: u64,
+    /// Documents that the job rejected, whether or not they are kept.
+    pub rejected: u64,
+}
+
+impl DocumentCounts {
+    /// Counts a document.
+    pub(super) fn count(&mut self, action: RowAction) {
+        self.read += 1;
+        match action {
+            RowAction::Keep => self.kept += 1,
+            RowAction::Remove => self.removed += 1,
+            RowAction::Reject => self.rejected += 1,
+        }
+    }
+
+    /// The sum of two counts.
+    #[must_use]
+    pub(crate) fn plus(self, other: DocumentCounts) -> Self {
+        Self {
+            read: self.read + other.read,
+            kept: self.kept + other.kept,
+            removed: self.removed + other.removed,
+            rejected: self.rejected + other.rejected,
+        }
+    }
+}
+
+/// The files written from a file of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// Its number among the sources.
+    pub origin: u64,
+    /// The file, by its name in tables.
+    pub source: String,
+    /// Its documents.
+    #[serde(flatten)]
+    pub counts: DocumentCounts,
+    /// The files with its documents; empty if no row is left and the format needs no header.
+    pub written: Vec<WrittenFile>,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFile {
+    /// Its path in the folder of the result. Separate rejects are in `_resemblance/`.
+    pub path: String,
+    /// Its documents.
+    pub rows: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// CRC-32 (IEEE) of its bytes.
+    pub crc32: u32,
+}
+
+impl WrittenFile {
+    /// Whether it holds kept documents.
+    pub(crate) fn is_kept(&self) -> bool {
+        !self.path.starts_with(APPLIED)
+    }
+}
+
+/// A finished part of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FinishedPart {
+    /// The fingerprint of the settings that decide about the files.
+    pub fingerprint: String,
+    /// The files of the part.
+    pub files: Vec<SourceRecord>,
+}
+
+/// Returns the record of a part that an earlier attempt finished, if all of its files exist.
+///
+/// # Errors
+/// If the store does not answer.
+pub(crate) async fn finished_part(
+    target: &Layout,
+    number: usize,
+    fingerprint: &str,
+) -> Result<Option<FinishedPart>> {
+    let (records, inside) = (target.within(APPLIED), part_name(number));
+    let part = match records.read::<FinishedPart>(&inside).await {
+        Ok(Some(part)) if part.fingerprint == fingerprint => part,
+        Ok(None) => return Ok(None),
+        Err(error) if !is_content(&error) => return Err(error),
+        // Incomplete, such as after a power cut.
+        Ok(Some(_)) | Err(_) => {
+            records.discard(&inside).await?;
+            return Ok(None);
+        }
+    };
+    for file in part.files.iter().flat_map(|file| &file.written) {
+        if target.size(&file.path).await? != Some(file.bytes) {
+            records.discard(&inside).await?;
+            return Ok(None);
+        }
+    }
+    Ok(Some(part))
+}
+
+/// Records that a part is finished.
+///
+/// # Errors
+/// If the store refuses.
+pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
+    let records = target.within(APPLIED);
+    match records.create(&part_name(number), part).await? {
+        true => Ok(()),
+        // A task that counted as lost wrote the same record.
+        false if records.read::<FinishedPart>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
+        false => Err(Error::input(format!(
+            "another process writes to {}: let only one process at a time write there",
+            target.shown()
+        ))),
+    }
+}
+
+fn part_name(number: usize) -> String {
+    format!("{PARTS}/{number:06}.json")
+}
+
+/// Whether the content of a file caused the error, not its reading.
+pub(crate) fn is_content(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
 }

@@ -1,32 +1,34 @@
-//! A table's contract and the check of a schema against it.
+//! The contract of a table, and the checks of its schema and rows.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::functions_aggregate::expr_fn::{count, sum};
+use datafusion::prelude::{DataFrame, Expr, lit, when};
 use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Columns, Job, ShingleHash, Source};
 
-/// Defines the tables of an output: each with its name, which its folder and its contract have too, and with the jobs that write
-/// it if not all do.
+/// Defines the tables of an output. Each has a name, which is also the name of its folder and contract, and a condition on the
+/// job if not all jobs write it.
 macro_rules! tables {
     (@jobs) => { None };
     (@jobs $is_written:expr) => { Some($is_written) };
-    ($($(#[$doc:meta])* $table:ident = $name:literal $(if $is_written:expr)?,)*) => {
+    ($($(#[$meta:meta])* $table:ident = $name:literal $(if $is_written:expr)?,)*) => {
         /// The tables of an output.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
         pub enum Table {
-            $($(#[$doc])* #[serde(rename = $name)] $table,)*
+            $($(#[$meta])* #[serde(rename = $name)] $table,)*
         }
 
         impl Table {
             /// All of them.
             pub const ALL: [Table; [$($name),*].len()] = [$(Table::$table),*];
 
-            /// The name of each table, its contract, and whether a job writes it, if not all do.
+            /// The name of each table, its contract, and the condition on the job, if any.
             const ENTRIES: [(&'static str, &'static str, Option<fn(&Job) -> bool>); Table::ALL.len()] = [$((
                 $name,
                 include_str!(concat!("../../schemas/", $name, ".toml")),
@@ -38,6 +40,7 @@ macro_rules! tables {
 
 tables! {
     /// Pairs of similar documents.
+    #[default]
     Pairs = "pairs",
     /// Clusters of documents.
     Clusters = "clusters",
@@ -47,7 +50,7 @@ tables! {
     Documents = "documents",
     /// The documents that were read and rejected.
     Rejects = "rejects",
-    /// The numbers of pairs by their two groups.
+    /// The numbers of pairs between groups.
     GroupPairs = "group_pairs" if |job| job.has_groups(),
     /// The documents of a second source that were rejected.
     ReferenceRejects = "reference_rejects" if |job| job.second_source().is_some(),
@@ -57,27 +60,27 @@ tables! {
     ClusterIdChanges = "cluster_id_changes" if |job| job.continues_clusters(),
     /// Documents that stay although another one represents their cluster.
     Spared = "spared" if |job| job.clusters.contained.is_some(),
-    /// Documents that go because a spared document has the same shingles.
+    /// Documents that are removed because a spared document has the same shingles.
     SparedCopies = "spared_copies" if |job| job.clusters.contained.is_some(),
     /// The places of passages that repeat inside documents.
     Spans = "spans" if |job| job.passages.is_some(),
-    /// Those passages.
+    /// The repeated passages.
     Passages = "passages" if |job| job.passages.is_some(),
-    /// The shingles that do not count, because too many documents have them.
+    /// The shingles that too many documents have, so that they do not count.
     FrequentShingles = "frequent_shingles" if |job| job.max_frequency.is_some(),
-    /// The buckets of the compared documents, in their order.
+    /// The sorted buckets of the compared documents.
     Buckets = "buckets" if |job| job.output.buckets,
 }
 
 impl Table {
     /// The tables that `job` writes.
-    pub(crate) fn of(job: &Job) -> Vec<Table> {
+    pub(crate) fn written_by(job: &Job) -> Vec<Table> {
         let is_written =
             |table: &Table| Self::ENTRIES[*table as usize].2.is_none_or(|is_written| is_written(job));
         Table::ALL.into_iter().filter(is_written).collect()
     }
 
-    /// Whether only some jobs write it.
+    /// Whether only some jobs write the table.
     pub(crate) fn is_optional(self) -> bool {
         Self::ENTRIES[self as usize].2.is_some()
     }
@@ -87,7 +90,7 @@ impl Table {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
 
-    /// The table's name, which is its folder's under the output.
+    /// The name of the table and of its folder in the output.
     pub fn name(self) -> &'static str {
         Self::ENTRIES[self as usize].0
     }
@@ -100,7 +103,7 @@ impl fmt::Display for Table {
 }
 
 /// The contract of a table with its readers.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
     /// The table.
@@ -111,16 +114,13 @@ pub struct Contract {
     pub key: Vec<String>,
     /// The columns, in their order.
     pub columns: Vec<Column>,
-    /// SQL expressions over the columns, each true of every row.
+    /// SQL expressions over the columns that are true for every row.
     pub rules: Vec<String>,
-    /// The values of the column `reason` and what they mean; only `rejects` and `reference_rejects` have them.
+    /// The values of the column `reason` with their meaning. Only `rejects` and `reference_rejects` have them.
     #[serde(default)]
     pub reasons: Vec<Reason>,
-    /// Rows that keep the contract, by column; a column that is null is left out.
+    /// Example rows that keep the contract, by column. Null columns are left out.
     pub example: Vec<toml::Table>,
-    /// Why the compiled-in file could not be read; every check then fails with it.
-    #[serde(skip)]
-    pub(super) fault: Option<String>,
 }
 
 /// A column of a table.
@@ -149,10 +149,10 @@ pub struct Reason {
     pub doc: String,
 }
 
-/// The types that columns have, by their Arrow names. None is unsigned, since not every engine reads those.
+/// The types of columns, by their Arrow names. None is unsigned, because some engines cannot read unsigned numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub enum Type {
-    /// An id: text, or a number where [`SourceTypes`] says so.
+    /// An id: text, or a number as [`SourceTypes`] tells.
     #[serde(rename = "Utf8 or Int64")]
     Id,
     /// Text.
@@ -165,14 +165,14 @@ pub enum Type {
     Int64,
     /// A 64-bit share.
     Float64,
-    /// A signature: a list of 32-bit values, each the bits of an unsigned one, where the job keeps all bits, and else two bytes for
-    /// each value.
+    /// A signature. With 32-bit values, a list of integers with the bits of the unsigned values. With 16-bit values, two bytes
+    /// per value.
     #[serde(rename = "Binary or List<Int32>")]
     Signature,
-    /// A list of 32-bit values, each the bits of an unsigned one. No contract names it.
+    /// A list of 32-bit integers with the bits of unsigned values. No contract names it.
     #[serde(skip)]
     ListInt32,
-    /// A list of 64-bit values, each the bits of an unsigned one.
+    /// A list of 64-bit integers with the bits of unsigned values.
     #[serde(rename = "List<Int64>")]
     ListInt64,
     /// The type of an integer id or a carried column, from the source. No contract names it.
@@ -196,8 +196,8 @@ impl Type {
         }
     }
 
-    /// Whether stages and queries compute on the unsigned numbers of these bits, where the column is of the type `stored`. Columns
-    /// from the source stay as they are.
+    /// Whether a column of the type `stored` has the bits of unsigned numbers, with which stages and queries compute. Columns of
+    /// the source stay as they are.
     pub(crate) fn has_unsigned_bits(&self, stored: &DataType) -> bool {
         match self {
             Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64 => true,
@@ -206,8 +206,8 @@ impl Type {
         }
     }
 
-    /// Whether `other` is a layout of the same values: a large or view type is, another width is not. Whether a list's
-    /// items may be null, and what they are called, does not matter.
+    /// Whether `other` is another layout of the same values, such as a large or a view type. Another width is not. The name and
+    /// nullability of list items do not matter.
     fn accepts(&self, other: &DataType) -> bool {
         let item = match other {
             DataType::List(item)
@@ -232,33 +232,20 @@ impl Type {
 
 /// The contract of `table`.
 pub fn contract(table: Table) -> &'static Contract {
+    // The tests parse every file. An invalid one makes an empty contract, which no table keeps.
     static CONTRACTS: LazyLock<[Contract; Table::ALL.len()]> =
-        LazyLock::new(|| Table::ALL.map(|table| Contract::read(table, Table::ENTRIES[table as usize].1)));
-    // They are in the order of the variants, as `Table::ALL` is.
+        LazyLock::new(|| Table::ENTRIES.map(|(_, text, _)| toml::from_str(text).unwrap_or_default()));
+    // Contracts are in the order of the variants, like `Table::ALL`.
     &CONTRACTS[table as usize]
 }
 
-/// The rule about signatures of 16-bit values.
+/// The rule about signatures with 16-bit values.
 const SHORT_RULE: &str = "signature <> ''";
 
 impl Contract {
-    /// Reads a compiled-in file. One that cannot be read makes a contract that nothing keeps; the tests read them all.
-    fn read(table: Table, text: &str) -> Self {
-        toml::from_str(text).unwrap_or_else(|e: toml::de::Error| Contract {
-            table,
-            grain: String::new(),
-            key: Vec::new(),
-            columns: Vec::new(),
-            rules: Vec::new(),
-            reasons: Vec::new(),
-            example: Vec::new(),
-            fault: Some(e.to_string()),
-        })
-    }
-
-    /// The contract of the same table over a source of these types, with the columns that the job asks for: every id has its type,
-    /// `documents` has the sketches that are kept and the columns that it carries, `pairs` and `clusters` may have groups and
-    /// passages, and `clusters` has `weakest_link` where pairs connect its documents.
+    /// The contract of the table for a source of these types and a job with these `columns`. Ids have the type of the source.
+    /// `documents` has the kept sketches and the carried columns. `pairs` and `clusters` may have groups and passages. `clusters`
+    /// has `weakest_link` if pairs connect its documents.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
         let Columns { keep, bits, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
@@ -308,10 +295,10 @@ impl Contract {
         }
     }
 
-    /// Takes a column out, and the rules that are about it.
+    /// Removes a column and the rules about it.
     fn leave_out(&mut self, name: &str) {
         self.columns.retain(|column| column.name != name);
-        // Some names begin like others: `shingles` is not `shingle_count`.
+        // Compares whole words: `shingles` is not `shingle_count`.
         let is_about =
             |rule: &str| rule.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
         self.rules.retain(|rule| !is_about(rule));
@@ -326,59 +313,34 @@ impl Contract {
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
     }
 
-    /// Whether `schema` has the contract's columns, in their order and with their types.
+    /// Checks that `schema` has the columns of the contract, in their order and with their types.
     ///
-    /// Large and view layouts of a type pass. So does a column that may be null where the contract's may not: whether
-    /// there are nulls is seen in the rows, by [`Contract::audit`].
+    /// Large and view layouts of a type pass. So do nullable columns, because [`Contract::audit`] finds nulls in the rows.
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) with the table, the column and both types.
     pub fn check_schema(&self, schema: &Schema) -> Result<()> {
-        self.readable()?;
-        for column in &self.columns {
-            let Ok(field) = schema.field_with_name(&column.name) else {
-                return Err(self.broken(&format!(
-                    "has no column `{}` ({})",
-                    column.name,
-                    column.kind.arrow()
-                )));
+        let fields = schema.fields();
+        for (at, column) in self.columns.iter().enumerate() {
+            let (name, kind) = (&column.name, column.kind.arrow());
+            let fault = match fields.get(at) {
+                Some(field) if field.name() == name && column.kind.accepts(field.data_type()) => continue,
+                Some(field) if field.name() == name => {
+                    format!("has the column `{name}` as {}, but the contract as {kind}", field.data_type())
+                }
+                Some(field) if schema.field_with_name(name).is_ok() => {
+                    format!("has `{}` as column {}, where the contract has `{name}`", field.name(), at + 1)
+                }
+                _ => format!("has no column `{name}` ({kind})"),
             };
-            if !column.kind.accepts(field.data_type()) {
-                return Err(self.broken(&format!(
-                    "has the column `{}` as {}, but the contract as {}",
-                    column.name,
-                    field.data_type(),
-                    column.kind.arrow()
-                )));
-            }
+            return Err(self.broken(&fault));
         }
-        for (at, field) in schema.fields().iter().enumerate() {
-            match self.columns.get(at) {
-                Some(column) if column.name == *field.name() => {}
-                Some(column) if self.columns.iter().any(|c| c.name == *field.name()) => {
-                    return Err(self.broken(&format!(
-                        "has `{}` as column {}, where the contract has `{}`",
-                        field.name(),
-                        at + 1,
-                        column.name
-                    )));
-                }
-                _ => {
-                    return Err(self.broken(&format!(
-                        "has the column `{}` ({}), which the contract does not have",
-                        field.name(),
-                        field.data_type()
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Fails if the compiled-in file could not be read.
-    pub(super) fn readable(&self) -> Result<()> {
-        match &self.fault {
-            Some(fault) => Err(Error::bug(format!("schemas/{}.toml cannot be read: {fault}", self.table))),
+        match fields.get(self.columns.len()) {
+            Some(field) => Err(self.broken(&format!(
+                "has the column `{}` ({}), which the contract does not have",
+                field.name(),
+                field.data_type()
+            ))),
             None => Ok(()),
         }
     }
@@ -386,6 +348,69 @@ impl Contract {
     pub(super) fn broken(&self, fault: &str) -> Error {
         Error::bug(format!("the table `{}` {fault} (schemas/{}.toml)", self.table, self.table))
     }
+}
+
+/// The columns that an audit reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditDepth {
+    /// All columns except lists and binaries, which are most of the bytes of `documents`. Cheap enough for every run.
+    WithoutLists,
+    /// Every column.
+    Whole,
+}
+
+impl Contract {
+    /// The promises for every row as SQL: first the columns that are not null, in their order, and then the rules.
+    fn promises(&self, depth: AuditDepth) -> Vec<String> {
+        let list = |c: &&Column| c.kind.arrow().is_nested() || c.kind.arrow() == DataType::Binary;
+        let lists: Vec<&str> = match depth {
+            AuditDepth::Whole => vec![],
+            AuditDepth::WithoutLists => self.columns.iter().filter(list).map(|c| c.name.as_str()).collect(),
+        };
+        let present = self.columns.iter().filter(|c| !c.nullable).map(|c| format!("{} IS NOT NULL", c.name));
+        present
+            .chain(self.rules.iter().cloned())
+            .filter(|promise| !lists.iter().any(|list| promise.contains(list)))
+            .collect()
+    }
+
+    /// Returns one row of counts: the rows of `table`, and how many of them break each promise, null without rows. Lazy: the
+    /// caller runs it and passes all numbers but the first to [`Contract::verdict`].
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if the table has other columns.
+    pub fn audit(&self, table: DataFrame, depth: AuditDepth) -> Result<DataFrame> {
+        self.check_schema(table.schema().as_arrow())?;
+        let mut counts = vec![count(lit(1)).alias("rows")];
+        for (at, promise) in self.promises(depth).iter().enumerate() {
+            counts.push(broken(table.parse_sql_expr(promise)?.is_true())?.alias(format!("promise_{at}")));
+        }
+        Ok(table.aggregate(vec![], counts)?)
+    }
+
+    /// Fails if any row breaks a promise. `broken` has the counts of [`Contract::audit`].
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) with the broken promise and the number of rows.
+    pub fn verdict(&self, broken: &[u64], depth: AuditDepth) -> Result<()> {
+        let promises = self.promises(depth);
+        if promises.len() != broken.len() {
+            let (counts, table) = (broken.len(), &self.table);
+            return Err(Error::bug(format!(
+                "the audit of `{table}` has {counts} counts for {} promises",
+                promises.len()
+            )));
+        }
+        match promises.iter().zip(broken).find(|(_, broken)| **broken > 0) {
+            Some((promise, broken)) => Err(self.broken(&format!("breaks `{promise}` in {broken} rows"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The number of rows for which `kept` is false. `kept` is never null.
+fn broken(kept: Expr) -> Result<Expr> {
+    Ok(sum(when(kept, lit(0_i64)).otherwise(lit(1_i64))?))
 }
 
 #[cfg(test)]
@@ -398,7 +423,6 @@ mod tests {
     fn every_file_is_read_and_is_its_tables() {
         for table in Table::ALL {
             let contract = contract(table);
-            assert_eq!(contract.fault, None, "{table}");
             assert_eq!(contract.table, table);
             assert!(contract.grain.ends_with('.') && contract.columns.iter().all(|c| c.doc.ends_with('.')));
             assert!((2..=3).contains(&contract.example.len()), "{table}");
@@ -473,9 +497,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_keeps_no_promise() {
-        let contract = Contract::read(Table::Pairs, "grain = 1");
-        let error = contract.check_schema(&Schema::empty()).unwrap_err().to_string();
-        assert!(error.contains("schemas/pairs.toml cannot be read"), "{error}");
+    fn no_table_keeps_the_contract_of_an_invalid_file() {
+        let written = contract(Table::Pairs).arrow_schema();
+        assert!(Contract::default().check_schema(&written).is_err());
     }
 }

@@ -1,16 +1,11 @@
 //! The contracts of the tables: the meaning of a row, its columns, and rules for every row.
 //!
-//! They are the files `schemas/*.toml`, compiled in. What is written is checked against them: the schema by
-//! [`Contract::check_schema`], the rows by [`Contract::audit`] and [`Contract::verdict`]. `publish` writes them in the formats of
-//! other tools.
+//! They are the files `schemas/*.toml`, compiled in. Runs check the schema of their tables with [`Contract::check_schema`], and the rows with
+//! [`Contract::audit`] and [`Contract::verdict`]. `publish` writes contracts in the formats of other tools.
 
-mod audit;
 mod contract;
-mod manifest;
 pub(crate) mod publish;
 mod source_types;
 
-pub use self::audit::AuditDepth;
-pub use self::contract::{Column, Contract, Table, Type, contract};
-pub(crate) use self::manifest::check_manifest;
+pub use self::contract::{AuditDepth, Column, Contract, Table, Type, contract};
 pub use self::source_types::{IdType, SourceColumn, SourceTypes, carried};

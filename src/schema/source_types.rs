@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The types of columns that come from the source. They are known when the source is opened, and are in the manifest.
+/// The types of the columns that come from the source. They are known when the source is opened, and the manifest has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceTypes {
     /// The type of ids, in every table.
@@ -29,7 +29,7 @@ pub enum IdType {
     /// Text, in order of UTF-8 bytes.
     #[default]
     Utf8,
-    /// A number, in order of numbers: the id is one column of an integer type.
+    /// A number, in numeric order. The id is then one column of an integer type.
     Int64,
 }
 
@@ -71,7 +71,7 @@ fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::
     text.parse().map_err(|e| D::Error::custom(format!("{text:?} is not a type of a column: {e}")))
 }
 
-/// The name by which a column of the source travels until it is written: its own could be one of ours.
+/// The name of a carried column inside plans, because its own name may collide with a column of the program.
 pub fn carried(at: usize) -> String {
     format!("carried_{at}")
 }

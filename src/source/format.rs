@@ -269,7 +269,7 @@ impl dyn RowFormat + '_ {
 /// Whether each byte of `separators`, or of a line end, is that character wherever it occurs.
 fn separators_are_bytes(encoding: Encoding, separators: &[u8]) -> bool {
     let Encoding::Standard(label) = encoding else { return true };
-    let encoding = label.encoding();
+    let encoding = label;
     // The second byte of a character is a digit in GB18030, and 0x40 or more in other encodings.
     let never_second = |sign: &u8| matches!(sign, 0..0x30 | 0x3a..0x40);
     encoding.is_ascii_compatible() && (encoding.is_single_byte() || separators.iter().all(never_second))

@@ -189,7 +189,7 @@ fn sql_reads_sources_of_different_formats() {
     let last = job(&path("rows"), &path("B"), &[&against]);
     run(&last).unwrap();
     let outputs = ["A", "B"].map(|name| path(name).display().to_string()).to_vec();
-    run(&Job::of_merge(outputs, &last, &path("M").display().to_string())).unwrap();
+    run(&Job::merge(outputs, &last, &path("M").display().to_string())).unwrap();
     resemblance().arg("apply").arg(path("M")).arg("--to").arg(path("to")).assert().success();
     let removed = lines(&["sql", "SELECT id, source, origin_number FROM removed", "--json"], &path("to"));
     let gone: BTreeSet<&str> = removed.iter().map(|row| row["id"].as_str().unwrap()).collect();

@@ -4,7 +4,9 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::error::{Kind, Result};
+use resemblance::output::manifest::Run;
 use resemblance::schema::{AuditDepth, Column, Contract, Table, Type, contract};
+use serde_json::Value;
 
 use crate::support::fails;
 
@@ -155,4 +157,22 @@ fn cell(column: &Column, value: Option<&toml::Value>) -> String {
         ref plain => plain.arrow().to_string(),
     };
     format!("arrow_cast({value}, '{kind}') AS {}", column.name)
+}
+
+#[test]
+fn a_manifest_has_the_declared_fields() {
+    let file: Value = toml::from_str(include_str!("../schemas/manifest.toml")).unwrap();
+    let manifest: Run = serde_json::from_value(file["example"].clone()).unwrap();
+    let written = serde_json::to_value(&manifest).unwrap();
+    for field in file["fields"].as_array().unwrap() {
+        let (name, kind) = (field["name"].as_str().unwrap(), field["type"].as_str().unwrap());
+        let value = &written[name];
+        let is_kind = match kind {
+            "integer" => value.is_u64(),
+            "string" => value.is_string(),
+            "array" => value.is_array(),
+            _ => value.is_object(),
+        };
+        assert!(is_kind, "{name}: {value}");
+    }
 }

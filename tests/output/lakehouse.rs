@@ -256,7 +256,7 @@ fn a_merge_is_a_delta_table_as_its_last_output_is() {
     );
     let last: Job = serde_json::from_value(manifest(&outputs[1]).job).unwrap();
     let urls = outputs.iter().map(|output| output.display().to_string()).collect();
-    run(&Job::of_merge(urls, &last, scene.output().to_str().unwrap())).unwrap();
+    run(&Job::merge(urls, &last, scene.output().to_str().unwrap())).unwrap();
     assert_eq!(check(&scene.output()), 0);
     let mut merge = resemblance();
     merge.arg("merge").args(&outputs).arg("--to").arg(scene.output()).arg("--overwrite").assert().success();

@@ -55,7 +55,7 @@ impl Shared {
         };
         let last = shared.run("all.parquet", "B", &[own, &[body, &keep, &against]].concat());
         let outputs = ["A", "B"].map(|name| shared.path(name).display().to_string()).to_vec();
-        run(&Job::of_merge(outputs, &last, &shared.path("M").display().to_string())).unwrap();
+        run(&Job::merge(outputs, &last, &shared.path("M").display().to_string())).unwrap();
         if replaced {
             let ids = shared.titles.drain(..20).map(|(id, _)| id);
             shared.bodies = ids.zip(&shared.bodies).map(|(id, (_, text))| (id, text.clone())).collect();

@@ -263,7 +263,7 @@ impl<'a> Case<'a> {
             return;
         }
         let outputs = (0..=last).map(|day| self.path(&format!("out{day}")).display().to_string()).collect();
-        let merged = Job::of_merge(outputs, &jobs[last], &self.path("merged").display().to_string());
+        let merged = Job::merge(outputs, &jobs[last], &self.path("merged").display().to_string());
         self.run(&merged, "merged");
         for ((_, id), document) in &mut documents {
             (document.run, document.place) = (0, usize::from(removed.contains(id)));

@@ -1,7 +1,7 @@
 //! Dense groups: documents that share most of their text with very many others, compared with a comparison of all with all.
 
 use resemblance::engine::{Local, session};
-use resemblance::output::counts::Counts;
+use resemblance::output::manifest::Counts;
 use resemblance::pipeline::OnExisting;
 
 use crate::support::stopping::{STOPPED, run_until_on};

@@ -1,6 +1,6 @@
 //! The exact join by rarest shingles, alone and for the documents of hot buckets.
 
-use resemblance::output::counts::Counts;
+use resemblance::output::manifest::Counts;
 
 use crate::support::*;
 

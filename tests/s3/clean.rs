@@ -1,6 +1,6 @@
 //! `resemblance clean`, on this machine and in a bucket.
 
-use resemblance::output::names::Attempt;
+use resemblance::output::attempt::Attempt;
 
 use super::*;
 use crate::support::s3::Fault;

@@ -7,7 +7,7 @@ mod nested;
 mod partitions;
 mod samples;
 
-use resemblance::output::counts::Counts;
+use resemblance::output::manifest::Counts;
 
 use crate::support::*;
 

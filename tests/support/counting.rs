@@ -31,9 +31,9 @@ impl Counting {
     /// The requests for objects with `part` in their path, and the bytes of the answers. `part` is that of a folder or of a file.
     pub fn answered(&self, part: &str) -> (usize, u64) {
         let answered = self.answered.lock().unwrap();
-        let of_part: Vec<u64> =
+        let from_path: Vec<u64> =
             answered.iter().filter(|(path, _)| path.contains(part)).map(|(_, bytes)| *bytes).collect();
-        (of_part.len(), of_part.iter().sum())
+        (from_path.len(), from_path.iter().sum())
     }
 }
 

@@ -75,7 +75,7 @@ impl Scene {
     pub fn merge(&self, outputs: &[&str], to: &str) -> Result<Outcome> {
         let last = serde_json::from_value(manifest(&self.path(outputs.last().unwrap())).job).unwrap();
         let urls = outputs.iter().map(|name| self.path(name).display().to_string()).collect();
-        run(&Job::of_merge(urls, &last, &self.path(to).display().to_string()))
+        run(&Job::merge(urls, &last, &self.path(to).display().to_string()))
     }
 
     /// The pairs, the clusters and the documents of an output, but not where these were read from.

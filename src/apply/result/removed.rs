@@ -1,4 +1,4 @@
-//! The documents that were removed, each with the document that was kept instead, and the texts of both.
+//! Removed documents with their representatives, and the texts of both.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::AppliedResult;
-use crate::apply::decisions::DUPLICATE;
+use crate::apply::removals::DUPLICATE;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::document_key::document_key;
@@ -22,33 +22,33 @@ use crate::source::{self, DocumentPlaces};
 
 /// Removed documents with their texts.
 pub struct Removed {
-    /// Each document that was kept, and one that was removed because of it.
+    /// Pairs of a kept document and a document that was removed because of it.
     pub pairs: Vec<PairRow>,
     /// Their texts.
     pub texts: MemberTexts,
-    /// The number of all removed documents that were asked for.
+    /// The number of removed documents in the selection.
     pub all: u64,
-    /// Removed documents that are left out because the document that was kept is of another output or a second source.
+    /// Removed documents that are left out because the kept document is in a reference output or a second source.
     pub by_reference: u64,
     /// The job that read the texts.
     pub job: Job,
 }
 
-/// Which removed documents are read.
+/// The selection of removed documents.
 #[derive(Debug, Clone, Copy)]
 pub enum RemovedFilter<'a> {
     /// All of them.
     All,
-    /// Those that have this id, or were removed because of the document with this id.
+    /// Documents with this id, or removed because of the document with this id.
     Document(&'a str),
-    /// Those of the cluster of the document with this id.
+    /// The cluster of the document with this id.
     Cluster(&'a str),
 }
 
 /// The place of a document: its origin, its file and its row there.
 type DocumentPlace = (u64, String, u64);
 
-/// A removed document, and the one that was kept instead.
+/// A removed document and its representative.
 struct RemovedRow {
     id: String,
     place: DocumentPlace,
@@ -57,11 +57,11 @@ struct RemovedRow {
 }
 
 impl AppliedResult {
-    /// The first `most` of the removed documents, with their texts from the source. Holds only those.
+    /// Reads the first `most` removed documents with their texts from the source. Holds only these in memory.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) when no removed document has the id, and
-    /// [`Kind::Input`](crate::error::Kind::Input) when the source is gone or has changed.
+    /// [`Kind::Job`](crate::error::Kind::Job) if no removed document has the id; [`Kind::Input`](crate::error::Kind::Input) if
+    /// the source is gone or has changed.
     pub async fn removed(&self, first: PairOrder, of: RemovedFilter<'_>, most: usize) -> Result<Removed> {
         let rows = self.wanted(of).await?;
         let (mut firsts, mut all, mut by_reference) = (BTreeMap::new(), 0, 0);
@@ -82,7 +82,7 @@ impl AppliedResult {
                 }
                 let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
                 let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
-                // Documents without a similarity are not a pair, so they are less similar than all pairs.
+                // A document without a similarity is not paired, so it is less similar than all pairs.
                 let similarity = similarity.unwrap_or_default();
                 let order = match first {
                     PairOrder::MostSimilar => u64::MAX - similarity,
@@ -123,7 +123,7 @@ impl AppliedResult {
         Ok(Removed { pairs, texts: MemberTexts::of_read(of_documents), all, by_reference, job })
     }
 
-    /// (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number), texts as Utf8.
+    /// The selected rows (id, source, position, kept_id, kept_source, kept_position, jaccard, origin_number, kept_origin_number).
     async fn wanted(&self, of: RemovedFilter<'_>) -> Result<DataFrame> {
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let duplicates = self.removed_rows()?.filter(col("reason").eq(lit(DUPLICATE)))?;
@@ -150,7 +150,7 @@ impl AppliedResult {
         let Some(cluster) = cluster else {
             return Err(Error::job(format!(
                 "no document with the id `{id}` was removed because of another one, and none because of it: `resemblance sql {} \"SELECT * \
-                 FROM removed\"` lists those that were",
+                 FROM removed\"` lists the removed documents",
                 self.target.shown()
             )));
         };
@@ -164,7 +164,7 @@ impl AppliedResult {
         Ok(rows.drop_columns(&["cluster_id"])?)
     }
 
-    /// A document of the source by the text of its id.
+    /// Parses the text of an id.
     fn member(&self, id: &str) -> Result<Member> {
         let id = Id::parse(id, self.manifest.id).ok_or_else(|| {
             Error::input(format!("the id `{id}` in the table of removed documents is not a number"))
@@ -172,7 +172,7 @@ impl AppliedResult {
         Ok(id.own())
     }
 
-    /// The texts of all documents of `rows`, and a job that read them.
+    /// The texts of the documents in `rows`, and a job that read them.
     async fn texts(&self, rows: &[RemovedRow]) -> Result<(Job, BTreeMap<DocumentPlace, String>)> {
         let mut wanted = DocumentPlaces::default();
         for (origin, source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {

@@ -17,7 +17,7 @@ use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Shingle, TableFormat};
 use crate::lookup;
-use crate::output::counts::Counts as RunCounts;
+use crate::output::manifest::Counts as RunCounts;
 
 /// Write a copy of the source of a finished output without its duplicates
 ///

@@ -7,9 +7,9 @@ use crate::cli::process::{MANIFEST_MEMORY, on_session};
 use crate::cli::screen::print;
 use crate::error::{Error, Result};
 use crate::job;
+use crate::output::attempt::Attempt;
 use crate::output::claim;
-use crate::output::garbage::{self, Garbage};
-use crate::output::names::Attempt;
+use crate::output::ownership::{self, Garbage};
 use crate::output::{Layout, delta};
 
 /// Remove files that interrupted runs left in an output
@@ -63,7 +63,7 @@ impl Clean {
             return Err(output.unfinished().await?);
         }
         if self.dry_run {
-            return garbage::survey(output, &Attempt::random()).await;
+            return ownership::survey(output, &Attempt::random()).await;
         }
         // Refuses the manifest of another program before it writes a claim.
         output.manifest().await?;
@@ -72,9 +72,9 @@ impl Clean {
             // A run that died after it wrote its manifest may have left logs with the files of the previous result, which are
             // removed now. So the logs are updated first. Tables without a log get one in the next run that asks for it.
             delta::publish(output, job::TableFormat::Parquet).await?;
-            let found = garbage::survey(output, claim.attempt()).await?;
+            let found = ownership::survey(output, claim.attempt()).await?;
             claim.verify().await?;
-            garbage::remove(output, &found).await?;
+            ownership::remove(output, &found).await?;
             Ok::<_, Error>(found)
         };
         let cleaned = cleaned.await;

@@ -40,7 +40,7 @@ impl ContractCommand {
         let described = DescribedOutput {
             name: &manifest.name,
             url: url.trim_end_matches('/'),
-            tables: Table::of(job).into_iter().map(contract).collect(),
+            tables: Table::written_by(job).into_iter().map(contract).collect(),
         };
         print::result(&yaml(&match self.format {
             ContractFormat::Odcs => odcs(&described),

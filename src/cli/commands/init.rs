@@ -70,7 +70,7 @@ impl Init {
         let mut name =
             path.rsplit('/').find(|part| !part.is_empty() && !part.contains(['*', '?', '['])).unwrap_or("");
         name = job::without_compression(name).unwrap_or(name);
-        while Format::of_ending(name).is_some() {
+        while Format::from_path(name).is_some() {
             name = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         }
         match name.trim_matches('.') {

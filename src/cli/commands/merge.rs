@@ -6,7 +6,7 @@ use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::output::counts::Counts;
+use crate::output::manifest::Counts;
 use crate::pipeline::Outcome;
 
 /// Merge finished outputs into one, as if one run had read all of their documents
@@ -51,7 +51,7 @@ impl Merge {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
         let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let made = made_by(last)?;
-        Ok(Job { engine, ..Job::of_merge(self.outputs.clone(), &made, &self.to) })
+        Ok(Job { engine, ..Job::merge(self.outputs.clone(), &made, &self.to) })
     }
 }
 

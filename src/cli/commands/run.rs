@@ -169,7 +169,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &TopPairs) -> Result<String> {
         let _ = writeln!(text, "\nmost similar");
         text.push_str(&print::table(&["id_a", "id_b", "jaccard", "containment_a", "containment_b"], &cells));
     }
-    let tables: Vec<&str> = Table::of(job).into_iter().map(Table::name).collect();
+    let tables: Vec<&str> = Table::written_by(job).into_iter().map(Table::name).collect();
     let _ = writeln!(text, "\ntables in {}: {}", job.output.url, tables.join(", "));
     Ok(text)
 }

@@ -183,7 +183,7 @@ mod tests {
     use crate::operator::represent::Represent;
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
-    use crate::output::names::Attempt;
+    use crate::output::attempt::Attempt;
     use crate::output::write::{TableRows, TableTarget};
     use crate::source::SPLIT_COLUMN;
 

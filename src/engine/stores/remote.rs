@@ -18,7 +18,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::connector::{CHECKSUM_METADATA, Checksum};
 use super::explain::{BucketUrl, STORE, broke_off, is_transient, lost};
-use crate::output::digest::Digest;
+use crate::output::upload::Digest;
 
 /// Resumptions of a read or a listing without progress. Each has the full time limit of a request, since a long
 /// download may break off for that reason alone.

@@ -13,7 +13,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::{Corpus, CorpusDocument};
 use crate::error::{Context, Error, Result};
-use crate::output::ours;
+use crate::output::ownership;
 use crate::pipeline::OnExisting;
 
 /// The most rows of a row group.
@@ -145,7 +145,7 @@ pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
         (true, OnExisting::Fail) => {
             Err(Error::job(format!("{shown} is there already; replace it with --overwrite")))
         }
-        (true, OnExisting::Overwrite) if ours::is_generated(path) => Ok(()),
+        (true, OnExisting::Overwrite) if ownership::is_generated(path) => Ok(()),
         (true, OnExisting::Overwrite) => Err(Error::job(format!(
             "{shown} was not written by generate under this name, so --overwrite does not replace it: move it away, or choose \
              another place"
@@ -223,7 +223,7 @@ impl NewFile {
         let partial = Partial { path: path.to_owned(), partial, existing };
         // No dictionaries: ids and texts differ. The footer has the name of this program and of the file.
         let properties = WriterProperties::builder()
-            .set_created_by(ours::generated_as(path))
+            .set_created_by(ownership::generated_as(path))
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_dictionary_enabled(false)
             .set_max_row_group_row_count(Some(ROW_GROUP))

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
-use crate::job::recipes::choose;
+use crate::job::curve::choose_bands;
 use crate::job::{Bits, Job, Lsh, Score, ScoreBy};
 use crate::kernel::jaccard::jaccard_of;
 use crate::lab::sample::LabSample;
@@ -209,7 +209,7 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<ThresholdSearch>> {
     let mut searches: Vec<ThresholdSearch> = Vec::new();
     for &threshold in thresholds {
         let Job { lsh, minhash, candidates, .. } = job;
-        let found = choose::by(lsh.choice, minhash.permutations, threshold, candidates.method);
+        let found = choose_bands(lsh.choice, minhash.permutations, threshold, candidates.method);
         let found = found.map_err(|e| Error::job(format!("`lsh.target_recall` cannot be reached: {e}")))?;
         let mut lsh = lsh.clone();
         if let Some(found) = found {

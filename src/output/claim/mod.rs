@@ -20,7 +20,7 @@
 //! A claim names the files that its process is reading: on this machine at any time, elsewhere at its last renewal. If the process
 //! is killed, the next owner reports them, since one of them may be the cause.
 
-mod stored;
+pub(crate) mod record;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,14 +34,15 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::record::{
+    Content, FIRST_BEAT, InPlace, Process, StoredClaim, claims, path, put, read, remove, renew,
+};
+pub(super) use self::record::{attempt_of, is_claim};
 use super::Layout;
-use super::names::Attempt;
-use super::process::Process;
+use super::attempt::Attempt;
 use crate::being_read::{self, OnChange};
 use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
-use stored::{Content, FIRST_BEAT, InPlace, StoredClaim, claims, path, put, read, remove, renew};
-pub(super) use stored::{attempt_of, is_claim};
 
 /// Renewals of a claim within its seconds.
 const BEATS: u32 = 6;
@@ -63,8 +64,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// The process that put a claim with this content; an unknown one if the content cannot be read.
-    fn of(content: Option<Content>) -> Self {
+    /// The process that put a claim with this content; an unknown process if the content cannot be read.
+    fn from_claim(content: Option<Content>) -> Self {
         match content {
             Some(Content { what, process, .. }) => Self { what, process },
             None => Self { what: "?".into(), process: Process::unknown() },
@@ -87,7 +88,7 @@ enum ClaimAnswer {
     Held(Holder),
 }
 
-/// Waits for an output that others hold. Keeps their claims, to notice when one is dead, whichever machine it is from.
+/// Waits for an output that other processes hold. Remembers their claims, to notice dead ones of any machine.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimWait {
     others: Others,
@@ -96,11 +97,11 @@ pub(crate) struct ClaimWait {
 }
 
 impl ClaimWait {
-    /// Asks for `output` in the name of `attempt`, for the command `what`. `None` if another process held it: that one
-    /// has ended by now, and the caller checks what has changed and asks again.
+    /// Asks for `output` on behalf of `attempt` and the command `what`. `None` if another process held it and has ended: the
+    /// caller checks what has changed and asks again.
     ///
     /// # Errors
-    /// When the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
+    /// If the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
     pub(crate) async fn ask(
         &mut self,
         output: &Layout,
@@ -117,17 +118,14 @@ impl ClaimWait {
             self.reported = Some(holder);
         }
         wait(output, &mut self.others, stop).await?;
-        match stop.is_cancelled() {
-            true => Err(Error::interrupted()),
-            false => Ok(None),
-        }
+        if stop.is_cancelled() { Err(Error::interrupted()) } else { Ok(None) }
     }
 }
 
-/// Takes `output` for the command `what`, as soon as no other process holds it.
+/// Waits until no other process holds `output`, and takes it for the command `what`.
 ///
 /// # Errors
-/// As [`Waiting::ask`].
+/// See [`Waiting::ask`].
 pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) -> Result<Claim> {
     let (attempt, mut waiting) = (Attempt::random(), ClaimWait::default());
     loop {
@@ -137,7 +135,7 @@ pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) 
     }
 }
 
-/// The claims of others: when each of them last changed, by this process's clock.
+/// The claims of other processes, each with the time of its last change by the clock of this process.
 #[derive(Debug, Default)]
 struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
@@ -169,15 +167,15 @@ pub(crate) struct Claim {
     lost: CancellationToken,
     /// Ends the task that renews the claim.
     stop: CancellationToken,
-    /// That task; `None` if the claim was released.
+    /// The task that renews the claim; `None` after the release.
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` in the name of `attempt`, for the command `what`. Does not wait for the process that holds it: ask
-/// again later with the same `others`, which recognises dead claims.
+/// Asks for `output` on behalf of `attempt` and the command `what`. Does not wait for another holder: ask again later with the
+/// same `others`, which recognise dead claims.
 ///
 /// # Errors
-/// When the store does not answer, or the variable [`LEASE`] is wrong.
+/// If the store does not answer, or the variable [`LEASE`] is wrong.
 async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
     let mut content = Content {
         owner: false,
@@ -195,7 +193,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
             return Ok(ClaimAnswer::Held(holder));
         }
         Err(error) => {
-            // The first error is the one to report. A claim that stays is dead when this process ends.
+            // Report the first error. A claim that stays is dead when this process ends.
             let _ = remove(output, &path(output, attempt)).await;
             return Err(error);
         }
@@ -203,8 +201,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     content.owner = true;
     content.beat += 1;
     let version = put(output, attempt, &content).await?;
-    // If this process was silent between its two puts for so long that its claim counted as dead, it finds the new
-    // owner here.
+    // A process that was silent for too long between its two puts counted as dead. It finds the new owner here.
     if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(ClaimAnswer::Held(holder));
@@ -234,11 +231,11 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
-/// Removes the claims on `output` of processes of this machine that have ended. Claims of other machines stay: only their silence
-/// over time shows that they are dead.
+/// Removes the claims of ended processes of this machine. Claims of other machines stay, because only their silence over time
+/// shows that they are dead.
 ///
 /// # Errors
-/// When the store does not answer.
+/// If the store does not answer.
 pub(crate) async fn remove_dead(output: &Layout) -> Result<()> {
     let mut others = Others::default();
     for claim in claims(output, None).await? {
@@ -267,7 +264,7 @@ async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) ->
     }
 }
 
-/// Waits until no process comes before `attempt`; returns the holder if `attempt` must leave.
+/// Waits until no other process comes before `attempt`. Returns the holder if `attempt` must leave.
 async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     loop {
@@ -286,7 +283,7 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
                 tracing::debug!(claim = %other.path, "a dead claim is removed");
                 remove(output, &other.path).await?;
             } else if other.content.as_ref().is_none_or(|content| content.owner) || other.path < own {
-                return Ok(Some(Holder::of(other.content)));
+                return Ok(Some(Holder::from_claim(other.content)));
             } else {
                 asking = true;
             }
@@ -302,7 +299,7 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
 async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
     let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
-    Ok(owners.next().map(|content| Holder::of(Some(content))))
+    Ok(owners.next().map(|content| Holder::from_claim(Some(content))))
 }
 
 /// The content of a claim, as others see it.
@@ -352,8 +349,8 @@ impl Own {
         }
     }
 
-    /// Puts the claim again, and returns whether the output is still this attempt's. If it was `silent` for so long
-    /// that others may have considered it dead, it looks for them.
+    /// Renews the claim, and returns whether this attempt still holds the output. After a `silent` time in which others may have
+    /// taken it for dead, it looks for another owner.
     async fn renew(&mut self, silent: bool) -> Result<bool> {
         let content = {
             let mut content = self.shown.content.lock();
@@ -379,20 +376,17 @@ impl Claim {
         &self.attempt
     }
 
-    /// Cancelled when another process took the output, which happens if this process was silent for too long.
+    /// Cancelled when another process took the output because this process was silent for too long.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Checks with the store that the output is still this attempt's.
+    /// Checks with the store that this attempt still holds the output.
     ///
     /// # Errors
-    /// [`Kind::Input`] if it is not, or the store does not answer.
+    /// [`Kind::Input`] if it does not, or the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
-        match self.is_lost().await? {
-            true => Err(self.lost_error()),
-            false => Ok(()),
-        }
+        if self.is_lost().await? { Err(self.lost_error()) } else { Ok(()) }
     }
 
     async fn is_lost(&self) -> Result<bool> {
@@ -402,14 +396,14 @@ impl Claim {
             || other_owner(&self.output, &self.attempt).await?.is_some())
     }
 
-    /// The error with which work under this claim ended. If the output was lost, that is the error: the new owner may
-    /// have removed files that this attempt was about to read.
+    /// Replaces the error of work under this claim if the output was lost: the new owner may have removed files that this attempt
+    /// needed.
     pub(crate) async fn explain(&self, error: Error) -> Error {
         let stopped = error.kind() == Kind::Interrupted;
         if stopped && !self.lost.is_cancelled() {
             return error;
         }
-        // That a store does not answer is reported already.
+        // A store that does not answer was reported already.
         match tokio::time::timeout(LOOK, self.is_lost()).await {
             Ok(Ok(true)) if stopped => self.lost_error(),
             Ok(Ok(true)) => self.lost_error().because(error),
@@ -431,7 +425,7 @@ impl Claim {
     /// Releases the output.
     ///
     /// # Errors
-    /// When the store does not answer; the claim is then dead as soon as this process has ended.
+    /// If the store does not answer. The claim is then dead when this process ends.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,
@@ -439,13 +433,13 @@ impl Claim {
         }
     }
 
-    /// Stops renewing, and then removes the claim: a put that was under way would restore it after its removal.
+    /// Stops the renewals, and then removes the claim. A renewal in flight would restore a claim that was removed first.
     fn give_up(&mut self) -> Option<impl Future<Output = Result<()>> + Send + use<>> {
         let beating = self.beating.take()?;
         self.stop.cancel();
         let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
         Some(async move {
-            // Whatever its result, it makes no further put.
+            // Whatever its result, the task makes no further put.
             let _ = beating.await;
             remove(&output, &path).await?;
             output.remove_empty_work();
@@ -457,7 +451,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let Some(given_up) = self.give_up() else { return };
-        // Without a runtime the process is ending, and its claim is dead with it.
+        // Without a runtime the process is ending, and its claim with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             if let Err(error) = given_up.await {
@@ -467,7 +461,7 @@ impl Drop for Claim {
     }
 }
 
-/// The attempts that claim `output` now and are not dead, as far as this process knows.
+/// The attempts with claims on `output` that are not known to be dead.
 pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
     let alive = |claim: &StoredClaim| {
         claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))
@@ -484,7 +478,7 @@ mod tests {
     use object_store::ObjectStoreExt;
     use object_store::memory::InMemory;
 
-    use super::stored::CLAIMS;
+    use super::record::CLAIMS;
     use super::*;
 
     fn outputs() -> (Vec<Layout>, tempfile::TempDir) {

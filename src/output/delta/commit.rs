@@ -1,15 +1,18 @@
-//! The commit that updates a log to a manifest.
+//! The commit that updates a log to a manifest, and the single commit of a folder that is written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
 use uuid::Builder;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::log::{Log, log_folder};
-use crate::delta::{Add, CommitInfo, MetaData, Protocol, Remove, TableCommit, schema_string};
+use crate::delta::{
+    Add, CommitInfo, FOLDER, MetaData, Protocol, Remove, TableCommit, actions, commit_name, schema_string,
+};
 use crate::error::{Error, Result};
+use crate::output::Layout;
 use crate::output::manifest::{File, Run};
 use crate::schema::{Table, contract};
 
@@ -18,8 +21,8 @@ pub(super) struct Published {
     pub manifest: Run,
     /// The hash of its manifest.
     pub hash: String,
-    /// When it was published, in milliseconds since 1970. Commits use no other clock, so two processes that update a
-    /// log to the same result write the same bytes.
+    /// The time of publication in milliseconds since 1970. Commits use no other clock, so that two processes write the same bytes
+    /// for the same result.
     pub at: i64,
 }
 
@@ -37,12 +40,12 @@ impl Published {
         Ok(contract(table).over(&self.manifest.source, self.manifest.job()?.columns()).arrow_schema())
     }
 
-    /// The bytes of the commit after `log`, or of the first one if there is no log. `modified` is when each file was
+    /// Returns the bytes of the commit after `log`, or of the first commit. `modified` has the time at which each file was
     /// written. A table that the result no longer has becomes empty.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot hold the table, or another program changed the log so
-    /// that this one cannot continue it.
+    /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot hold the table, or another program changed the log in a way
+    /// that forbids further commits.
     pub(super) fn commit(
         &self,
         table: Table,
@@ -100,7 +103,7 @@ impl Published {
     }
 }
 
-/// The id of a table, from a `key` that no other table has.
+/// The id of a table, derived from a `key` that no other table has.
 pub(super) fn table_id(key: &str) -> String {
     Builder::from_random_bytes(xxh3_128(key.as_bytes()).to_be_bytes()).into_uuid().to_string()
 }
@@ -113,4 +116,99 @@ pub(super) fn cannot_continue(shown: &str, table: Table, why: &str) -> Error {
          next run begins a new log",
         shown = shown.trim_end_matches('/'),
     ))
+}
+
+/// A file of a table with a single commit.
+pub(crate) struct WholeFile {
+    /// Its path inside the table's folder.
+    pub path: String,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// Puts the log of the table in `folder` of an output, whose files exist. An empty `folder` is the output itself. Replaces the
+/// commit of an earlier attempt, unless the log has more commits. `key` tells this table apart from all others.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot hold a column, another program wrote to the log, or the store
+/// refuses.
+pub(crate) async fn put_whole(
+    output: &Layout,
+    folder: &str,
+    schema: &Schema,
+    files: &[WholeFile],
+    key: &str,
+) -> Result<()> {
+    let schema_string = schema_string(schema).map_err(|why| {
+        Error::input(format!("{} cannot be a Delta table: {why}", output.within(folder).shown()))
+    })?;
+    let modified = last_modified(output, folder).await?;
+    let at = |file: &WholeFile| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
+    // Commits use no other clock than the times of the files.
+    let newest = files.iter().map(at).max().unwrap_or_default();
+    let id = table_id(&format!("{key} {folder}"));
+    let commit = TableCommit {
+        info: CommitInfo::new(newest, None),
+        protocol: Protocol::of(schema, None),
+        meta_data: MetaData {
+            id: id.clone(),
+            schema_string,
+            created_time: Some(newest),
+            ..MetaData::default()
+        },
+        removes: Vec::new(),
+        adds: files.iter().map(|file| Add::new(&file.path, file.rows, file.bytes, at(file))).collect(),
+    };
+    let bytes = commit.into_bytes()?;
+    let log = below(folder, FOLDER);
+    let commit = format!("{log}/{}", commit_name(0));
+    let log = output.entries(&log).await?;
+    if let Some(other) = log.iter().find(|entry| entry.inside != commit) {
+        return Err(foreign(output, &other.inside));
+    }
+    let put = match output.read_bytes(&commit).await? {
+        None => output.create_whole(&commit, bytes).await?,
+        // An earlier attempt put this commit and was killed before its manifest. Its files are gone.
+        Some((found, version)) if is_of(&found, &id) => {
+            output.replace_bytes(&commit, bytes, &found, &version).await?
+        }
+        Some(_) => return Err(foreign(output, &commit)),
+    };
+    if put {
+        Ok(())
+    } else {
+        Err(Error::input(format!(
+            "another process wrote {commit} to {}: let only one process at a time write there",
+            output.shown()
+        )))
+    }
+}
+
+/// Joins a folder and a path. An empty folder is the output itself.
+fn below(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
+}
+
+/// The time at which each file in a folder of an output was written, in milliseconds since 1970, by its path inside the output.
+pub(super) async fn last_modified(output: &Layout, folder: &str) -> Result<BTreeMap<String, i64>> {
+    let listed = output.list(folder).await?;
+    let modified = listed.iter().filter_map(|meta| {
+        output.inside(&meta.location).map(|inside| (inside, meta.last_modified.timestamp_millis()))
+    });
+    Ok(modified.collect())
+}
+
+fn foreign(output: &Layout, inside: &str) -> Error {
+    let shown = output.shown().trim_end_matches('/');
+    Error::input(format!(
+        "{shown}/{inside} was not written by this program, so its folder gets no Delta log: move it away, or choose another \
+         folder"
+    ))
+}
+
+/// Whether this program made the commit, for the table with this id.
+fn is_of(commit: &[u8], id: &str) -> bool {
+    let Some(actions) = actions(commit) else { return false };
+    let ours = actions.iter().any(|action| action.commit_info.as_ref().is_some_and(CommitInfo::is_ours));
+    ours && actions.iter().any(|action| action.meta_data.as_ref().is_some_and(|data| data.id == id))
 }

@@ -1,4 +1,4 @@
-//! Reads the log of a table of an output from its end.
+//! Reads the log of a table of an output from its end, and the files that logs of another state name.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,11 @@ pub(super) enum FoundLog {
 pub(super) struct Log {
     /// The version of the next commit.
     pub next: u64,
-    /// The hash of the manifest that the newest commit of this program follows; `None` if no commit is of this program.
+    /// The hash of the manifest that this program's newest commit follows; `None` if this program made no commit.
     pub follows: Option<String>,
     pub protocol: Protocol,
     pub meta_data: MetaData,
-    /// The files of the table: their paths in its folder, and as the actions name them.
+    /// The files of the table: each path in its folder, and the same path as the actions write it.
     pub files: Vec<(String, String)>,
 }
 
@@ -35,12 +35,12 @@ impl Log {
         self.files.iter().map(move |(path, _)| format!("{table}/{path}"))
     }
 
-    /// Whether another program made the table: no commit is of this program.
+    /// Whether another program made the table: no commit is by this program.
     pub(super) fn is_foreign(&self) -> bool {
         self.follows.is_none()
     }
 
-    /// Why this program must not write to the table; `None` if it may.
+    /// The reason why this program must not write to the table; `None` if it may.
     pub(super) fn forbids(&self) -> Option<String> {
         if let Some(unknown) = self.protocol.unknown_to_writers() {
             return Some(format!("another program gave it {unknown}, which this program does not know"));
@@ -60,12 +60,12 @@ pub(super) fn log_folder(table: Table) -> String {
     format!("{table}/{FOLDER}")
 }
 
-/// Whether a path inside an output is that of a commit, a checkpoint or another file of a log, of any program.
+/// Whether a path inside an output is a commit, a checkpoint or another file of a log, by any program.
 pub(crate) fn is_part_of_log(inside: &str) -> bool {
     name_in_log(inside).is_some_and(|name| name == "_last_checkpoint" || version_of(name).is_some())
 }
 
-/// Whether a path inside an output is that of a file in the folder of a log.
+/// Whether a path inside an output is in the folder of a log.
 pub(crate) fn is_in_log(inside: &str) -> bool {
     name_in_log(inside).is_some()
 }
@@ -116,4 +116,38 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
 fn followed_manifest(actions: &[Action]) -> Option<String> {
     let info = actions.iter().filter_map(|action| action.commit_info.as_ref());
     info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
+}
+
+/// The files that stay because a Delta log of another state may name them: a foreign log, or one that this program cannot
+/// continue.
+#[derive(Debug, Default)]
+pub(crate) struct LogFiles {
+    /// Files, by their paths inside the output.
+    files: BTreeSet<String>,
+    /// Tables whose logs cannot be read.
+    tables: BTreeSet<&'static str>,
+}
+
+impl LogFiles {
+    /// Whether the log of its table may name a file.
+    pub(crate) fn holds(&self, inside: &str) -> bool {
+        let table = inside.split_once('/').map_or(inside, |(table, _)| table);
+        self.tables.contains(table) || self.files.contains(inside)
+    }
+}
+
+/// Reads the files that such logs of an output name.
+pub(crate) async fn held(output: &Layout) -> Result<LogFiles> {
+    let mut held = LogFiles::default();
+    for table in Table::ALL {
+        match read(output, table).await? {
+            FoundLog::None => {}
+            FoundLog::Log(log) if !log.is_foreign() && log.forbids().is_none() => {}
+            FoundLog::Log(log) => held.files.extend(log.inside(table)),
+            FoundLog::Unreadable(_) => {
+                held.tables.insert(table.name());
+            }
+        }
+    }
+    Ok(held)
 }

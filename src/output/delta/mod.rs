@@ -8,31 +8,173 @@
 //!
 //! The manifest comes first, then the logs, then the removal of files that neither names:
 //!
-//! - Until a log is updated, its readers see the complete previous result, whose files are removed last. In the other
-//!   order, a run that dies in between would have shown them a result that was never published, and whose files the next
-//!   run removes.
-//! - A log holds the hash of the `manifest.json` that it follows. So the next run of the same job detects a log that is
-//!   behind and updates it, and so does `resemblance clean` before it removes anything.
-//! - A commit is put only if no file has its name. A second process reads the log again, and then the manifest: in this
-//!   order, since an older manifest would set the log back.
-//! - Each commit of ours holds the whole table: protocol, schema and every file. So a log is read from its end back to
-//!   the newest commit of ours, however long it is, and even if other programs removed older commits.
+//! - Until a log is updated, its readers see the complete previous result, whose files are removed last. With the logs first, a run
+//!   that dies in between would show its readers a result that was never published.
+//! - A log holds the hash of the `manifest.json` that it follows. So the next run of the job finds a log that is behind and updates
+//!   it, and so does `resemblance clean` before it removes anything.
+//! - A commit is put only if no file has its name. A second process reads the log again, and then the manifest. In the other order, an
+//!   older manifest could set the log back.
+//! - Each commit of this program holds the whole table: protocol, schema and every file. So a log is read from its end back to the
+//!   newest such commit, even if other programs removed older ones.
 //!
-//! A folder that is written once, such as that of `apply`, gets one commit before its own manifest (`single_commit`).
+//! A folder that is written once, such as the target of `apply`, gets one commit before its own manifest (`commit`).
 //!
-//! A log without a commit of ours belongs to another program. A job that asks for Delta tables continues such a log if
-//! it names only files of ours, as when another program made a table from a result; otherwise it is refused. A job that
-//! does not ask for Delta tables does not change it. The log of a result that is replaced is updated in any case: its
-//! readers would look for files that are gone. Files of a log that does not follow our results are never removed
-//! (`held`).
+//! A log without a commit of this program belongs to another one. A job with Delta tables continues such a log only if it names no
+//! foreign files. A job without Delta tables leaves it alone. The log of a result that is replaced is updated in any case, because its
+//! files are removed. Files that a log of another state names are never removed (`held`).
 
 mod commit;
-mod held;
 mod log;
-mod publish;
-mod single_commit;
 
-pub(crate) use held::{LogFiles, held};
-pub(crate) use log::{is_in_log, is_part_of_log};
-pub(crate) use publish::{check, is_current, publish};
-pub(crate) use single_commit::{WholeFile, put_whole};
+use bytes::Bytes;
+use futures::future::try_join_all;
+
+use self::commit::{Published, cannot_continue, last_modified};
+pub(crate) use self::commit::{WholeFile, put_whole};
+use self::log::{FoundLog, Log};
+pub(crate) use self::log::{LogFiles, held, is_in_log, is_part_of_log};
+use super::Layout;
+use super::manifest::Run;
+use super::ownership::Ours;
+use crate::delta::schema_string;
+use crate::error::{Error, Result};
+use crate::job::{Job, TableFormat};
+use crate::schema::{SourceTypes, Table, contract};
+
+/// The number of attempts to commit while other processes commit first. Each of them updates the log too.
+const ATTEMPTS: usize = 20;
+
+/// Whether [`publish`] has nothing to do.
+///
+/// # Errors
+/// See [`publish`].
+pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<bool> {
+    let found = read(output).await?;
+    let Some(published) = published(output).await? else { return Ok(true) };
+    Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
+}
+
+/// Updates the logs of an output to its manifest, if it has one. Under [`Tables::Delta`] every table gets a log. Otherwise only
+/// existing logs with commits of this program are updated.
+///
+/// # Errors
+/// If the store refuses; [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
+pub(crate) async fn publish(output: &Layout, tables: TableFormat) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        // The logs are read before the manifest. A process that puts a newer manifest updates the logs itself.
+        let found = read(output).await?;
+        let Some(published) = published(output).await? else { return Ok(()) };
+        let behind = found.iter().filter(|(table, found)| needs_commit(&published, *table, found, tables));
+        let put = try_join_all(behind.map(|(table, found)| put(output, &published, *table, found))).await?;
+        if put.into_iter().all(|put| put) {
+            return Ok(());
+        }
+    }
+    Err(Error::input(format!(
+        "other processes keep writing to the Delta logs in {}: run again when they have ended",
+        output.shown()
+    )))
+}
+
+/// Refuses, before anything is computed, a table that cannot be a Delta table or must not be replaced. Reasons are columns that
+/// Delta does not have, a log that cannot be continued, and a table of another program.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do; [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be
+/// continued.
+pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
+    let shown = output.shown();
+    for (table, found) in read(output).await? {
+        let is_written = Table::written_by(job).contains(&table);
+        let asked = is_written && job.output.tables == TableFormat::Delta;
+        match &found {
+            FoundLog::Unreadable(why) if asked => return Err(cannot_continue(shown, table, why)),
+            FoundLog::Log(log) if asked || !log.is_foreign() => {
+                if log.is_foreign() {
+                    refuse_foreign(output, table, log).await?;
+                }
+                if let Some(why) = log.forbids() {
+                    return Err(cannot_continue(shown, table, &why));
+                }
+            }
+            _ => {}
+        }
+        if !is_written {
+            continue;
+        }
+        let schema = contract(table).over(types, job.columns()).arrow_schema();
+        let Err(why) = schema_string(&schema) else { continue };
+        let asked_by = match is_ours(&found) {
+            _ if asked => "output.tables = \"delta\"".to_owned(),
+            true => format!("{shown} holds Delta tables, which this run would replace"),
+            false => continue,
+        };
+        return Err(Error::job(format!(
+            "{asked_by}: {table} cannot be a Delta table: {why}, or carry other columns"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses the table of another program, unless this program wrote all of its files.
+async fn refuse_foreign(output: &Layout, table: Table, log: &Log) -> Result<()> {
+    let ours = Ours::named(output).await?;
+    let foreign = log.inside(table).find(|inside| !ours.owns(inside));
+    let holds = match foreign {
+        None if !log.files.is_empty() => return Ok(()),
+        None => "is empty".to_owned(),
+        Some(file) => format!("holds {file}"),
+    };
+    let shown = output.shown().trim_end_matches('/');
+    Err(Error::job(format!(
+        "{shown}/{table} is a Delta table that another program made, which {holds}: this program never replaces it; choose another \
+         output.url, or move the folder {shown}/{table} away"
+    )))
+}
+
+/// The logs of all tables.
+async fn read(output: &Layout) -> Result<Vec<(Table, FoundLog)>> {
+    try_join_all(Table::ALL.map(|table| async move { Ok((table, log::read(output, table).await?)) })).await
+}
+
+/// The published result of the output.
+async fn published(output: &Layout) -> Result<Option<Published>> {
+    let Some((bytes, at)) = output.published_manifest().await? else { return Ok(None) };
+    // `Layout::manifest` has the message for a damaged manifest.
+    match serde_json::from_slice::<Run>(&bytes) {
+        Ok(manifest) => Ok(Some(Published::new(manifest, &bytes, at))),
+        Err(_) => output.manifest().await.map(|_| None),
+    }
+}
+
+fn is_ours(found: &FoundLog) -> bool {
+    matches!(found, FoundLog::Log(log) if !log.is_foreign())
+}
+
+/// Whether the log of a table does not follow the manifest yet, and must.
+fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: TableFormat) -> bool {
+    let asked = tables == TableFormat::Delta && published.files(table).is_some();
+    match found {
+        FoundLog::Log(log) if log.follows.is_some() => log.follows.as_ref() != Some(&published.hash),
+        _ => asked,
+    }
+}
+
+/// Puts the next commit. Returns false if another process was first.
+async fn put(output: &Layout, published: &Published, table: Table, found: &FoundLog) -> Result<bool> {
+    let shown = output.shown();
+    published.manifest.check_format(shown)?;
+    let log = match found {
+        FoundLog::Log(log) => {
+            if log.is_foreign() {
+                refuse_foreign(output, table, log).await?;
+            }
+            Some(log.as_ref())
+        }
+        FoundLog::None => None,
+        FoundLog::Unreadable(why) => return Err(cannot_continue(shown, table, why)),
+    };
+    let modified = last_modified(output, table.name()).await?;
+    let bytes: Bytes = published.commit(table, log, shown, &modified)?;
+    output.create_whole(&log::commit_path(table, log.map_or(0, |log| log.next)), bytes).await
+}

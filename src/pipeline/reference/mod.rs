@@ -87,7 +87,7 @@ impl ReferenceDocuments {
             Self::Outputs(_) => self.record(),
             Self::Source(second) => {
                 let inputs = InputComparison::new(&second.listed, &finished.inputs).inputs;
-                let fingerprint = fingerprint(&job.of_second_source(&second.source), &inputs);
+                let fingerprint = fingerprint(&job.second_source_job(&second.source), &inputs);
                 vec![ReferenceOutput { fingerprint, ..second.record() }]
             }
         }
@@ -155,7 +155,7 @@ impl SecondSource {
         let request = ReadRequest::all().cut(&job.shingle);
         let read = source::read(session, source, &listed, request).await.context(why)?;
         let documents = frames::documents::documents(read.frame)?;
-        let fingerprint = fingerprint(&job.of_second_source(source), &listed.inputs());
+        let fingerprint = fingerprint(&job.second_source_job(source), &listed.inputs());
         Ok(Self { source: source.clone(), listed, documents, types: read.types, fingerprint })
     }
 

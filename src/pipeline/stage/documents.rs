@@ -9,7 +9,7 @@ use super::interface::{
 };
 use crate::frames::{self, columns, utf8};
 use crate::job::{DuplicateIds, Input, Reuse, SameId, ShingleHash, Source};
-use crate::output::counts::Counts;
+use crate::output::manifest::Counts;
 use crate::output::write::TableRows;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::SKETCH_COLUMNS;

@@ -89,7 +89,7 @@ fn with_numbers(total: Expr, columns: Vec<Expr>, numbers: DataFrame) -> Result<D
 fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     let job = cx.job;
     let mut totals = Vec::new();
-    for table in Table::of(job) {
+    for table in Table::written_by(job) {
         let contract = schema::contract(table).over(&cx.types, job.columns());
         totals.push(Total::Contract(table).row(contract.audit(cx.stored(table)?, DEPTH)?));
     }
@@ -153,7 +153,7 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     |_| "check the tables against their contracts, and count".into(),
     |_| true,
     StagePlan::Now(|cx| {
-        let rows: u64 = Table::of(cx.job).iter().map(|&table| cx.rows(table)).sum();
+        let rows: u64 = Table::written_by(cx.job).iter().map(|&table| cx.rows(table)).sum();
         let place = if rows <= ROWS_OF_DRIVER { StagePlacement::Here } else { StagePlacement::Engine };
         Ok(Planned { place, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
     }),

@@ -1,24 +1,22 @@
-//! The columns that are added after the columns of a file.
+//! Columns that are added after the columns of a file, and the writer properties of an existing file.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Int64Type};
-use bytes::Bytes;
-use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
-use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
-use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
-use parquet::data_type::ByteArray;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterPropertiesPtr;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
+use arrow::datatypes::{DataType, Schema};
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
+use parquet::basic::{ConvertedType, Encoding, Type};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData, SortingColumn,
+};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type as SchemaType, TypePtr};
 use serde_json::{Value, json};
 
-use super::super::annotations::{Annotation, annotated};
-use super::super::decisions::{Decisions, TextColumns};
 use super::blocking::Waiter;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::rewrite::decisions::{Annotation, Decisions, TextColumns, annotated};
 use crate::schema::IdType;
 use crate::source::decoded_arrow_schema;
 
@@ -36,35 +34,23 @@ pub(super) struct Added {
 }
 
 impl Added {
-    /// The names and types of the columns.
-    fn columns(&self) -> impl Iterator<Item = (&'static str, DataType)> {
-        self.annotations.iter().flat_map(|annotation| annotation.columns(self.id))
+    /// The added columns.
+    fn columns(&self) -> Schema {
+        annotated(&Schema::empty(), &self.annotations, self.id)
     }
 
-    /// A schema with the annotation columns after its own.
+    /// Appends the columns to a schema.
     ///
     /// # Errors
     /// If a column of the schema is invalid, which is a bug.
-    pub(super) fn schema(&self, own: &Type) -> Result<TypePtr> {
-        let column = |(name, data_type): (&str, DataType)| {
-            let of = match data_type {
-                DataType::Boolean => PhysicalType::BOOLEAN,
-                DataType::Int64 => PhysicalType::INT64,
-                _ => PhysicalType::BYTE_ARRAY,
-            };
-            let text = (of == PhysicalType::BYTE_ARRAY).then_some(LogicalType::String);
-            let column = Type::primitive_type_builder(name, of)
-                .with_repetition(Repetition::OPTIONAL)
-                .with_logical_type(text);
-            Ok(Arc::new(column.build()?))
-        };
-        let added = self.columns().map(column);
-        let fields = own.get_fields().iter().cloned().map(Ok).chain(added).collect::<Result<_>>()?;
-        Ok(Arc::new(Type::group_type_builder(own.name()).with_fields(fields).build()?))
+    pub(super) fn schema(&self, own: &SchemaType) -> Result<TypePtr> {
+        let added = ArrowSchemaConverter::new().convert(&self.columns())?;
+        let fields = own.get_fields().iter().chain(added.root_schema().get_fields()).cloned().collect();
+        Ok(Arc::new(SchemaType::group_type_builder(own.name()).with_fields(fields).build()?))
     }
 
-    /// The key-value metadata of a file with the columns. Some of it describes all columns, and readers prefer that to the schema of
-    /// the file, so it is extended or removed.
+    /// The key-value metadata of a file with the added columns. Readers prefer the schemas in these metadata to the schema of the
+    /// file, so they are extended or removed.
     pub(super) fn extended(&self, pairs: Vec<KeyValue>) -> Vec<KeyValue> {
         let extend = |pair: KeyValue| {
             let value = pair.value.as_deref().unwrap_or_default();
@@ -78,7 +64,7 @@ impl Added {
         pairs.into_iter().filter_map(extend).collect()
     }
 
-    /// `None` if the schema has types that this program's Arrow does not have; readers then take the types of Parquet.
+    /// Extends the Arrow schema. `None` if it has types that this version of Arrow lacks; readers then take the types of Parquet.
     fn arrow_schema(&self, encoded: &str) -> Option<String> {
         let own = decoded_arrow_schema(encoded)?;
         Some(encode_arrow_schema(&annotated(&own, &self.annotations, self.id)))
@@ -87,39 +73,43 @@ impl Added {
     fn spark_schema(&self, text: &str) -> Option<String> {
         let mut schema: Value = serde_json::from_str(text).ok()?;
         let columns = schema.get_mut("fields")?.as_array_mut()?;
-        columns.extend(self.columns().map(|(name, data_type)| {
-            let of = match data_type {
+        columns.extend(self.columns().fields().iter().map(|field| {
+            let kind = match field.data_type() {
                 DataType::Boolean => "boolean",
                 DataType::Int64 => "long",
                 _ => "string",
             };
-            json!({"name": name, "type": of, "nullable": true, "metadata": {}})
+            json!({"name": field.name(), "type": kind, "nullable": true, "metadata": {}})
         }));
         Some(schema.to_string())
     }
 
-    /// The encoded columns of the documents at `positions` of the file `path`: the bytes of each, and their metadata.
+    /// The factory of the writers of the columns.
     ///
     /// # Errors
-    /// When the decisions cannot be read.
+    /// If a column is invalid, which is a bug.
+    pub(super) fn writers(&self, properties: &WriterPropertiesPtr) -> Result<ArrowRowGroupWriterFactory> {
+        let columns = self.columns();
+        let schema = ArrowSchemaConverter::new().convert(&columns)?.root_schema_ptr();
+        // The factory takes its settings from the writer of a file.
+        let file = SerializedFileWriter::new(Vec::new(), schema, Arc::clone(properties))?;
+        Ok(ArrowRowGroupWriterFactory::new(&file, Arc::new(columns)))
+    }
+
+    /// Encodes the columns of the documents at `positions` of the file `path`.
+    ///
+    /// # Errors
+    /// If the decisions cannot be read.
     pub(super) fn encoded(
         &self,
+        writers: &ArrowRowGroupWriterFactory,
         path: &str,
         positions: impl Iterator<Item = u64>,
-        schema: &SchemaDescriptor,
-        properties: &WriterPropertiesPtr,
         waiter: &Waiter,
-    ) -> Result<Vec<(Bytes, ColumnCloseResult)>> {
-        let mut rows = TextColumns::new(self.columns().map(|(_, data_type)| data_type));
-        let count = self.columns().count();
-        let first = schema.num_columns() - count;
-        let mut sinks: Vec<TrackedWrite<Vec<u8>>> =
-            (0..count).map(|_| TrackedWrite::new(Vec::new())).collect();
-        let mut writers = Vec::with_capacity(count);
-        for (at, sink) in sinks.iter_mut().enumerate() {
-            let pages = Box::new(SerializedPageWriter::new(sink));
-            writers.push(get_column_writer(schema.column(first + at), Arc::clone(properties), pages));
-        }
+    ) -> Result<Vec<ArrowColumnChunk>> {
+        let columns = self.columns();
+        let mut rows = TextColumns::new(columns.fields().iter().map(|field| field.data_type().clone()));
+        let mut writers = writers.create_column_writers(0)?;
         let mut positions = positions.peekable();
         while positions.peek().is_some() {
             waiter.wait(async {
@@ -128,35 +118,85 @@ impl Added {
                 }
                 Ok(())
             })?;
-            for (writer, column) in writers.iter_mut().zip(&rows.finish()?) {
-                write(writer, column)?;
+            for ((writer, field), column) in writers.iter_mut().zip(columns.fields()).zip(&rows.finish()?) {
+                for leaf in compute_leaves(field, column)? {
+                    writer.write(&leaf)?;
+                }
             }
         }
-        let closed = writers.into_iter().map(ColumnWriter::close).collect::<Result<Vec<_>, _>>()?;
-        sinks.into_iter().zip(closed).map(|(sink, closed)| Ok((sink.into_inner()?.into(), closed))).collect()
+        writers.into_iter().map(|writer| Ok(writer.close()?)).collect()
     }
 }
 
-/// Writes a column of optional values.
-fn write(to: &mut ColumnWriter<'_>, column: &ArrayRef) -> Result<()> {
-    let defined: Vec<i16> = (0..column.len()).map(|row| i16::from(column.is_valid(row))).collect();
-    let written = match to {
-        ColumnWriter::ByteArrayColumnWriter(to) => column.as_string_opt::<i32>().map(|texts| {
-            let texts: Vec<ByteArray> = texts.iter().flatten().map(ByteArray::from).collect();
-            to.write_batch(&texts, Some(&defined), None)
-        }),
-        ColumnWriter::Int64ColumnWriter(to) => column.as_primitive_opt::<Int64Type>().map(|numbers| {
-            let numbers: Vec<i64> = numbers.iter().flatten().collect();
-            to.write_batch(&numbers, Some(&defined), None)
-        }),
-        ColumnWriter::BoolColumnWriter(to) => column.as_boolean_opt().map(|flags| {
-            let flags: Vec<bool> = flags.iter().flatten().collect();
-            to.write_batch(&flags, Some(&defined), None)
-        }),
-        _ => None,
-    };
-    match written {
-        Some(written) => Ok(written.map(|_| ())?),
-        None => Err(Error::bug("an added column is of another type")),
+/// The explicit encoding of a column; `None` for the default of writers.
+fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
+    use Type::{BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64};
+    let of = column.column_type();
+    column.encodings().find(|encoding| match encoding {
+        Encoding::DELTA_BINARY_PACKED => matches!(of, INT32 | INT64),
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => of == BYTE_ARRAY,
+        Encoding::DELTA_BYTE_ARRAY => matches!(of, BYTE_ARRAY | FIXED_LEN_BYTE_ARRAY),
+        Encoding::BYTE_STREAM_SPLIT => matches!(of, INT32 | INT64 | FLOAT | DOUBLE | FIXED_LEN_BYTE_ARRAY),
+        _ => false,
+    })
+}
+
+/// The properties that reproduce the compression, dictionaries, encodings, Bloom filters and sort order of the largest row group
+/// of `metadata`. `pairs` are the key-value metadata. The leaf `edited` is no longer sorted, because its values change.
+pub(super) fn properties(
+    metadata: &ParquetMetaData,
+    pairs: Option<Vec<KeyValue>>,
+    edited: Option<usize>,
+) -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(pairs);
+    let groups = metadata.row_groups();
+    let Some(largest) = groups.iter().max_by_key(|group| group.num_rows()) else { return properties.build() };
+    if groups.iter().all(|group| group.sorting_columns() == largest.sorting_columns()) {
+        // The remaining rows keep their order.
+        let is_same = |column: &&SortingColumn| usize::try_from(column.column_idx).ok() != edited;
+        let sorted = largest.sorting_columns().map(|columns| columns.iter().take_while(is_same).cloned());
+        let sorted = sorted.map(Iterator::collect::<Vec<_>>).filter(|columns| !columns.is_empty());
+        properties = properties.set_sorting_columns(sorted);
     }
+    if let Some(column) = largest.columns().first() {
+        // Added columns are compressed like the first column.
+        properties = properties.set_compression(column.compression());
+    }
+    largest
+        .columns()
+        .iter()
+        .fold(properties, |properties, column| column_properties(properties, largest, column))
+        .build()
+}
+
+fn column_properties(
+    properties: WriterPropertiesBuilder,
+    group: &RowGroupMetaData,
+    column: &ColumnChunkMetaData,
+) -> WriterPropertiesBuilder {
+    let path = column.column_path();
+    let is = |encoding: Encoding| column.encodings().any(|of_column| of_column == encoding);
+    let has_dictionary = column.dictionary_page_offset().is_some()
+        || is(Encoding::RLE_DICTIONARY)
+        // The name in old files.
+        || is(Encoding::PLAIN_DICTIONARY);
+    let mut properties = properties
+        .set_column_compression(path.clone(), column.compression())
+        .set_column_dictionary_enabled(path.clone(), has_dictionary);
+    if let Some(encoding) = chosen_encoding(column) {
+        properties = properties.set_column_encoding(path.clone(), encoding);
+    }
+    // Intervals of one length have several representations. DuckDB puts each of them into a filter and says so in the metadata,
+    // so it does not find rows with a filter of another program.
+    let has_forms = column.column_descr().converted_type() == ConvertedType::INTERVAL;
+    if column.bloom_filter_offset().is_some() && !has_forms {
+        // The writer shrinks the filter to the number of distinct values.
+        let rows = group.num_rows().max(1).cast_unsigned();
+        properties = properties
+            .set_column_bloom_filter_enabled(path.clone(), true)
+            .set_column_bloom_filter_max_ndv(path.clone(), rows);
+    }
+    properties
 }

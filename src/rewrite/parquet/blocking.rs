@@ -1,4 +1,4 @@
-//! Blocking readers and writers of files for the readers and writers of columns, which are not `async`.
+//! Blocking input and output for the Parquet readers and writers, which are not `async`.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::output::upload::Upload;
 use crate::source::ParquetFile;
 
-/// Bytes that are read at once.
+/// The bytes of one read.
 pub(super) const WINDOW: u64 = 8 << 20;
 
-/// Bytes that are gathered before they are put.
+/// The bytes that are gathered before a put.
 const BUFFER: usize = 1 << 20;
 
 /// Blocks a thread until a future ends or the work is stopped.
@@ -29,12 +29,12 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter that fails once `stop` is cancelled.
+    /// Returns a waiter that fails once `stop` is cancelled.
     pub(super) fn new(stop: &CancellationToken) -> Self {
         Self { runtime: Handle::current(), stop: stop.clone() }
     }
 
-    /// The result of `work`.
+    /// Blocks until `work` ends.
     ///
     /// # Errors
     /// The error of `work`; [`Kind::Interrupted`](crate::error::Kind::Interrupted) if it was stopped.
@@ -48,14 +48,14 @@ impl Waiter {
     }
 }
 
-/// A Parquet file that is read through a moving window: columns are stored in the order in which they are copied.
+/// A Parquet file that is read through a moving window, because columns are stored in the order in which they are copied.
 #[derive(Clone)]
 pub(super) struct WindowedFile(Arc<Window>);
 
 struct Window {
     file: Arc<ParquetFile>,
     waiter: Waiter,
-    /// The offset of the bytes in the file, and the bytes.
+    /// The window: its offset in the file, and its bytes.
     held: Mutex<(u64, Bytes)>,
 }
 
@@ -64,7 +64,7 @@ impl WindowedFile {
         Self(Arc::new(Window { file, waiter, held: Mutex::default() }))
     }
 
-    /// The held bytes from `start` on; reads more if these are fewer than `least`.
+    /// The bytes of the window from `start` on. Moves the window if it holds fewer than `least` of them.
     fn from(&self, start: u64, least: u64) -> Result<Bytes> {
         let Window { file, waiter, held } = self.0.as_ref();
         let mut held = held.lock();
@@ -72,7 +72,7 @@ impl WindowedFile {
         let last = first + bytes.len() as u64;
         if start < *first || start + least > last {
             let range = start..file.size().min(start + least.max(WINDOW));
-            // The held bytes are freed before more are read.
+            // Free the window before the next read.
             *held = Default::default();
             *held = (start, waiter.wait(file.bytes(range))?);
         }
@@ -96,14 +96,15 @@ impl ChunkReader for WindowedFile {
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         let bytes = self.from(start, length as u64).map_err(|e| ParquetError::External(Box::new(e)))?;
-        match bytes.len() < length {
-            true => Err(ParquetError::EOF(format!("it ends before byte {}", start + length as u64))),
-            false => Ok(bytes.slice(..length)),
+        if bytes.len() < length {
+            Err(ParquetError::EOF(format!("it ends before byte {}", start + length as u64)))
+        } else {
+            Ok(bytes.slice(..length))
         }
     }
 }
 
-/// A reader of the bytes of a file from an offset on.
+/// A reader of a file from an offset on.
 pub(super) struct InputFrom {
     input: WindowedFile,
     at: u64,
@@ -120,14 +121,14 @@ impl Read for InputFrom {
     }
 }
 
-/// An upload that is written to.
-pub(super) struct Output {
+/// A writer to an upload.
+pub(super) struct UploadWriter {
     upload: Upload,
     waiter: Waiter,
     buffer: Vec<u8>,
 }
 
-impl Output {
+impl UploadWriter {
     pub(super) fn new(upload: Upload, waiter: Waiter) -> Self {
         Self { upload, waiter, buffer: Vec::new() }
     }
@@ -137,17 +138,17 @@ impl Output {
         self.waiter.wait(self.upload.put(bytes.into()))
     }
 
-    /// The upload, with all bytes that were written.
+    /// Returns the upload after all written bytes.
     ///
     /// # Errors
-    /// When the store refuses.
+    /// If the store refuses.
     pub(super) fn end(mut self) -> Result<Upload> {
         self.put()?;
         Ok(self.upload)
     }
 }
 
-impl Write for Output {
+impl Write for UploadWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER {

@@ -1,5 +1,4 @@
-//! Copies the values of one leaf of the schema with their definition and repetition levels, without interpreting them, except for
-//! texts that are edited.
+//! Copies the values of one leaf column with their definition and repetition levels. Only edited texts are interpreted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,21 +13,21 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::SchemaDescriptor;
 
-use super::super::decisions::{Decisions, other_text};
 use super::blocking::{WINDOW, Waiter, WindowedFile};
 use crate::error::{Context, Error, Result};
 use crate::kernel::text::without_spans::without_spans;
 use crate::parquet_headers::check_pages;
+use crate::rewrite::decisions::{Decisions, other_text};
 use crate::source::TextPlace;
 
 /// The most rows of a batch, and its target size in bytes.
 const BATCH_ROWS: u64 = 8192;
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// Bytes of memory of a value in addition to its own.
+/// The memory of a value in addition to its bytes.
 const VALUE_BYTES: u64 = 48;
 
-/// The rows of a row group that are copied, as runs of neighbours, counted from 0.
+/// The rows of a row group to copy, as ranges counted from its start.
 pub(super) struct RowRuns<'a> {
     pub group: &'a RowGroupMetaData,
     /// The position of the first row of the row group in the file.
@@ -41,10 +40,10 @@ fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
     Ok(())
 }
 
-/// Copies the values that leaf `leaf` has in `rows`, the texts of `text` with its edits.
+/// Copies the values of the leaf `leaf` in `rows`. Values of the leaf `text` are edited.
 ///
 /// # Errors
-/// [`Kind::WindowedFile`](crate::error::Kind::Input) if they cannot be read or edited, or the store refuses them.
+/// [`Kind::Input`](crate::error::Kind::Input) if values cannot be read or edited, or the store refuses.
 pub(super) fn copy(
     input: &WindowedFile,
     rows: &RowRuns<'_>,
@@ -84,7 +83,7 @@ pub(super) fn copy(
     }
 }
 
-/// The name of the files in errors.
+/// The names of the files in messages.
 pub(super) struct FileNames<'a> {
     pub source: &'a str,
     pub target: String,
@@ -146,7 +145,7 @@ impl Copy<'_> {
             .because(Error::input(self.names.reading(self.rows, self.leaf)))
     }
 
-    /// Rows of a batch, few enough that it is small even if lists are long.
+    /// The rows of a batch: few if lists are long.
     fn batch_rows(&self) -> u64 {
         let chunk = self.rows.group.column(self.leaf);
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;
@@ -155,7 +154,7 @@ impl Copy<'_> {
     }
 }
 
-/// A batch of rows: the levels that the column has, and the values that are not null.
+/// A batch of rows: the levels, and the values that are not null.
 struct LeafBatch<T: DataType> {
     rows: u64,
     /// The positions of the rows in the file.
@@ -163,7 +162,7 @@ struct LeafBatch<T: DataType> {
     /// The definition level of a value that is not null.
     max_definition: i16,
     has_repetitions: bool,
-    /// None if no value can be null.
+    /// Empty if no value can be null.
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
     values: Vec<T::T>,
@@ -206,7 +205,7 @@ impl<T: DataType> LeafBatch<T> {
     }
 }
 
-/// The leaf that has the texts of a file.
+/// The leaf column with the texts of a file.
 pub(super) struct TextLeaf {
     /// Its index.
     pub leaf: usize,
@@ -217,10 +216,10 @@ pub(super) struct TextLeaf {
 }
 
 impl TextLeaf {
-    /// The leaf of the texts at `text`.
+    /// Finds the leaf column of the texts.
     ///
     /// # Errors
-    /// [`Kind::WindowedFile`](crate::error::Kind::Input) if the file has no text there.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no text there.
     pub(super) fn find(
         schema: &SchemaDescriptor,
         text: &TextPlace,
@@ -231,7 +230,7 @@ impl TextLeaf {
         let TextPlace::Column(name) = text else {
             return Err(Error::bug(format!("the texts of {path} are in no column")));
         };
-        // As the run reads it: the column of that name, or else a field of a column.
+        // The run finds the text in the same way: the column of that name, or a field of a column.
         let is_column = schema.root_schema().get_fields().iter().any(|column| column.name() == name);
         let place: Vec<&str> = if is_column { vec![name] } else { name.split('.').collect() };
         let is_text = |leaf: &usize| {
@@ -248,7 +247,7 @@ impl TextLeaf {
         }
     }
 
-    /// Cuts the spans out of the texts of a batch of rows, each with one value at most.
+    /// Cuts passages out of a batch of texts. Each row has at most one text.
     fn edit(&mut self, batch: &mut LeafBatch<ByteArrayType>) -> Result<()> {
         let Self { path, decisions, waiter, .. } = self;
         let positions = || batch.positions.iter().cloned().flatten();

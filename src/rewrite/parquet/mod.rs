@@ -1,37 +1,36 @@
-//! Parquet: the kept rows, with every column unchanged except for the texts, without the spans that are cut.
+//! Parquet files: kept rows keep every column, except for passages that are cut out of texts.
 //!
-//! Rows are copied as physical values with their levels, leaf by leaf of the schema (`leaves`) and row group by row group
-//! (`groups`), under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Spans are
-//! cut out of the texts of one leaf, and added columns are further leaves (`added`).
+//! Rows are copied as physical values with their levels, leaf column by leaf column (`leaves`) and row group by row group, with the
+//! schema and key-value metadata of the file. Values are not interpreted, so every type can be copied. Added columns are further leaf
+//! columns (`added`).
 
 mod added;
 mod blocking;
-mod groups;
 mod leaves;
-mod like;
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::SchemaDescriptor;
 use tokio_util::sync::CancellationToken;
 
-use super::record::{DocumentCounts, WrittenFile};
-use super::work::{RewriteSettings, rejected_path, written};
+use self::added::Added;
+use self::blocking::{UploadWriter, WINDOW, Waiter, WindowedFile};
+use self::leaves::{FileNames, RowRuns, TextLeaf};
+use super::decisions::Decisions;
+use super::work::{
+    DocumentCounts, Rejects, RewriteSettings, RowDestination, WrittenFile, rejected_path, written,
+};
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 use crate::output::upload::Upload;
-use crate::source::{FileBytes, ParquetFile, SourceFile};
-use added::Added;
-use blocking::{Output, Waiter, WindowedFile};
-use groups::{ChosenRows, CopiedRows, RowGroupPart, groups};
-use leaves::{FileNames, RowRuns, TextLeaf};
+use crate::source::{FileBytes, ParquetFile, RowSet, SourceFile};
 
-/// Writes the kept rows of a file, and separate rejects. Returns its counts, and the files written.
+/// Writes the kept rows of a file, and separate rejects. Returns the counts and the written files.
 ///
 /// # Errors
-/// When the file cannot be read to its end, or the store refuses.
+/// If the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
     work: &RewriteSettings,
     file: &SourceFile,
@@ -51,7 +50,7 @@ pub(super) async fn write(
     Ok((counts, files))
 }
 
-/// Writes the wanted rows of a file; kept ones are changed as it was decided.
+/// Writes the selected rows of a file. Kept rows are changed by their decisions.
 async fn copy(
     work: &RewriteSettings,
     parquet: &Arc<ParquetFile>,
@@ -73,15 +72,14 @@ async fn copy(
         id: work.id,
         decisions: work.decisions_of_columns.clone(),
     });
-    let text = match is_kept && work.cuts {
-        true => {
-            let own = file.metadata.file_metadata().schema_descr();
-            Some(TextLeaf::find(own, &work.text, &source, work.decisions_of_texts.clone(), &waiter)?)
-        }
-        false => None,
+    let text = if is_kept && work.cuts {
+        let own = file.metadata.file_metadata().schema_descr();
+        Some(TextLeaf::find(own, &work.text, &source, work.decisions_of_texts.clone(), &waiter)?)
+    } else {
+        None
     };
     let copy = move || {
-        // A panic of the library is an error of the file.
+        // Turns a panic of the library into an error of the file.
         guarded(|| copied(&file, &wanted, (added, text), upload, (&waiter, bytes), target))
             .context(|| format!("reading {} failed", file.path()))
             .flatten()
@@ -93,7 +91,7 @@ async fn copy(
     Ok((written(upload, rows).await?, chosen))
 }
 
-/// Writes the wanted rows of a file on this thread. Returns the upload, the number of rows, and what was chosen.
+/// Writes the selected rows on this thread. Returns the upload, the number of rows, and the decisions.
 fn copied(
     file: &Arc<ParquetFile>,
     wanted: &CopiedRows,
@@ -114,11 +112,11 @@ fn copied(
             (added.schema(own.root_schema())?, pairs)
         }
     };
-    let properties = Arc::new(like::properties(&file.metadata, pairs, text.as_ref().map(|text| text.leaf)));
+    let properties = Arc::new(added::properties(&file.metadata, pairs, text.as_ref().map(|text| text.leaf)));
     let (input, output) =
-        (WindowedFile::new(Arc::clone(file), waiter.clone()), Output::new(upload, waiter.clone()));
-    let columns = SchemaDescriptor::new(Arc::clone(&schema));
-    let mut writer = SerializedFileWriter::new(output, schema, Arc::clone(&properties)).context(writing)?;
+        (WindowedFile::new(Arc::clone(file), waiter.clone()), UploadWriter::new(upload, waiter.clone()));
+    let writers = added.as_ref().map(|added| added.writers(&properties)).transpose()?;
+    let mut writer = SerializedFileWriter::new(output, schema, properties).context(writing)?;
     let (mut rows, mut chosen) = (0, ChosenRows::default());
     let choose = |rows: Range<u64>| wanted.runs(file.path(), rows, waiter, &mut chosen);
     for parts in groups(&file.metadata, choose) {
@@ -136,14 +134,146 @@ fn copied(
             }
             column.close().context(writing)?;
         }
-        if let Some(added) = &added {
+        if let (Some(added), Some(writers)) = (&added, &writers) {
             let positions = parts.iter().flat_map(RowGroupPart::positions);
-            for (bytes, closed) in added.encoded(file.path(), positions, &columns, &properties, waiter)? {
-                group.append_column(&bytes, closed).context(writing)?;
+            for chunk in added.encoded(writers, file.path(), positions, waiter)? {
+                chunk.append_to_row_group(&mut group).context(writing)?;
             }
         }
         rows += group.close().context(writing)?.num_rows().cast_unsigned();
     }
     let output = writer.into_inner().context(writing)?;
     Ok((output.end()?, rows, chosen))
+}
+
+/// The selection of rows to copy.
+enum CopiedRows {
+    /// The kept rows.
+    Kept(Decisions, Rejects),
+    /// Separate rejects.
+    Rejected(RowSet),
+}
+
+/// The result of the decisions about the rows of a file.
+#[derive(Default)]
+struct ChosenRows {
+    pub counts: DocumentCounts,
+    /// The rows of the file of separate rejects.
+    pub rejected: RowSet,
+}
+
+impl CopiedRows {
+    /// The selected rows among `rows` of the file `path`, as ranges counted from the first of `rows`.
+    ///
+    /// # Errors
+    /// If the decisions cannot be read.
+    fn runs(
+        &self,
+        path: &str,
+        rows: Range<u64>,
+        waiter: &Waiter,
+        chosen: &mut ChosenRows,
+    ) -> Result<Vec<Range<u64>>> {
+        let (decisions, rejects) = match self {
+            Self::Kept(decisions, rejects) => (decisions, rejects),
+            Self::Rejected(set) => {
+                let inside = set.within(rows.clone());
+                return Ok(inside.runs().map(|run| run.start - rows.start..run.end - rows.start).collect());
+            }
+        };
+        waiter.wait(async {
+            let mut runs: Vec<Range<u64>> = Vec::new();
+            for row in rows.clone() {
+                let action = decisions.at(path, row).await?.action;
+                chosen.counts.count(action);
+                let at = row - rows.start;
+                match (rejects.destination(action), runs.last_mut()) {
+                    (RowDestination::Kept, Some(run)) if run.end == at => run.end += 1,
+                    (RowDestination::Kept, _) => runs.push(at..at + 1),
+                    (RowDestination::Rejected, _) => chosen.rejected.insert(row),
+                    (RowDestination::Nowhere, _) => {}
+                }
+            }
+            Ok(runs)
+        })
+    }
+}
+
+/// Selected rows of a row group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RowGroupPart {
+    /// The index of the row group.
+    pub group: usize,
+    /// The position of its first row in the file.
+    pub first: u64,
+    /// The rows as ranges, counted from the start of the row group.
+    pub runs: Vec<Range<u64>>,
+}
+
+impl RowGroupPart {
+    /// The number of rows.
+    fn rows(&self) -> u64 {
+        self.runs.iter().map(|run| run.end - run.start).sum()
+    }
+
+    /// The positions of the rows in the file.
+    fn positions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.runs.iter().flat_map(|run| self.first + run.start..self.first + run.end)
+    }
+}
+
+/// Returns the row groups to write, each with its parts. A row group of the file becomes a row group of its selected rows. Small
+/// neighbours are merged, up to the rows of the largest row group of the file. No row group is empty. `runs` selects rows of a
+/// range, as ranges counted from its start.
+fn groups<'a>(
+    metadata: &'a ParquetMetaData,
+    mut runs: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>> + 'a,
+) -> impl Iterator<Item = Result<Vec<RowGroupPart>>> + 'a {
+    let groups = metadata.row_groups();
+    let largest = groups.iter().map(rows).max().unwrap_or(0);
+    // Two concatenated sorted row groups are not sorted.
+    let sorted =
+        groups.iter().any(|group| group.sorting_columns().is_some_and(|columns| !columns.is_empty()));
+    let firsts = groups.iter().scan(0, |next, group| {
+        let first = *next;
+        *next += rows(group);
+        Some(first)
+    });
+    let mut parts = groups
+        .iter()
+        .zip(firsts)
+        .enumerate()
+        .map(move |(at, (group, first))| {
+            Ok::<_, Error>(RowGroupPart { group: at, first, runs: runs(first..first + rows(group))? })
+        })
+        .filter(|part| part.as_ref().map_or(true, |part: &RowGroupPart| !part.runs.is_empty()))
+        .peekable();
+    std::iter::from_fn(move || {
+        let first = match parts.next()? {
+            Ok(first) => first,
+            Err(error) => return Some(Err(error)),
+        };
+        let (mut rows, mut bytes) = (first.rows(), bytes(&groups[first.group]));
+        let mut together = vec![first];
+        // Merged row groups fit into the window through which the file is read.
+        let fits = |next: &RowGroupPart, rows: u64, bytes: u64| {
+            !sorted && rows + next.rows() <= largest && bytes + self::bytes(&groups[next.group]) <= WINDOW
+        };
+        while let Some(Ok(next)) =
+            parts.next_if(|next| next.as_ref().is_ok_and(|next| fits(next, rows, bytes)))
+        {
+            rows += next.rows();
+            bytes += self::bytes(&groups[next.group]);
+            together.push(next);
+        }
+        Some(Ok(together))
+    })
+}
+
+fn rows(group: &RowGroupMetaData) -> u64 {
+    group.num_rows().max(0).cast_unsigned()
+}
+
+fn bytes(group: &RowGroupMetaData) -> u64 {
+    group.compressed_size().max(0).cast_unsigned()
 }

@@ -33,7 +33,7 @@ mod tests {
             [Format::Csv, Format::Delta, Format::Jsonl, Format::Parquet, Format::Reuters, Format::Text];
         for format in formats {
             for ending in format_of(format).endings {
-                let found = Format::of_ending(&format!("a{ending}"));
+                let found = Format::from_path(&format!("a{ending}"));
                 // A Delta table is a folder of Parquet files, and most `.txt` files are texts.
                 let known = format == Format::Delta || ending.starts_with(".txt");
                 assert!(known || found == Some(format), "{ending} gives {found:?}");

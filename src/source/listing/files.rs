@@ -338,7 +338,7 @@ fn is_system_file(name: &str) -> bool {
 pub(crate) fn is_companion(name: &str) -> bool {
     let last = lower_file_name(name);
     let first_word = last.split(['.', '-', '_']).next().unwrap_or_default();
-    let is_text = !matches!(Format::of_ending(&last), Some(format) if format != Format::Text);
+    let is_text = !matches!(Format::from_path(&last), Some(format) if format != Format::Text);
     is_system_file(name) || DESCRIPTIONS.contains(&last.as_str()) || is_text && TEXTS.contains(&first_word)
 }
 

@@ -201,7 +201,7 @@ impl Decoding {
                 invalid: "\u{fffd}".as_bytes(),
             },
             Encoding::Standard(label) => {
-                Decoding::Standard { decoder: label.encoding().new_decoder(), invalid: &[INVALID] }
+                Decoding::Standard { decoder: label.new_decoder(), invalid: &[INVALID] }
             }
         })
     }

@@ -1,47 +1,48 @@
-//! Writes the tables that decide about documents and spans into the result.
+//! Writes the tables of decisions about documents and passages, or counts what they would have.
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::JoinType;
-use datafusion::common::cast::as_int64_array;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, max, sum};
 use datafusion::logical_expr::Partitioning;
 use datafusion::prelude::{DataFrame, col, lit, when};
+use serde::Deserialize;
 
-use super::decisions::{all_removed, clustered, dropped, rejected, removed_ids, removed_schema};
-use super::losses;
-use super::opened::Opened;
-use super::passages::{PassageCounts, removed_spans, removed_spans_schema, short};
-use super::settings::{ApplySettings, PassageAction};
-use super::sizes::{self, SizeCounts};
+use super::alarms::annotated;
+use super::columns::size_rows;
+use super::input::Opened;
+use super::manifest::{ApplySettings, PassageAction, PassageCounts, SizeCounts};
+use super::passages::{removed_spans, removed_spans_schema, short};
+use super::removals::{all_removed, clustered, dropped, rejected, removed_ids, removed_schema};
 use crate::error::{Error, Result};
 use crate::frames::{self, in_columns};
+use crate::lookup::rows;
+use crate::output::attempt::{REMOVED, REMOVED_SPANS};
 use crate::output::manifest::File;
-use crate::output::names::{REMOVED, REMOVED_SPANS};
 use crate::output::write::{TableRows, TableTarget};
 use crate::output::{Layout, read};
 use crate::pipeline::runner::{Planned, Runner, StageWork};
 use crate::rewrite::{DECISION_ORDER, DocumentCounts, REJECT, REMOVE, decision_schema};
 use crate::schema::Table;
 
-/// The tables that decide about documents and spans; their paths are in the folder of records.
+/// The tables of decisions about documents and passages. Paths are inside the folder of records.
 #[derive(Default)]
 pub(super) struct Decided {
     /// The removed documents.
     pub removed: Vec<File>,
-    /// The spans that are cut out of kept documents.
+    /// The passages that are cut out of kept documents.
     pub removed_spans: Vec<File>,
-    /// The decisions about all documents.
+    /// The decisions about all documents, as `rewrite` reads them.
     pub decisions: Vec<File>,
-    /// The numbers of spans that are cut or marked.
+    /// The numbers of passages that are cut or marked.
     pub passages: PassageCounts,
-    /// The numbers of the documents that get columns; `None` if none are added.
+    /// The numbers of documents with added size columns; `None` without such columns.
     pub sizes: Option<SizeCounts>,
 }
 
-/// The number of tables that are written.
+/// The number of tables that an application writes.
 pub(super) fn tables(settings: &ApplySettings) -> usize {
     let of_passages = match settings.passages {
         PassageAction::Leave | PassageAction::Mark => 0,
@@ -51,14 +52,14 @@ pub(super) fn tables(settings: &ApplySettings) -> usize {
     1 + usize::from(!settings.annotate) + of_passages
 }
 
-/// The order of a table with one row for each document, and of one with several.
+/// The sort orders of tables with one row per document, and with several.
 const BY_DOCUMENT: &[&str] = &["source", "position"];
 const BY_SPAN: &[&str] = &["source", "position", "byte_start"];
 
 /// Writes the tables to `records`, the folder of records.
 ///
 /// # Errors
-/// When a table cannot be read or written, or the run was stopped.
+/// If a table cannot be read or written, or the run was stopped.
 pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_>) -> Result<Decided> {
     let Opened { stored, sources, settings, .. } = opened;
     let id = stored.manifest().source.id;
@@ -96,24 +97,24 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
     Ok(decided)
 }
 
-/// The counts of an application that is not done.
+/// The counts that an application would have.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyForecast {
     /// Documents.
     pub counts: DocumentCounts,
     /// Passages that would be cut or marked.
     pub passages: PassageCounts,
-    /// The documents that would get columns; `None` if none are added.
+    /// The numbers of documents with added size columns; `None` without such columns.
     pub sizes: Option<SizeCounts>,
 }
 
 /// Counts the changes that an application would make, and writes nothing.
 ///
-/// Reads the tables of the output, and the texts of documents that may become too short. Files that `source.where` leaves out by
-/// their paths are read to be counted, Parquet files only to their footers.
+/// Reads the tables of the output, and the texts of documents that may become too short. Rows of files that `source.where` leaves out
+/// by path are counted, for Parquet by the footers.
 ///
 /// # Errors
-/// When a table or the source cannot be read.
+/// If a table or the source cannot be read.
 pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let dropped = opened.dropped().await?;
@@ -133,8 +134,8 @@ pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     Ok(ApplyForecast { counts, passages, sizes })
 }
 
-/// The decisions about all documents, in the columns of [`decision_schema`]. The documents `removed` go, unless every document stays, and
-/// `spans` are cut or marked.
+/// The decisions about all documents, in the columns of [`decision_schema`]. The documents `removed` are removed unless the
+/// settings annotate them, and `spans` are cut or marked.
 fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> Result<DataFrame> {
     let Opened { stored, settings, .. } = opened;
     // A job over a finished output has groups of its own.
@@ -143,13 +144,13 @@ fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> R
     if settings.annotate {
         let clustered = clustered(stored, group, settings.contained.is_none())?;
         let columns = ["source", "position", "cluster_id", "representative", "kept_id"];
-        decisions.push(losses::annotated(clustered, stored, settings)?.select_columns(&columns)?);
+        decisions.push(annotated(clustered, stored, settings)?.select_columns(&columns)?);
     } else {
         let places = removed.clone().select_columns(BY_DOCUMENT)?;
         decisions.push(places.with_column("action", lit(REMOVE))?);
     }
     for column in &settings.columns {
-        decisions.push(sizes::rows(*column, stored, removed.clone())?);
+        decisions.push(size_rows(*column, stored, removed.clone())?);
     }
     if let Some(spans) = spans {
         let columns = ["source", "position", "byte_start", "byte_end", "words"];
@@ -163,8 +164,7 @@ fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> R
     frames::union(decisions)?.ok_or_else(|| Error::bug("nothing is decided"))
 }
 
-/// The numbers of the spans and of the added sizes in `decisions`, and of the documents `dropped` as too short; `None` if no sizes are
-/// added.
+/// The numbers of passages and of added sizes in `decisions`, and of the documents `dropped` as too short.
 async fn totals(
     decisions: DataFrame,
     settings: &ApplySettings,
@@ -185,7 +185,7 @@ async fn totals(
     )?;
     let has_spans = when(col("spans").gt(lit(0_i64)), lit(1_i64)).end()?;
     let size = || coalesce(vec![col("size"), col("of_groups")]);
-    let numbers = [
+    let numbers = vec![
         sum(col("spans")).alias("spans"),
         count(has_spans).alias("documents"),
         sum(col("words")).alias("words"),
@@ -194,14 +194,9 @@ async fn totals(
         sum(size()).alias("represented"),
         max(size()).alias("largest"),
     ];
-    let mut totals = [0_u64; 7];
-    for batch in by_document.aggregate(vec![], numbers.to_vec())?.collect().await? {
-        for (total, column) in totals.iter_mut().zip(batch.columns()) {
-            // A sum of no rows is null.
-            *total += as_int64_array(column)?.iter().flatten().map(i64::cast_unsigned).sum::<u64>();
-        }
-    }
-    let [spans, documents, words, bytes, sized, represented, largest] = totals;
+    let totals: Vec<DecisionTotals> = rows::read(by_document.aggregate(vec![], numbers)?).await?;
+    let totals = totals.into_iter().next().unwrap_or_default();
+    let DecisionTotals { spans, documents, words, bytes, sized, represented, largest } = totals;
     let too_short = match dropped {
         Some(dropped) => dropped.count().await? as u64,
         None => 0,
@@ -211,7 +206,20 @@ async fn totals(
     Ok((passages, (!settings.columns.is_empty()).then_some(sizes)))
 }
 
-/// Writes a table with these columns and in this order: the rows of a file of the source into one file. Returns its files.
+/// Sums over all documents. The sum of zero rows is null.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DecisionTotals {
+    spans: u64,
+    documents: u64,
+    words: u64,
+    bytes: u64,
+    sized: u64,
+    represented: u64,
+    largest: u64,
+}
+
+/// Writes a table and returns its files. All rows about one file of the source are in the same file.
 async fn write(
     runner: &Runner<'_>,
     name: &'static str,
@@ -231,9 +239,9 @@ async fn write(
     Ok(runner.files(name))
 }
 
-/// Checks that documents are not `removed` because of others that are removed too.
+/// Checks that no document is `removed` in favour of another removed document.
 async fn check_kept(removed: &DataFrame) -> Result<()> {
-    let gone = removed.clone().select(vec![col("id").alias("gone_id")])?;
+    let gone = removed.clone().select_exprs(&["id AS gone_id"])?;
     let duplicates = removed.clone().filter(col("kept_source").is_not_null())?;
     let lost = gone.join(duplicates, JoinType::RightSemi, &["gone_id"], &["kept_id"], None)?.count().await?;
     match lost {

@@ -1,35 +1,34 @@
-//! The one rule by which this program removes or replaces files: only its own.
+//! The rule by which this program removes or replaces files: only its own.
 //!
-//! A file is ours if another file that we wrote proves it:
+//! A file belongs to this program if another of its files proves it:
 //!
-//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its own
-//!   name, together with the folder that it was written to (see [`Attempt::part`]).
-//! - It holds our **mark** inside: the keys of a `manifest.json`, the first bytes of a record or a claim
-//!   ([`is_marked`]), the program in a commit of a Delta log, the name in the footer of a generated Parquet file
-//!   ([`generated_as`]), or the line in the lock of a folder for spills ([`FOLDER`]).
+//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its name
+//!   together with its folder (see [`Attempt::part`]).
+//! - Its content carries a **mark**: the keys of a `manifest.json`, the first bytes of a record or a claim ([`is_marked`]), the
+//!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
+//!   the lock of a spill folder ([`FOLDER`]).
 //!
-//! A name alone proves nothing, and a copy of a file of ours is foreign. Foreign files stay. If one is in the way, the
-//! command fails with an error that names it.
+//! A name alone proves nothing, and a copy of such a file is foreign. Foreign files stay. If one is in the way, the command
+//! fails with an error that names it.
 //!
-//! A file of ours is dead when nothing in force names it and its attempt does not claim the output now. The logs of
-//! Delta tables stay, also those of other programs, because their readers need every one of their files. Files that are
-//! named by a log that does not follow our results stay too.
+//! A file of this program is dead if no manifest in force names it and its attempt does not claim the output. The logs of Delta
+//! tables stay, because their readers need all of their files. Files that a log of another state names stay too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
 
-use super::attempt::AttemptRecord;
-use super::delta::LogFiles;
+use super::attempt::{self, Attempt, AttemptRecord, whole_name};
+use super::delta::{self, LogFiles};
+use super::layout::{OutputEntry, WORK};
 use super::manifest::{FinishedStage, Run};
-use super::names::{Attempt, whole_name};
-use super::paths::WORK;
-use super::{Layout, attempt, claim, delta, local};
+use super::{Layout, claim, local};
 use crate::error::guard::guarded;
 use crate::error::{Error, Result};
+use crate::schema::Table;
 
 /// The writer of a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub(crate) enum Writer {
     Other,
 }
 
-/// The writer of a `manifest.json` with these bytes.
+/// Tells who wrote a `manifest.json` with these bytes.
 pub(crate) fn writer(bytes: &[u8]) -> Writer {
     let manifest: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let has = |key: &str| manifest.get(key).is_some();
@@ -62,7 +61,7 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     match writer(bytes) {
         Writer::Run => Ok(()),
         Writer::Apply => Err(Error::input(format!(
-            "{shown}/manifest.json is that of a result of apply, which no run replaces: choose another output"
+            "{shown}/manifest.json is the manifest of a result of apply, which no run replaces: choose another output"
         ))),
         Writer::Other => Err(Error::input(match serde_json::from_slice::<Value>(bytes) {
             Err(error) => format!(
@@ -77,7 +76,7 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     }
 }
 
-/// The first bytes of a file of ours at this path; `None` if files at this path cannot be recognised by them.
+/// The first bytes of this program's file at this path; `None` if files at this path have no mark.
 fn beginning(inside: &str) -> Option<String> {
     if let Some(attempt) = attempt::attempt_of(inside) {
         return Some(format!("{{\n  \"attempt\": \"{attempt}\""));
@@ -96,7 +95,7 @@ fn beginning(inside: &str) -> Option<String> {
     Some(format!("{{\n  \"stage\": \"{stage}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
 }
 
-/// Whether this is the name of a record of `apply`: the number of a part.
+/// Whether this is the name of a part's record of `apply`: its number.
 fn is_part(name: &str) -> bool {
     name.len() >= 6 && name.bytes().all(|b| b.is_ascii_digit())
 }
@@ -105,8 +104,8 @@ fn is_staged(inside: &str) -> bool {
     local::is_staged(inside.rsplit('/').next().unwrap_or_default(), "")
 }
 
-/// Whether we wrote the JSON file at `inside`, by its first bytes. If a kill or a power cut left fewer of them, the
-/// existing ones must be ours.
+/// Whether this program wrote the JSON file at `inside`, by its first bytes. A kill or a power cut may have left fewer bytes;
+/// then these must match.
 pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     let whole = whole_name(inside);
     if claim::attempt_of(whole).is_some() {
@@ -118,13 +117,13 @@ pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     })
 }
 
-/// The name of the writer in the footer of a generated Parquet file of this name.
+/// The name of the writer in the footer of a generated Parquet file.
 pub(crate) fn generated_as(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!("resemblance generate {} ({name})", env!("CARGO_PKG_VERSION"))
 }
 
-/// Whether `generate` wrote the Parquet file, under its current name.
+/// Whether `generate` wrote the Parquet file under this name.
 pub(crate) fn is_generated(file: &Path) -> bool {
     let Ok(opened) = std::fs::File::open(file) else { return false };
     let Ok(Ok(reader)) = guarded(|| SerializedFileReader::new(opened)) else { return false };
@@ -135,10 +134,10 @@ pub(crate) fn is_generated(file: &Path) -> bool {
     writer.is_some_and(|writer| writer.starts_with("resemblance generate ") && parts(writer) == parts(&ours))
 }
 
-/// The content of the file that marks a folder as this program's: the lock of a folder for spills.
+/// The content of the lock of a spill folder, which marks the folder as this program's.
 pub(crate) const FOLDER: &str = "this folder is resemblance's, which removes it\n";
 
-/// Whether the file holds [`FOLDER`].
+/// Whether the content of the file is [`FOLDER`].
 pub(crate) fn marks_folder(file: &Path) -> bool {
     let is_file = std::fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file());
     is_file && std::fs::read(file).is_ok_and(|bytes| bytes == FOLDER.as_bytes())
@@ -149,15 +148,15 @@ pub(crate) fn marks_folder(file: &Path) -> bool {
 pub(super) enum FileVerdict {
     /// It is needed.
     InForce,
-    /// Nothing proves that it is ours.
+    /// Nothing proves that this program wrote it.
     Foreign,
-    /// It is ours, and a Delta log that does not follow our results names it, or may name it.
+    /// This program wrote it, and a Delta log of another state may name it.
     Held,
-    /// It is ours and dead.
+    /// This program wrote it, and it can be removed.
     Dead(RemovalOrder),
 }
 
-/// The order in which dead files are removed: files that prove others to be ours come last.
+/// The order of removal: files that prove the origin of others come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RemovalOrder {
     Data,
@@ -168,13 +167,13 @@ pub(super) enum RemovalOrder {
 /// The content of the manifests, records and claims of an output.
 #[derive(Debug, Default)]
 pub(super) struct Ours {
-    /// Whether there is a result, so that the files of its stages are no longer needed.
+    /// Whether the output has a result, so that the files of its stages are no longer needed.
     finished: bool,
     /// Files that a manifest in force names.
     in_force: BTreeSet<String>,
-    /// Files that are ours because a file of ours names them.
+    /// Files that a file of this program names.
     named: BTreeSet<String>,
-    /// Files that hold our mark.
+    /// Files that carry a mark of this program.
     marked: BTreeSet<String>,
     attempts: BTreeSet<Attempt>,
     /// Attempts that claim the output now.
@@ -183,13 +182,12 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// Reads the proofs that files of `output` are ours, except for claims: its manifest and the records of its
-    /// attempts.
+    /// Reads the manifest and the records of attempts, which prove the origin of files of `output`.
     ///
     /// # Errors
-    /// When the store does not answer, or the manifest is of a newer version: then its files are unknown.
+    /// If the store does not answer, or a newer version wrote the manifest, so that its files are unknown.
     pub(super) async fn named(output: &Layout) -> Result<Self> {
-        let mut ours = Self::of_manifest(output.manifest().await?);
+        let mut ours = Self::from_manifest(output.manifest().await?);
         for meta in output.list(attempt::ATTEMPTS).await? {
             if let Some(inside) = output.inside(&meta.location) {
                 ours.read_record(output, &inside).await?;
@@ -198,30 +196,30 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Reads which of the files `there`, by their paths inside `output`, are ours and needed. `own` is the attempt of
-    /// the caller, whose claim on the output protects none of its files.
+    /// Reads the proofs about the files `there`, by their paths inside `output`. `own` is the attempt of the caller, whose claim
+    /// does not protect its files.
     ///
     /// # Errors
-    /// As [`Self::named`].
+    /// See [`Self::named`].
     pub(super) async fn among<'a>(
         output: &Layout,
         own: &Attempt,
         there: impl Iterator<Item = &'a String> + Clone,
     ) -> Result<Self> {
-        let mut ours = Self::of_manifest(output.manifest().await?);
+        let mut ours = Self::from_manifest(output.manifest().await?);
         for inside in there.clone() {
             ours.read_record(output, inside).await?;
         }
         if there.clone().any(|inside| delta::is_part_of_log(inside)) {
             ours.held = delta::held(output).await?;
         }
-        // Listed last: an attempt that began after the listing of files has none among them.
+        // Claims are listed last: an attempt that began after the listing of files has none of these files.
         let claimants = claim::claimants(output).await?;
         ours.alive.extend(claimants.into_iter().filter(|attempt| attempt != own));
         Ok(ours)
     }
 
-    fn of_manifest(finished: Option<Run>) -> Self {
+    fn from_manifest(finished: Option<Run>) -> Self {
         let mut ours = Self { finished: finished.is_some(), ..Self::default() };
         if let Some(run) = &finished {
             ours.in_force.extend(run.paths().into_iter().map(str::to_owned));
@@ -230,7 +228,7 @@ impl Ours {
         ours
     }
 
-    /// Reads a JSON file, if it is ours.
+    /// Reads a JSON file if it carries a mark of this program.
     async fn read_record(&mut self, output: &Layout, inside: &str) -> Result<()> {
         let Some(bytes) = marked(output, inside).await? else { return Ok(()) };
         let whole = whole_name(inside);
@@ -241,18 +239,15 @@ impl Ours {
             self.attempts.insert(attempt);
         } else if let Ok(stage) = serde_json::from_slice::<FinishedStage>(&bytes) {
             let files = stage.files.into_iter().map(|file| file.path);
-            match self.finished {
-                true => self.named.extend(files),
-                false => self.in_force.extend(files),
-            }
+            if self.finished { self.named.extend(files) } else { self.in_force.extend(files) }
         }
         self.marked.insert(inside.to_owned());
         Ok(())
     }
 
-    /// Whether a file of a table is ours.
+    /// Whether this program wrote the file of a table.
     pub(super) fn owns(&self, inside: &str) -> bool {
-        let known = Attempt::of_part(inside).is_some_and(|attempt| self.attempts.contains(&attempt));
+        let known = Attempt::from_path(inside).is_some_and(|attempt| self.attempts.contains(&attempt));
         known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))
     }
 
@@ -264,7 +259,7 @@ impl Ours {
         }
         let of_claim = claim::attempt_of(whole);
         let is_claim = of_claim.is_some();
-        let attempt = Attempt::of_part(inside).or_else(|| attempt::attempt_of(whole)).or(of_claim);
+        let attempt = Attempt::from_path(inside).or_else(|| attempt::attempt_of(whole)).or(of_claim);
         if attempt.is_some_and(|attempt| self.alive.contains(&attempt)) {
             return FileVerdict::InForce;
         }
@@ -287,7 +282,7 @@ impl Ours {
     }
 }
 
-/// The bytes of a JSON file that we wrote; `None` if we did not.
+/// The bytes of a JSON file of this program; `None` for any other file.
 async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
     if beginning(whole_name(inside)).is_none() {
         return Ok(None);
@@ -301,25 +296,93 @@ async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
 }
 
 impl Layout {
-    /// Whether we wrote the JSON file at `inside`.
+    /// Whether this program wrote the JSON file at `inside`.
     pub(crate) async fn wrote(&self, inside: &str) -> Result<bool> {
         Ok(marked(self, inside).await?.is_some())
     }
 
-    /// Removes a JSON file of ours that is out of date. It is no error if it is gone already.
+    /// Removes an outdated JSON file of this program. A file that is gone already is not an error.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) if it is foreign, or the store refuses.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file is foreign, or the store refuses.
     pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         match self.read_bytes(inside).await? {
             None => Ok(()),
             Some((bytes, _)) if is_marked(inside, &bytes) => self.remove(vec![self.path(inside)]).await,
             Some(_) => Err(Error::input(format!(
-                "{}/{inside} was not written by this program, which needs its place: move it away",
+                "{}/{inside} was not written by this program, which needs this path: move it away",
                 self.shown().trim_end_matches('/')
             ))),
         }
     }
+}
+
+/// The files in the folders of an output that no manifest in force names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Garbage {
+    /// Files of this program that can be removed, in the order of removal. Files that prove the origin of others come last.
+    pub dead: Vec<OutputEntry>,
+    /// Paths of files that this program may not have written.
+    pub foreign: Vec<String>,
+    /// Paths of files of this program that a Delta log of another state may name. They stay.
+    pub held: Vec<String>,
+}
+
+impl Garbage {
+    /// One sentence for the user about each kind of files that stays.
+    pub(crate) fn sentences(&self, output: &Layout) -> Vec<String> {
+        let output = output.shown();
+        let few = |files: &[String], (one, many): (&str, &str)| match files {
+            [] => None,
+            [first] => Some(format!("1 file in {output} {one}: {first}")),
+            [first, others @ ..] => {
+                Some(format!("{} files in {output} {many}: {first} and {} more", files.len(), others.len()))
+            }
+        };
+        let foreign = (
+            "is not known to be written by this program and stays",
+            "are not known to be written by this program and stay",
+        );
+        let held = (
+            "is of an earlier result and stays, because the Delta log of its table does not follow the result",
+            "are of an earlier result and stay, because the Delta logs of their tables do not follow the result",
+        );
+        [few(&self.foreign, foreign), few(&self.held, held)].into_iter().flatten().collect()
+    }
+}
+
+/// Finds the garbage of an output without removing it. Reads manifests and listings. `own` is the attempt of the caller, whose
+/// claim does not protect its files.
+///
+/// # Errors
+/// If the store does not answer, or a newer version wrote the manifest, so that its files are unknown.
+pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
+    let mut there = BTreeMap::new();
+    for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {
+        there.extend(output.entries(folder).await?.into_iter().map(|entry| (entry.inside.clone(), entry)));
+    }
+    let ours = Ours::among(output, own, there.keys()).await?;
+    let mut dead: BTreeMap<RemovalOrder, Vec<OutputEntry>> = BTreeMap::new();
+    let mut found = Garbage::default();
+    for (inside, entry) in there {
+        if claim::attempt_of(&inside).is_some_and(|attempt| attempt == *own) {
+            // The caller removes its own claim.
+            continue;
+        }
+        match ours.verdict(&inside) {
+            FileVerdict::InForce => {}
+            FileVerdict::Foreign => found.foreign.push(inside),
+            FileVerdict::Held => found.held.push(inside),
+            FileVerdict::Dead(order) => dead.entry(order).or_default().push(entry),
+        }
+    }
+    found.dead = dead.into_values().flatten().collect();
+    Ok(found)
+}
+
+/// Removes the dead files that [`survey`] found.
+pub(crate) async fn remove(output: &Layout, garbage: &Garbage) -> Result<()> {
+    output.remove_entries(garbage.dead.clone()).await
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Claims in the store: their content, and how they are listed, read, put and removed.
+//! The record of a claim: its content, its process, and how it is listed, read, put and removed.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Seek, Write};
 
@@ -8,19 +9,18 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::LEASE;
+use crate::environment::{Environment, LEASE};
 use crate::error::{Context, Error, Result};
 use crate::output::Layout;
-use crate::output::names::Attempt;
-use crate::output::process::Process;
+use crate::output::attempt::Attempt;
 
 /// The folder of claims, inside the output.
 pub(super) const CLAIMS: &str = "_work/claims";
 
-/// The first beat of a claim. Later ones have as many digits, so a claim keeps its size.
+/// The first beat of a claim. Later beats have the same number of digits, so a claim keeps its size.
 pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 
-/// The bytes of a claim, so that each put of it replaces the one before. Spaces fill them up.
+/// The size of a claim in bytes, padded with spaces, so that each put replaces the whole previous claim.
 const SIZE: usize = 4096;
 
 /// The content of a claim.
@@ -28,7 +28,7 @@ const SIZE: usize = 4096;
 pub(super) struct Content {
     /// Whether it holds the output, or only asks for it.
     pub(super) owner: bool,
-    /// Increases with every put, so that a living claim changes.
+    /// Increases with every put, so that the content of a living claim changes.
     pub(super) beat: u64,
     /// Seconds without a change after which it is dead.
     pub(super) seconds: u64,
@@ -50,12 +50,12 @@ pub(super) struct StoredClaim {
     pub(super) content: Option<Content>,
 }
 
-/// Whether these are the bytes of a claim. After a power cut there may be none.
+/// Whether these bytes are a claim. After a power cut a claim may be empty.
 pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
     bytes.is_empty() || serde_json::from_slice::<Content>(bytes).is_ok()
 }
 
-/// The claims on `output` except that of `own`, sorted by their names. Other files in their folder are ignored.
+/// Lists the claims on `output` except the claim of `own`, sorted by name. Ignores other files in their folder.
 pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<StoredClaim>> {
     let listed = output.list(CLAIMS).await?.into_iter().map(|meta| meta.location);
     let mut claims = Vec::new();
@@ -64,7 +64,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
         if Some(&attempt) == own {
             continue;
         }
-        // A claim that has been removed meanwhile does not count.
+        // A claim that was removed meanwhile does not count.
         if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
             claims.push(StoredClaim { attempt, path, bytes, content });
         }
@@ -72,7 +72,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
     Ok(claims)
 }
 
-/// The attempt whose claim is at this path inside an output.
+/// The attempt of the claim at this path inside an output.
 pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
@@ -95,7 +95,7 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     match bytes {
         Ok(bytes) => {
             let content = serde_json::from_slice(&bytes).ok().map(|content: Content| Content {
-                // Another program may have written the file, and no process may wait for it without end.
+                // Another program may have written the file, and no process may wait for it forever.
                 seconds: LEASE.nearest(content.seconds),
                 ..content
             });
@@ -112,9 +112,9 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
 }
 
-/// Puts the claim of `attempt` again, whose version in the store is `version`, and returns whether it still existed. A
-/// claim that was removed meanwhile is not restored, even if this process was paused in between, except by a server
-/// that does not support conditions.
+/// Puts the claim of `attempt` again and updates `version`, its version in the store. Returns whether the claim still existed. A
+/// claim that was removed meanwhile is not restored, even after a pause of this process. A server without conditional puts is the
+/// exception.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,
@@ -124,7 +124,7 @@ pub(super) async fn renew(
     let (path, bytes) = (path(output, attempt), json(content)?);
     let failed = || format!("cannot write to {}", output.shown());
     if let Some(folder) = output.folder() {
-        // The file is overwritten and never created, with one write.
+        // One write overwrites the file, and never creates it.
         let file = std::fs::OpenOptions::new().write(true).open(folder.join(inside(attempt)));
         return match file.and_then(|mut file| file.write_all(&bytes)) {
             Ok(()) => Ok(true),
@@ -140,7 +140,7 @@ pub(super) async fn renew(
                 return Ok(true);
             }
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
-            // No other process puts it, so it is gone, or its own earlier put was done although the answer was lost.
+            // No other process puts this claim. So it is gone, or an earlier put succeeded and its answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
                 return match output.store().head(&path).await {
                     Ok(meta) => {
@@ -176,7 +176,7 @@ fn json(content: &Content) -> Result<Vec<u8>> {
     }
 }
 
-/// The claim of `attempt` on an output of this machine, to be changed in place. It is not restored if it is gone.
+/// The claim of `attempt` on a local output, changed in place. A removed claim is not restored.
 pub(super) struct InPlace(File);
 
 impl InPlace {
@@ -194,10 +194,105 @@ impl InPlace {
     }
 }
 
-/// Removes a claim. It is no error if it is gone already.
+/// Removes a claim. A claim that is gone already is not an error.
 pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
     match output.store().delete(path).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(e) => Err(e).context(|| format!("cannot remove a claim on {}", output.shown())),
+    }
+}
+
+/// A process of some machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    /// The machine's name, only for messages.
+    host: String,
+    /// The process's number on that machine.
+    pid: u32,
+    /// The boot of the machine and the namespace of the process; `None` if the system does not provide them.
+    place: Option<String>,
+    /// The start of the process in ticks since the start of the machine, because process numbers are reused.
+    began: Option<u64>,
+}
+
+impl Process {
+    /// This process.
+    pub(super) fn own() -> Self {
+        let pid = std::process::id();
+        let host = read_line("/proc/sys/kernel/hostname")
+            .or_else(|| Environment::process().get("HOSTNAME").map(str::to_owned));
+        Self { host: host.unwrap_or_else(|| "unknown host".into()), pid, place: place(), began: began(pid) }
+    }
+
+    /// An unknown process.
+    pub(super) fn unknown() -> Self {
+        Self { host: "unknown host".into(), pid: 0, place: None, began: None }
+    }
+
+    /// Whether the process still runs; `None` if that is unknown, such as for a process of another machine.
+    pub(super) fn is_alive(&self) -> Option<bool> {
+        let began_then = self.began?;
+        if place()? != *self.place.as_ref()? {
+            return None;
+        }
+        Some(began(self.pid) == Some(began_then))
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} on {}", self.pid, self.host)
+    }
+}
+
+fn read_line(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The id of this machine's boot; `None` if the system does not provide one.
+pub(crate) fn boot() -> Option<String> {
+    read_line("/proc/sys/kernel/random/boot_id")
+}
+
+/// The boot and the namespace within which process numbers are comparable.
+fn place() -> Option<String> {
+    let boot = boot()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{boot} {}", namespace.display()))
+}
+
+/// The start time in field 22 of `/proc/PID/stat` (proc(5)). Field 2 is the program's name in parentheses, which may contain any
+/// character. A process that ended and was not waited for (state `Z`) counts as gone.
+fn began(pid: u32) -> Option<u64> {
+    let stat = read_line(&format!("/proc/{pid}/stat"))?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    let mut fields = behind.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_as_alive_until_it_ends() {
+        let own = Process::own();
+        assert_eq!(own.is_alive(), Some(true), "{own:?}");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let other = Process { pid: child.id(), began: began(child.id()), ..own.clone() };
+        assert_eq!(other.is_alive(), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(other.is_alive(), Some(false));
+        // A reused process number.
+        assert_eq!(Process { began: Some(1), ..own.clone() }.is_alive(), Some(false));
+        // A process of another machine.
+        assert_eq!(Process { place: Some("elsewhere".into()), ..own }.is_alive(), None);
+        assert_eq!(Process::unknown().is_alive(), None);
     }
 }

@@ -1,43 +1,40 @@
-//! A finished output that is to be applied: what it says of its documents, and whether its source can be written.
+//! A finished output that is to be applied, and the rules for its source.
 
 use std::cmp::Ordering;
 
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::alarms::{self, GroupCounts};
-use super::decisions::{self, dropped, removed};
-use super::losses::{self, RemovalLosses};
-use super::passages;
-use super::settings::{ApplySettings, PassageAction};
-use super::sizes;
-use super::{DocumentCounts, Rejects, delta, names};
+use super::alarms::{self, GroupCounts, RemovalLosses};
+use super::manifest::{ApplySettings, PassageAction};
+use super::removals::{self, dropped, removed};
+use super::{columns, delta, files, passages};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, TableFormat};
 use crate::output::Stored;
-use crate::rewrite::rows_of_file;
+use crate::rewrite::{DocumentCounts, Rejects, rows_of_file};
 use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 
 /// Files whose rows are counted at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// A finished output whose sources are what they were.
+/// A finished output whose sources are unchanged, and the settings with which it is applied.
 pub struct Opened {
     pub(super) stored: Stored,
-    /// The jobs that read the documents, with their files: one, or those of all outputs that this one is merged from.
+    /// The jobs that read the documents, with their files: one, or all jobs of a merged output.
     pub(super) sources: Vec<(Job, Listed)>,
     pub(super) settings: ApplySettings,
-    /// See [`names::paths`].
+    /// See [`files::paths`].
     pub(super) files: Vec<Vec<(SourceFile, String)>>,
 }
 
 impl Opened {
-    /// Opens the output at `url`, and makes sure that its source can be written as `settings` say. The source was moved to
-    /// `places`, one for each of its URLs; none if it was not moved.
+    /// Opens the output at `url`, and checks that its source can be rewritten with `settings`. `places` has one entry for each
+    /// URL of a moved source; it is empty if the source was not moved.
     ///
     /// # Errors
-    /// As [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) where the source is gone or has changed;
-    /// [`Kind::Job`](crate::error::Kind::Job) where its format or encoding cannot be written so.
+    /// See [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed;
+    /// [`Kind::Job`](crate::error::Kind::Job) if its format or encoding does not allow it.
     pub async fn open(
         session: &SessionContext,
         url: &str,
@@ -53,20 +50,20 @@ impl Opened {
         };
         let or = ", or name the new place of the source with --source";
         let sources = stored.sources("apply reads the source of the output", or).await?;
-        sizes::refuse(&stored, &settings)?;
+        columns::refuse_group_sizes(&stored, &settings)?;
         for (job, listed) in &sources {
             refuse(&job.source, listed, &settings)?;
         }
         if let Some(contained) = settings.contained {
-            losses::refuse(&stored, contained).await?;
+            alarms::refuse_missing_pairs(&stored, contained).await?;
         }
-        let files = names::paths(&sources)?;
+        let files = files::paths(&sources)?;
         let opened = Self { stored, sources, settings, files };
         passages::refuse((&opened.stored, &opened.sources), &opened.settings).await?;
         Ok(opened)
     }
 
-    /// What should be known before the result is used, as sentences.
+    /// Warnings about the result, as sentences.
     pub fn warnings(&self) -> Vec<String> {
         let superseded = self.superseded();
         let shown = self.stored.layout().shown();
@@ -85,7 +82,7 @@ impl Opened {
         (superseded > 0).then_some(warning).into_iter().chain(uncertain).collect()
     }
 
-    /// The words before the number of [`Self::superseded`]: the run counted for its own bound of lost words.
+    /// The words before the number of [`Self::superseded`], which the run counted with its own `clusters.contained`.
     pub fn about_superseded(&self) -> &'static str {
         let of_job = self.stored.job().clusters.contained;
         match self.settings.contained.map(|own| Some(own).partial_cmp(&of_job)) {
@@ -95,12 +92,12 @@ impl Opened {
         }
     }
 
-    /// Documents that the reference outputs keep and that another document represents now. They are not in the source.
+    /// Documents that reference outputs keep and another document represents now. They are not in the source.
     pub fn superseded(&self) -> u64 {
         self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
     }
 
-    /// The bytes of the files of the sources.
+    /// The size of the files of the sources in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().flatten().map(|(file, _)| file.size()).sum()
     }
@@ -116,44 +113,43 @@ impl Opened {
         self.stored.job()
     }
 
-    /// Checks the output against `alarms`; with `may_fail`, an exceeded bound can be an error.
+    /// Checks the output against `alarms`. With `may_fail`, an exceeded bound can be an error.
     ///
     /// # Errors
-    /// As [`alarms::check`].
+    /// See [`alarms::check`].
     pub async fn check_alarms(&self, alarms: Alarms, may_fail: bool) -> Result<()> {
         let bounds = alarms::Bounds { alarms, may_fail, contained: self.settings.contained };
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
-    /// What is lost by removing documents.
+    /// The losses by removing documents.
     ///
     /// # Errors
-    /// When a table cannot be read.
+    /// If a table cannot be read.
     pub async fn losses(&self) -> Result<RemovalLosses> {
-        losses::losses(&self.stored, self.settings.contained).await
+        alarms::losses(&self.stored, self.settings.contained).await
     }
 
-    /// The documents of the sources, as if all were kept.
+    /// The counts of the sources before any removal.
     pub(super) async fn documents(&self) -> Result<DocumentCounts> {
-        let counts = decisions::counts(&self.stored, self.shares_files()).await?;
+        let counts = removals::counts(&self.stored, self.shares_files()).await?;
         let mut all = counts.values().copied().fold(DocumentCounts::default(), DocumentCounts::plus);
-        let left_out = match self.shares_files() {
-            true => {
-                let mut rows = 0;
-                for ((job, _), files) in self.sources.iter().zip(&self.files) {
-                    rows += self.rows_of(&job.source, files.iter().map(|(file, _)| file)).await?;
-                }
-                let files = self.files.iter().flatten().filter_map(|(file, _)| counts.get(file.path()));
-                rows.saturating_sub(files.map(|counts| counts.read).sum())
+        let left_out = if self.shares_files() {
+            let mut rows = 0;
+            for ((job, _), files) in self.sources.iter().zip(&self.files) {
+                rows += self.rows_of(&job.source, files.iter().map(|(file, _)| file)).await?;
             }
-            false => self.stored.manifest().counts.rows_left_out() + self.rows_of_files_left_out().await?,
+            let files = self.files.iter().flatten().filter_map(|(file, _)| counts.get(file.path()));
+            rows.saturating_sub(files.map(|counts| counts.read).sum())
+        } else {
+            self.stored.manifest().counts.rows_left_out() + self.rows_of_files_left_out().await?
         };
         all.read += left_out;
         all.kept += left_out;
         Ok(all)
     }
 
-    /// The rows of the files that jobs left out by their paths.
+    /// The rows of files that jobs left out by path.
     async fn rows_of_files_left_out(&self) -> Result<u64> {
         let mut rows = 0;
         for (job, listed) in &self.sources {
@@ -170,8 +166,8 @@ impl Opened {
         counted.try_fold(0, |all, rows| async move { Ok(all + rows) }).await
     }
 
-    /// The documents that `--passages drop` would remove; `None` if documents that become too short stay. Holds the ids of documents
-    /// that become too short.
+    /// The documents that `--passages drop` removes; `None` without it. Holds the ids of documents that become too short in
+    /// memory.
     pub(super) async fn dropped(&self) -> Result<Option<DataFrame>> {
         if self.settings.passages != PassageAction::Drop {
             return Ok(None);
@@ -181,10 +177,10 @@ impl Opened {
         dropped(&self.stored, self.settings.contained, short).map(Some)
     }
 
-    /// The first `most` removed documents, by their places in the source: (id, kept_id, jaccard).
+    /// The first `most` removed documents (id, kept_id, jaccard), in the order of the source.
     ///
     /// # Errors
-    /// When a table cannot be read.
+    /// If a table cannot be read.
     pub fn first_removed(&self, most: usize) -> Result<DataFrame> {
         let group = self.stored.job().source.group.as_deref();
         let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
@@ -193,10 +189,10 @@ impl Opened {
         Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?)
     }
 
-    /// What would stay and go of each group of the documents that were compared; `None` if the job has no groups.
+    /// The numbers of kept and removed documents of each group; `None` if the job has no groups.
     ///
     /// # Errors
-    /// When a table cannot be read.
+    /// If a table cannot be read.
     pub async fn groups(&self) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
@@ -204,7 +200,7 @@ impl Opened {
     }
 }
 
-/// Refuses an output whose sources have rows that no table of it has: those of documents that a later run replaced.
+/// Refuses an output whose sources still have the rows of replaced documents, which are in no table.
 fn refuse_replaced(stored: &Stored) -> Result<()> {
     let replaced = stored.manifest().replaced_in_sources();
     if replaced == 0 {
@@ -217,7 +213,7 @@ fn refuse_replaced(stored: &Stored) -> Result<()> {
     )))
 }
 
-/// Refuses a source that cannot be written as `settings` say.
+/// Refuses a source that cannot be rewritten with `settings`.
 fn refuse(source: &job::Source, listed: &Listed, settings: &ApplySettings) -> Result<()> {
     let rewriting = format_of(source.format).rewriting;
     if let Rewriting::Rows(format) = rewriting {

@@ -1,6 +1,7 @@
-//! `source.where`: a SQL condition over the columns of a source.
+//! `source.where` and `source.limit`: which rows of a source are documents.
 
 use std::ops::ControlFlow;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use datafusion::functions::all_default_functions;
@@ -16,12 +17,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::values::scalar;
 use crate::error::{Error, Result};
 
-/// A SQL condition over the columns of a source, which gives the same answer for a row in every run. Columns are written as in the
-/// files, in upper and lower case; `a.b` is the column of that name, or else the field `b` of column `a`.
+/// A SQL condition over the columns of a source, with the same answer for a row in every run. Columns are case-sensitive. `a.b`
+/// is the column of that name, or else the field `b` of column `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Condition {
@@ -30,20 +32,20 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The condition `text`.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where it is not a condition on one row, or may change from run to run: what follows
-    /// the name of the key.
+    /// [`Kind::Job`](crate::error::Kind::Job) if it is not a condition on one row, or may change from run to run, with the text
+    /// after the name of the key.
     pub fn parse(text: &str) -> Result<Self> {
         let condition = parsed(text)?;
         if let ControlFlow::Break(why) = visit_expressions(&condition, refuse) {
             return Err(Error::job(why));
         }
-        Ok(Self::of(&condition, text.to_owned()))
+        Ok(Self::new(&condition, text.to_owned()))
     }
 
-    fn of(condition: &Expr, text: String) -> Self {
+    fn new(condition: &Expr, text: String) -> Self {
         let mut columns: Vec<String> = Vec::new();
         let _: ControlFlow<()> = visit_expressions(condition, |part| {
             if let Some(name) = column(part).filter(|name| !columns.contains(name)) {
@@ -54,20 +56,20 @@ impl Condition {
         Self { text, columns }
     }
 
-    /// The condition as it was written.
+    /// The condition as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The columns that it names, each once.
+    /// The columns in the condition, each once.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// The syntax tree, in which every column is one quoted identifier.
+    /// The syntax tree, with every column as one quoted identifier.
     ///
     /// # Errors
-    /// [`Kind::Bug`](crate::error::Kind::Bug) where the text, which was parsed before, cannot be parsed again.
+    /// [`Kind::Bug`](crate::error::Kind::Bug) if the text cannot be parsed again.
     pub(crate) fn syntax(&self) -> Result<Expr> {
         let mut condition = parsed(&self.text).map_err(|e| Error::bug("a condition was lost").because(e))?;
         let _: ControlFlow<()> = visit_expressions_mut(&mut condition, |part| {
@@ -79,21 +81,21 @@ impl Condition {
         Ok(condition)
     }
 
-    /// What the condition demands of the columns `names` alone: those of the parts joined by AND that name no other column;
-    /// `None` if there is no such part.
+    /// The part of the condition over the columns `names`: all terms joined by AND that use no other column; `None` without such
+    /// terms.
     ///
     /// # Errors
-    /// As [`Self::syntax`].
+    /// See [`Self::syntax`].
     pub(crate) fn over(&self, names: &[String]) -> Result<Option<Self>> {
         let mut parts = Vec::new();
         conjuncts(self.syntax()?, &mut parts);
         parts.retain(|part| {
-            let columns = Self::of(part, String::new()).columns;
+            let columns = Self::new(part, String::new()).columns;
             !columns.is_empty() && columns.iter().all(|name| names.contains(name))
         });
         let joined =
             parts.into_iter().map(|part| format!("({part})")).reduce(|all, part| format!("{all} AND {part}"));
-        joined.map(|text| Ok(Self::of(&parsed(&text)?, text))).transpose()
+        joined.map(|text| Ok(Self::new(&parsed(&text)?, text))).transpose()
     }
 }
 
@@ -111,7 +113,7 @@ impl From<Condition> for String {
     }
 }
 
-/// The most names, operators and brackets of a condition. The engine calls itself for each of them.
+/// The most names, operators and brackets of a condition, because DataFusion recurses into each of them.
 const MAX_PARTS: usize = 3_000;
 
 fn parsed(text: &str) -> Result<Expr> {
@@ -135,7 +137,7 @@ fn parsed(text: &str) -> Result<Expr> {
     }
 }
 
-/// The names, operators and brackets of a text. Texts, numbers and commas do not count, so that lists of values may be long.
+/// The number of names, operators and brackets. Strings, numbers and commas do not count, so that lists of values may be long.
 fn parts(text: &str) -> usize {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
     let value = |token: &Token| {
@@ -147,7 +149,7 @@ fn parts(text: &str) -> usize {
     tokens.iter().filter(|token| !value(token)).count()
 }
 
-/// The parts of a condition that AND joins.
+/// Collects the terms that AND joins.
 fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
@@ -159,7 +161,7 @@ fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     }
 }
 
-/// The name of the column that an expression is.
+/// The name of the column, if the expression is one.
 fn column(part: &Expr) -> Option<String> {
     match part {
         Expr::Identifier(name) => Some(name.value.clone()),
@@ -170,7 +172,7 @@ fn column(part: &Expr) -> Option<String> {
     }
 }
 
-/// Refuses what is not computed from the values of one row, or may change from run to run.
+/// Refuses expressions that need more than the values of one row, or may change from run to run.
 fn refuse(part: &Expr) -> ControlFlow<String> {
     let refused = match part {
         Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => {
@@ -216,13 +218,13 @@ fn refuse(part: &Expr) -> ControlFlow<String> {
     ControlFlow::Break(refused)
 }
 
-/// The functions whose result may be longer than their arguments by any factor.
+/// Functions whose result may be longer than their arguments by any factor.
 const LENGTHENING: [&str; 7] =
     ["lpad", "rpad", "repeat", "array_repeat", "array_resize", "range", "generate_series"];
-/// The most characters of a text that is padded.
+/// The longest literal length to which a text is padded.
 const MAX_PAD: u32 = 1_000;
 
-/// Whether a call pads a text to a length that is written out, and not too long.
+/// Whether a call pads a text to a short literal length.
 fn is_short(call: &Function) -> bool {
     let pads = matches!(call.name.to_string().to_lowercase().as_str(), "lpad" | "rpad");
     let length = match argument(call, 1) {
@@ -241,7 +243,7 @@ fn argument(call: &Function, at: usize) -> Option<&Expr> {
     }
 }
 
-/// Refuses a regular expression that cannot be read, or is not written out.
+/// Refuses a regular expression that is not a literal, or is invalid.
 fn pattern(written: Option<&Expr>) -> ControlFlow<String> {
     let Some(Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })) = written else {
         return ControlFlow::Break(
@@ -261,6 +263,65 @@ fn pattern(written: Option<&Expr>) -> ControlFlow<String> {
 fn row_function(name: &str) -> Option<Arc<ScalarUDF>> {
     let mut functions = all_default_functions().into_iter().chain(all_default_nested_functions());
     functions.find(|function| function.name() == name || function.aliases().iter().any(|alias| alias == name))
+}
+
+/// A random sample of the documents of a source. Equal seeds choose equal samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The size of the sample.
+    pub size: LimitSize,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// The size of a sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LimitSize {
+    /// This number of documents, at least 1, or all documents if there are fewer.
+    Documents(u64),
+    /// Each document with this probability in per cent, over 0 and at most 100.
+    Percent(f64),
+}
+
+impl FromStr for LimitSize {
+    type Err = Error;
+
+    /// Parses a number of documents, or a percentage.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) for anything else, with the text after the name of the key.
+    fn from_str(text: &str) -> Result<Self> {
+        // Only digits and a point: f64's parser also accepts "inf", "nan" and "-1".
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let size = match text.trim().strip_suffix('%').map(str::trim_end) {
+            Some(percent) => {
+                let percent = percent.parse::<f64>().ok().filter(|_| is_number(percent));
+                percent.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(Self::Percent)
+            }
+            None => text.trim().parse().ok().filter(|documents| *documents > 0).map(Self::Documents),
+        };
+        size.ok_or_else(|| {
+            Error::job(format!(
+                "is {text:?}: expected a number of documents, as in 10000, or a share of them over 0 and at most 100%, as in \"1%\""
+            ))
+        })
+    }
+}
+
+impl Serialize for LimitSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::Documents(documents) => serializer.serialize_u64(*documents),
+            Self::Percent(percent) => serializer.collect_str(&format_args!("{percent}%")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let size = scalar(deserializer, "a number of documents, or a share of them as in \"1%\"")?;
+        size.text.parse().map_err(de::Error::custom)
+    }
 }
 
 #[cfg(test)]
@@ -345,5 +406,21 @@ mod tests {
         assert_eq!(record, "a = 1");
         assert_eq!(serde_json::from_value::<Condition>(record).unwrap(), condition);
         assert!(serde_json::from_value::<Condition>("a = random()".into()).is_err());
+    }
+
+    #[test]
+    fn sizes_are_numbers_or_shares() {
+        for (text, size) in [
+            ("10000", LimitSize::Documents(10_000)),
+            ("1%", LimitSize::Percent(1.0)),
+            (" 0.5 % ", LimitSize::Percent(0.5)),
+            ("100%", LimitSize::Percent(100.0)),
+        ] {
+            assert_eq!(text.parse::<LimitSize>().unwrap(), size, "{text}");
+        }
+        for text in ["", "0", "-1", "1.5", "0%", "101%", "inf%", "1e1%", "%", "ten"] {
+            let said = text.parse::<LimitSize>().unwrap_err().to_string();
+            assert!(said.contains("expected a number of documents"), "{text}: {said}");
+        }
     }
 }

@@ -1,0 +1,261 @@
+//! Values of a job file and the rules about them: lists, numbers, sizes, and small files of settings.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+use crate::error::{Error, Result};
+use crate::machine;
+
+/// A broken rule about the value of a key. The message is the name of the key and `fault`.
+pub(crate) struct Wrong {
+    pub(crate) key: Cow<'static, str>,
+    pub(crate) fault: String,
+}
+
+pub(crate) type Checked<T> = std::result::Result<T, Wrong>;
+
+pub(super) fn wrong<T>(key: &'static str, fault: impl Into<String>) -> Checked<T> {
+    Err(Wrong { key: key.into(), fault: fault.into() })
+}
+
+/// Refuses the value of `key` unless the rule is met.
+pub(super) fn require(is_met: bool, key: &'static str, fault: impl Into<String>) -> Checked<()> {
+    if is_met { Ok(()) } else { wrong(key, fault) }
+}
+
+/// One string, or a list of strings. The written form is kept, because it matters for `source.id`.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
+pub enum Names {
+    /// `"a"`
+    One(String),
+    /// `["a", "b"]`
+    Many(Vec<String>),
+}
+
+impl Names {
+    /// The strings, in their order.
+    pub fn into_vec(self) -> Vec<String> {
+        match self {
+            Names::One(name) => vec![name],
+            Names::Many(names) => names,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(NamesVisitor)
+    }
+}
+
+/// Names the allowed values in errors, which an untagged enum would not do.
+struct NamesVisitor;
+
+impl<'de> de::Visitor<'de> for NamesVisitor {
+    type Value = Names;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> std::result::Result<Names, E> {
+        Ok(Names::One(value.to_owned()))
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Names, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = items.next_element()? {
+            names.push(name);
+        }
+        Ok(Names::Many(names))
+    }
+}
+
+impl Names {
+    /// The strings: one or more, none of them empty. Messages call one of them `noun`.
+    pub(super) fn filled(self, key: &'static str, noun: &str) -> Checked<Vec<String>> {
+        let names = self.into_vec();
+        let is_filled = !names.is_empty() && names.iter().all(|name| !name.trim().is_empty());
+        require(is_filled, key, format!("is empty: expected a {noun}, or a list of them"))?;
+        Ok(names)
+    }
+}
+
+/// A number or a text, in the form of a text.
+pub(super) struct Scalar {
+    pub text: String,
+    pub is_number: bool,
+}
+
+/// Deserialises a number or a text. Names the `expected` values in errors, which an untagged enum would not do.
+pub(super) fn scalar<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &'static str,
+) -> std::result::Result<Scalar, D::Error> {
+    struct ScalarVisitor(&'static str);
+
+    impl de::Visitor<'_> for ScalarVisitor {
+        type Value = Scalar;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_i64<E>(self, number: i64) -> std::result::Result<Scalar, E> {
+            Ok(Scalar { text: number.to_string(), is_number: true })
+        }
+
+        fn visit_u64<E>(self, number: u64) -> std::result::Result<Scalar, E> {
+            Ok(Scalar { text: number.to_string(), is_number: true })
+        }
+
+        fn visit_str<E>(self, text: &str) -> std::result::Result<Scalar, E> {
+            Ok(Scalar { text: text.to_owned(), is_number: false })
+        }
+    }
+
+    deserializer.deserialize_any(ScalarVisitor(expected))
+}
+
+/// The schema of a value that is an integer or a text.
+pub(super) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["integer", "string"] })
+}
+
+/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13) and without a suffix, like the options of
+/// the JVM.
+const UNITS: [(&str, u64); 13] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+];
+
+/// Parses an amount of memory in bytes, such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, or a share of the memory of the
+/// machine or its container, such as `50%`. Ignores case.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for anything else, for 0 bytes, and for 2^64 bytes and more.
+pub(crate) fn parse_size(text: &str) -> Result<u64> {
+    let wrong = || {
+        Error::job(format!(
+            "{text:?} is not an amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or \
+             TiB, as in \"4GiB\", or a share of the machine's memory, as in \"50%\""
+        ))
+    };
+    let lower = text.trim().to_ascii_lowercase();
+    if let Some(percent) = lower.strip_suffix('%') {
+        let percent = percent.trim_end().parse::<u8>().ok().filter(|percent| (1..=100).contains(percent));
+        let all = machine::memory().unwrap_or(machine::UNKNOWN);
+        return Ok(all / 100 * u64::from(percent.ok_or_else(wrong)?));
+    }
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|&(name, bytes)| lower.strip_suffix(name).map(|number| (number.trim_end(), bytes)))
+        .unwrap_or((lower.as_str(), 1));
+    // Only digits and a point: f64's parser also accepts "inf", "nan", "1e9" and "-1".
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let bytes = match number.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(unit).ok_or_else(wrong)?,
+        Err(_) => {
+            let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit as f64;
+            if bytes >= u64::MAX as f64 {
+                return Err(wrong());
+            }
+            bytes as u64
+        }
+    };
+    if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
+}
+
+/// Formats an amount of memory for [`parse_size`], in the largest unit that makes it a whole number.
+pub(super) fn shown(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.into_iter().find(|(_, bits)| bytes > 0 && bytes.is_multiple_of(1 << bits)) {
+        Some((unit, bits)) => format!("{}{unit}", bytes >> bits),
+        None => bytes.to_string(),
+    }
+}
+
+/// Reads a small UTF-8 file with settings of a job, of at most `max_bytes`. Messages put `what` after the path, such as "which",
+/// and end with the `expected` content if the file is not UTF-8.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the text after the name of the key.
+pub(super) fn read_setting(path: &str, what: &str, max_bytes: u64, expected: &str) -> Result<String> {
+    let unread = |e| Error::job(format!("names {path:?}, {what} cannot be read")).because(e);
+    if std::fs::metadata(path).map_err(unread)?.len() > max_bytes {
+        return Err(Error::job(format!("names {path:?}, {what} is larger than {max_bytes} bytes")));
+    }
+    String::from_utf8(std::fs::read(path).map_err(unread)?)
+        .map_err(|_| Error::job(format!("names {path:?}, {what} is not UTF-8: {expected}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read() {
+        for (text, expected) in [
+            ("4GiB", 4 << 30),
+            ("4gib", 4 << 30),
+            ("512 MiB", 512 << 20),
+            ("1.5GB", 1_500_000_000),
+            ("10kB", 10_000),
+            ("7B", 7),
+            ("4G", 4 << 30),
+            ("64m", 64 << 20),
+            ("1048576", 1 << 20),
+            (" 2TiB ", 2 << 40),
+        ] {
+            assert_eq!(parse_size(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_of_the_machine() {
+        let (half, all) = (parse_size("50%").unwrap(), parse_size("100 %").unwrap());
+        assert!(half > 0 && half.abs_diff(all / 2) < 100, "{half} of {all}");
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for text in [
+            "",
+            "GiB",
+            "0",
+            "0.0GB",
+            "-1GB",
+            "4 GiBs",
+            "1e9",
+            "inf",
+            "nan",
+            "4Gi",
+            "0%",
+            "101%",
+            "half",
+            "1.2.3MB",
+            "20000000TiB",
+            "99999999999.5TiB",
+        ] {
+            let error = parse_size(text).unwrap_err().to_string();
+            assert!(error.contains("GiB"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The layout of an output: the paths of its files, and how they are read, put, listed and removed, in an object store or on this
+//! machine.
+
+use std::path::{Path as FsPath, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use super::local;
+use crate::address;
+use crate::error::{Context, Error, Result};
+use crate::schema::Table;
+
+/// The folder of files that only runs read.
+pub(super) const WORK: &str = "_work";
+
+/// The manifest of a finished run.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+/// The file in `_resemblance/` that shows that `apply` has begun.
+pub(crate) const BEGUN: &str = "_work/apply.json";
+
+/// An output: a folder or URL prefix.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    store: Arc<dyn ObjectStore>,
+    store_url: ObjectStoreUrl,
+    root: Path,
+    /// The output as the user named it.
+    shown: String,
+    /// The folder, if the output is on this machine.
+    folder: Option<PathBuf>,
+    /// The prefix of unfinished files on a disk.
+    writer: String,
+}
+
+impl Layout {
+    /// The output at `url`: a path, or a URL whose store the session knows.
+    ///
+    /// # Errors
+    /// When the URL cannot be read or its store is unknown.
+    pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
+        address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
+        let (parsed, folder) = match address::scheme(url) {
+            Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => (address::url(url)?, None),
+            Some(_) => {
+                let parsed = address::url(url)?;
+                let folder =
+                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is not a local path")))?;
+                (parsed, Some(address::absolute(folder)?))
+            }
+            None => {
+                let folder = address::absolute(url).context(|| format!("cannot use {url} as an output"))?;
+                let parsed = Url::from_directory_path(&folder)
+                    .map_err(|()| Error::job(format!("{url} is not a path")))?;
+                (parsed, Some(folder))
+            }
+        };
+        if folder.as_ref().is_some_and(|folder| folder.is_file()) {
+            return Err(Error::job(format!(
+                "{url} is a file, and the files of an output are in a folder: name that folder"
+            )));
+        }
+        let root = match &folder {
+            Some(folder) => Path::from_absolute_path(folder).map_err(object_store::Error::from)?,
+            None => Path::from_url_path(parsed.path()).map_err(object_store::Error::from)?,
+        };
+        let store_url = ObjectStoreUrl::parse(&parsed[..url::Position::BeforePath])?;
+        let store = session
+            .runtime_env()
+            .object_store(&store_url)
+            .context(|| format!("cannot use {url} as an output"))?;
+        Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
+    }
+
+    /// Sets the prefix of unfinished files to `writer`, so that the files of a killed process can be found.
+    pub(crate) fn written_by(self, writer: &str) -> Self {
+        Self { writer: format!("{writer}-"), ..self }
+    }
+
+    /// Returns a folder of the output as an output of its own.
+    pub(crate) fn within(&self, folder: &str) -> Self {
+        Self {
+            root: self.path(folder),
+            shown: format!("{}/{folder}", self.shown.trim_end_matches('/')),
+            folder: self.folder.as_ref().map(|root| root.join(folder)),
+            ..self.clone()
+        }
+    }
+
+    /// The prefix of unfinished files on a disk.
+    pub(super) fn writer(&self) -> &str {
+        &self.writer
+    }
+
+    /// The output as the user named it.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The output with an absolute path, which a process with another working folder can open.
+    pub(crate) fn absolute(&self) -> String {
+        match &self.folder {
+            Some(folder) => folder.to_string_lossy().into_owned(),
+            None => self.shown.clone(),
+        }
+    }
+
+    /// The store's URL, by which plans find it in a session.
+    pub(crate) fn store_url(&self) -> &ObjectStoreUrl {
+        &self.store_url
+    }
+
+    /// The store that the output is in.
+    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// The path of the output in its store.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder, if the output is on this machine.
+    pub(crate) fn folder(&self) -> Option<&FsPath> {
+        self.folder.as_deref()
+    }
+
+    /// The path of an entry inside the output. An empty `inside` is the output itself.
+    pub(crate) fn path(&self, inside: &str) -> Path {
+        let parts = inside.split('/').filter(|part| !part.is_empty());
+        parts.fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// The path inside the output of an object of the same store; `None` for objects outside the output.
+    pub(super) fn inside(&self, path: &Path) -> Option<String> {
+        let parts = path.prefix_match(&self.root)?;
+        Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
+    }
+
+    /// The folder of a table, inside the output.
+    pub(crate) fn table(table: &str) -> String {
+        match Table::named(table) {
+            Some(_) => table.to_owned(),
+            None => format!("{WORK}/{table}"),
+        }
+    }
+
+    /// The manifest of a stage, inside the output. `key` tells the stages of different runs apart.
+    pub(crate) fn stage(stage: &str, key: &str) -> String {
+        format!("{WORK}/{stage}.{key}.json")
+    }
+
+    /// The URL of a file of the output.
+    ///
+    /// # Errors
+    /// If store and path do not make a valid URL.
+    pub(crate) fn url(&self, inside: &str) -> Result<Url> {
+        let path = self.path(inside);
+        // Encode the characters that would end the path; the parser encodes the rest.
+        let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
+            .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
+    }
+}
+
+impl Layout {
+    /// The bytes of a file and their version in the store; `None` if the file does not exist.
+    pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
+        let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
+        Ok(Some((bytes, UpdateVersion { e_tag: meta.e_tag, version: meta.version })))
+    }
+
+    /// The bytes of a file and the metadata in the store; `None` if the file does not exist.
+    pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
+        let got = match self.store().get(&self.path(inside)).await {
+            Ok(got) => got,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
+        };
+        let meta = got.meta.clone();
+        match got.bytes().await {
+            Ok(bytes) => Ok(Some((bytes, meta))),
+            // A file on a disk may be gone between its opening and its reading.
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
+        }
+    }
+
+    /// Reads a JSON file of the output; `None` if the file does not exist.
+    ///
+    /// # Errors
+    /// If the store does not answer, or the file is not a `T`.
+    pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+        let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
+        self.parse(inside, &bytes).map(Some)
+    }
+
+    /// Parses the bytes of a JSON file.
+    ///
+    /// # Errors
+    /// When they are not a `T`.
+    pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
+        serde_json::from_slice(bytes).map_err(|e| {
+            Error::input(format!(
+                "{}/{inside} is not a manifest of this version; run again with --overwrite",
+                self.shown()
+            ))
+            .because(e)
+        })
+    }
+
+    /// Writes a JSON file atomically unless the path exists. Returns whether the file now has this content. On a local disk the
+    /// manifest of a run is synced, while files under `_work` may be lost in a power cut.
+    pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
+        let bytes = json(value)?;
+        if inside == MANIFEST {
+            return self.create_whole(inside, bytes).await;
+        }
+        let put = self.put_if_absent(inside, &bytes).await;
+        self.created(inside, put, &bytes).await
+    }
+
+    /// Writes a file atomically unless the path exists, and syncs it on a local disk. Returns whether the file now has this
+    /// content.
+    pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
+        let put = match self.folder() {
+            Some(folder) => local::create(folder.join(inside), self.writer(), &bytes).await,
+            None => self.put_if_absent(inside, &bytes).await,
+        };
+        self.created(inside, put, &bytes).await
+    }
+
+    async fn put_if_absent(&self, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
+        let path = self.path(inside);
+        self.store().put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
+    }
+
+    /// Whether a file has these bytes after a conditional put that ended with `put`.
+    async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
+        let there = match put {
+            Ok(()) => return Ok(true),
+            // A put is retried if its answer was lost, and then finds its own file.
+            Err(object_store::Error::AlreadyExists { .. }) => {
+                match self.store().get(&self.path(inside)).await {
+                    Ok(got) => got.bytes().await,
+                    Err(object_store::Error::NotFound { .. }) => return Ok(false),
+                    Err(e) => Err(e),
+                }
+            }
+            Err(e) => Err(e),
+        };
+        Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
+    }
+
+    /// Replaces the JSON file `found` atomically. Returns whether the file now has this content. If the store detects another
+    /// content than `found`, the file stays.
+    pub(crate) async fn replace<T: Serialize>(
+        &self,
+        inside: &str,
+        value: &T,
+        found: &Bytes,
+        version: &UpdateVersion,
+    ) -> Result<bool> {
+        self.replace_bytes(inside, json(value)?, found, version).await
+    }
+
+    /// Replaces a file by bytes: see [`Self::replace`].
+    ///
+    /// # Errors
+    /// See [`Self::replace`].
+    pub(super) async fn replace_bytes(
+        &self,
+        inside: &str,
+        bytes: Bytes,
+        found: &Bytes,
+        version: &UpdateVersion,
+    ) -> Result<bool> {
+        let path = self.path(inside);
+        let there = || async { Ok::<_, Error>(self.read_bytes(inside).await?.map(|(bytes, _)| bytes)) };
+        let now = there().await?;
+        if now.as_ref() != Some(found) {
+            return Ok(now == Some(bytes));
+        }
+        let written = match self.folder() {
+            Some(folder) => local::replace(folder.join(inside), self.writer(), &bytes).await,
+            None => {
+                let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
+                match put(PutMode::Update(version.clone()).into()).await {
+                    // The server does not support conditions.
+                    Err(
+                        object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. },
+                    ) => put(PutMode::Overwrite.into()).await.map(|_| ()),
+                    put => put.map(|_| ()),
+                }
+            }
+        };
+        match written {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. }) => {
+                Ok(there().await? == Some(bytes))
+            }
+            Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown())),
+        }
+    }
+
+    /// The objects under a folder of the output, sorted by path.
+    pub(super) async fn list(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let listed = self.store().list(Some(&self.path(folder))).try_collect::<Vec<ObjectMeta>>().await;
+        let mut listed = listed.context(|| format!("cannot list {}/{folder}", self.shown()))?;
+        listed.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(listed)
+    }
+
+    /// Removes objects. Objects that are gone already are not an error.
+    pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
+        let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
+        let mut removed = std::pin::pin!(removed);
+        while let Some(result) = removed.next().await {
+            match result {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(e).context(|| format!("cannot remove files of {}", self.shown())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the empty folders in `_work` of a local output, and `_work` itself if it is empty.
+    pub(super) fn remove_empty_work(&self) {
+        if let Some(folder) = self.folder() {
+            local::remove_empty(&folder.join(WORK));
+        }
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<Bytes> {
+    let mut json = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
+    json.push(b'\n');
+    Ok(Bytes::from(json))
+}
+
+/// A file in a folder of an output, whichever program wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OutputEntry {
+    /// Its path inside the output.
+    pub inside: String,
+    /// Its size.
+    pub bytes: u64,
+    place: EntryLocation,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum EntryLocation {
+    Disk(PathBuf),
+    Store(Path),
+}
+
+impl OutputEntry {
+    /// Whether the file has the name of an unfinished file of `output`'s writer.
+    pub(crate) fn is_staged_by(&self, output: &Layout) -> bool {
+        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), output.writer())
+    }
+}
+
+impl Layout {
+    /// Returns any file of the output for which `ours` is false.
+    pub(crate) async fn holds_beside(
+        &self,
+        ours: impl Fn(&OutputEntry) -> bool,
+    ) -> Result<Option<OutputEntry>> {
+        if self.folder().is_some() {
+            return Ok(self.entries("").await?.into_iter().find(|entry| !ours(entry)));
+        }
+        let mut listed = self.store().list(Some(self.root()));
+        while let Some(meta) = listed.try_next().await.context(|| format!("cannot list {}", self.shown()))? {
+            let Some(inside) = self.inside(&meta.location) else { continue };
+            let entry = OutputEntry { inside, bytes: meta.size, place: EntryLocation::Store(meta.location) };
+            if !ours(&entry) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists the files under a folder of the output. An empty `folder` is the whole output.
+    pub(crate) async fn entries(&self, folder: &str) -> Result<Vec<OutputEntry>> {
+        let Some(root) = self.folder() else {
+            let listed = self.list(folder).await?.into_iter();
+            let entry = |meta: object_store::ObjectMeta| {
+                let inside = self.inside(&meta.location)?;
+                Some(OutputEntry { inside, bytes: meta.size, place: EntryLocation::Store(meta.location) })
+            };
+            return Ok(listed.filter_map(entry).collect());
+        };
+        let files = local::files_under(&root.join(folder));
+        let files = files.context(|| format!("cannot list {}/{folder}", self.shown()))?;
+        let entry = |(file, bytes): (PathBuf, u64)| {
+            let inside = file.strip_prefix(root).ok()?.to_string_lossy().into_owned();
+            Some(OutputEntry { inside, bytes, place: EntryLocation::Disk(file) })
+        };
+        Ok(files.into_iter().filter_map(entry).collect())
+    }
+
+    /// Removes files. Files that are gone already are not an error.
+    pub(crate) async fn remove_entries(&self, entries: Vec<OutputEntry>) -> Result<()> {
+        let mut objects = Vec::new();
+        for entry in entries {
+            match entry.place {
+                EntryLocation::Disk(file) => {
+                    local::remove(&file).context(|| format!("cannot remove {}", file.display()))?;
+                }
+                EntryLocation::Store(path) => objects.push(path),
+            }
+        }
+        self.remove(objects).await?;
+        self.remove_empty_work();
+        Ok(())
+    }
+}
