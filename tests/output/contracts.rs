@@ -161,7 +161,7 @@ fn cell(column: &Column, value: Option<&toml::Value>) -> String {
 
 #[test]
 fn a_manifest_has_the_declared_fields() {
-    let file: Value = toml::from_str(include_str!("../schemas/manifest.toml")).unwrap();
+    let file: Value = toml::from_str(include_str!("../../schemas/manifest.toml")).unwrap();
     let manifest: Run = serde_json::from_value(file["example"].clone()).unwrap();
     let written = serde_json::to_value(&manifest).unwrap();
     for field in file["fields"].as_array().unwrap() {
