@@ -68,8 +68,8 @@ impl Stored {
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
         if fingerprint(&job, &inputs) != origin.fingerprint {
             // The records also have the files of a second source.
-            let gone = as_read.gone().filter(|_| job.second_source().is_none());
-            let how = as_read.difference().or(gone).map_or_else(
+            let gone = as_read.gone.as_deref().filter(|_| job.second_source().is_none());
+            let how = as_read.difference.as_deref().or(gone).map_or_else(
                 || format!("{} has other files, or was written again", job.source.urls.join(", ")),
                 str::to_owned,
             );

@@ -1,20 +1,20 @@
-//! Numbers that Parquet declares in its footers and page headers, checked before the library allocates memory for them.
+//! Checks the numbers in Parquet footers and page headers, before the library allocates memory for them.
 //!
-//! Both are structs of Thrift's compact protocol. See the Thrift specification, `thrift-compact-protocol.md`, and
-//! `parquet.thrift` of the Parquet format for the numbers of fields.
+//! Both are structs of the Thrift compact protocol. `thrift-compact-protocol.md` of Thrift specifies the encoding, and `parquet.thrift`
+//! of the Parquet format has the numbers of the fields.
 
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::error::{Error, Result};
 
-/// Structs and lists may be nested this deep. The deepest of Parquet is nested half as deep.
+/// The maximum nesting depth. Parquet needs half of it.
 const DEPTH: usize = 16;
-/// How many times as large as a file in memory its pages may be once they are decompressed.
+/// The maximum size of a decompressed page of a file in memory, relative to the size of the file.
 const MOST_INFLATED: usize = 1000;
-/// The path of the number of values of a dictionary page: `PageHeader.dictionary_page_header.num_values`.
+/// The path of `PageHeader.dictionary_page_header.num_values`.
 const DICTIONARY_VALUES: &[i16] = &[7, 1];
 
-/// Checks that a footer has as many elements in its lists, and bytes in its strings, as it declares.
+/// Checks that a footer does not declare longer lists and strings than it has.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a footer that declares more than it has.
@@ -25,11 +25,11 @@ pub(crate) fn check_footer(bytes: &[u8]) -> Result<()> {
         .ok_or_else(|| Error::input("it declares more values than it has bytes"))
 }
 
-/// Checks the headers of the pages of a column chunk: no page is longer than `limit` bytes once it is decompressed, and no
-/// dictionary declares more values than its page has bytes.
+/// Checks the page headers of a column chunk. A decompressed page must not exceed `limit` bytes, and a dictionary must not declare more
+/// values than its page has bytes.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for such a page, with its place in `chunk`.
+/// [`Kind::Input`](crate::error::Kind::Input) for such a page.
 pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
     while !chunk.is_empty() {
         let (mut uncompressed, mut compressed, mut values) = (0, 0, 0);
@@ -40,7 +40,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
             DICTIONARY_VALUES => values = number,
             _ => (),
         });
-        // The library reports a header that it cannot read, and bytes behind the last page.
+        // The library reports a damaged header, and bytes after the last page.
         if read.is_none() {
             return Ok(());
         }
@@ -50,7 +50,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
                  (engine.memory), or write the file with smaller pages"
             )));
         }
-        // A value takes four bytes for its length, or a byte.
+        // A value takes at least a byte.
         if values > uncompressed {
             return Err(Error::input(format!(
                 "a dictionary of {uncompressed} bytes declares {values} values: the file is damaged, restore it"
@@ -64,7 +64,7 @@ pub(crate) fn check_pages(mut chunk: &[u8], limit: usize) -> Result<()> {
     Ok(())
 }
 
-/// Checks a whole Parquet file, before the library reads it from memory, as [`check_footer`] and [`check_pages`] do.
+/// Checks the footer and the pages of a whole Parquet file in memory.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a file that declares more than it has, or is not Parquet.
@@ -85,16 +85,16 @@ pub(crate) fn check_file(file: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A reader of structs that keeps no values.
+/// Skips structs without keeping values.
 struct ThriftReader<'a> {
     bytes: &'a [u8],
-    /// The numbers of the fields that are being read, from the outermost struct on. Lists do not count.
+    /// The numbers of the current fields, from the outermost struct on. Lists add none.
     path: Vec<i16>,
 }
 
 impl ThriftReader<'_> {
-    /// Skips a struct, and calls `seen` with the path and the value of each integer in it. `None` for damaged bytes.
-    fn skip_struct(&mut self, seen: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
+    /// Skips a struct, and calls `visit` with the path and the value of each integer. Returns `None` for damaged bytes.
+    fn skip_struct(&mut self, visit: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
         if self.path.len() == DEPTH {
             return None;
         }
@@ -112,20 +112,20 @@ impl ThriftReader<'_> {
                 self.path.last()?.checked_add(delta)?
             };
             *self.path.last_mut()? = field;
-            // The values of booleans are in their types.
+            // The value of a boolean is in its type.
             if !matches!(header & 0x0f, 1 | 2) {
-                self.skip_value(header & 0x0f, seen)?;
+                self.skip_value(header & 0x0f, visit)?;
             }
         }
     }
 
-    /// Skips a value of `kind`, the number of a type of the protocol.
-    fn skip_value(&mut self, kind: u8, seen: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
+    /// Skips a value of the type with the number `kind`.
+    fn skip_value(&mut self, kind: u8, visit: &mut dyn FnMut(&[i16], i64)) -> Option<()> {
         match kind {
             1..=3 => self.skip(1),
             4..=6 => {
                 let value = self.signed()?;
-                seen(&self.path, value);
+                visit(&self.path, value);
                 Some(())
             }
             7 => self.skip(8),
@@ -137,14 +137,14 @@ impl ThriftReader<'_> {
                 let header = self.byte()?;
                 let short = u64::from(header >> 4);
                 let count = if short == 15 { self.unsigned()? } else { short };
-                // An element takes a byte or more.
+                // An element takes at least a byte.
                 if count > self.bytes.len() as u64 {
                     return None;
                 }
-                (0..count).try_for_each(|_| self.skip_value(header & 0x0f, seen))
+                (0..count).try_for_each(|_| self.skip_value(header & 0x0f, visit))
             }
-            12 => self.skip_struct(seen),
-            // Parquet has no maps and no UUIDs in its headers.
+            12 => self.skip_struct(visit),
+            // Headers of Parquet have no maps or UUIDs.
             _ => None,
         }
     }
@@ -160,7 +160,7 @@ impl ThriftReader<'_> {
         Some(*byte)
     }
 
-    /// A number in groups of seven bits, the lowest first.
+    /// Reads a ULEB128 integer.
     fn unsigned(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -173,7 +173,7 @@ impl ThriftReader<'_> {
         None
     }
 
-    /// A number whose lowest bit is its sign.
+    /// Reads a zigzag integer.
     fn signed(&mut self) -> Option<i64> {
         let value = self.unsigned()?;
         Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
@@ -184,7 +184,7 @@ impl ThriftReader<'_> {
 mod tests {
     use super::*;
 
-    /// A page header of the type `kind` with these sizes; a dictionary has so many `values`.
+    /// Returns a page header of the type `kind` with these sizes, and with the number of `values` for a dictionary.
     fn header(kind: u8, uncompressed: u8, compressed: u8, values: &[u8]) -> Vec<u8> {
         let mut header = vec![0x15, kind << 1, 0x15, uncompressed << 1, 0x15, compressed << 1];
         if !values.is_empty() {

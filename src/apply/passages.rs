@@ -133,7 +133,7 @@ pub(super) async fn short(
         ])?;
     let places = cut.clone().select_exprs(&["cut_source AS source", "cut_position AS position"])?;
     // Merged outputs have no spans, so there is one source.
-    let places = DocumentPlaces::of_rows(places, lit(0_u64)).await?;
+    let places = DocumentPlaces::from_frame(places, lit(0_u64)).await?;
     let texts = source::read_at(stored.session(), numbered(sources), places, None).await?;
     let number = |name: &str| cast(col(name), DataType::Int64);
     let columns =

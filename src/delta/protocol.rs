@@ -54,7 +54,7 @@ pub(super) fn deleted_rows(path: &str) -> String {
 
 impl Protocol {
     /// Returns the lowest protocol for a table with this schema that is not lower than `before`.
-    pub(crate) fn of(schema: &Schema, before: Option<&Protocol>) -> Protocol {
+    pub(crate) fn lowest(schema: &Schema, before: Option<&Protocol>) -> Protocol {
         let needs_ntz = schema.fields().iter().any(|field| has_ntz(field.data_type()));
         let mut protocol = before.cloned().unwrap_or(Protocol {
             min_reader_version: 1,
@@ -227,12 +227,12 @@ mod tests {
     fn only_timestamps_without_a_zone_need_features_and_a_protocol_is_never_lowered() {
         let plain = table(&[("a", DataType::Utf8)]);
         let local = table(&[("a", DataType::Timestamp(TimeUnit::Microsecond, None))]);
-        let first = Protocol::of(&plain, None);
+        let first = Protocol::lowest(&plain, None);
         assert_eq!(
             (first.min_reader_version, first.min_writer_version, &first.reader_features),
             (1, 2, &None)
         );
-        let raised = Protocol::of(&local, Some(&first));
+        let raised = Protocol::lowest(&local, Some(&first));
         assert_eq!((raised.min_reader_version, raised.min_writer_version), (3, 7));
         assert_eq!(raised.reader_features, Some(vec!["timestampNtz".to_owned()]));
         let features = ["appendOnly", "invariants", "timestampNtz"].map(str::to_owned).to_vec();
@@ -241,10 +241,10 @@ mod tests {
             DataType::new_list(DataType::Struct(vec![Field::new("at", at, true)].into()), true)
         };
         let zone = |zone: Option<Arc<str>>| DataType::Timestamp(TimeUnit::Microsecond, zone);
-        assert_eq!(Protocol::of(&table(&[("a", inside(zone(None)))]), None), raised);
-        assert_eq!(Protocol::of(&table(&[("a", inside(zone(Some("UTC".into()))))]), None), first);
-        assert_eq!(Protocol::of(&plain, Some(&raised)), raised);
-        assert_eq!(Protocol::of(&local, Some(&raised)), raised);
+        assert_eq!(Protocol::lowest(&table(&[("a", inside(zone(None)))]), None), raised);
+        assert_eq!(Protocol::lowest(&table(&[("a", inside(zone(Some("UTC".into()))))]), None), first);
+        assert_eq!(Protocol::lowest(&plain, Some(&raised)), raised);
+        assert_eq!(Protocol::lowest(&local, Some(&raised)), raised);
         for known in [first, raised.clone()] {
             assert_eq!(known.unknown_to_writers(), None);
         }

@@ -89,7 +89,7 @@ async fn documents(stored: &Stored, wanted: DataFrame) -> Result<Vec<DataFrame>>
     }
     let sources = stored.sources("the texts are read again", "").await?;
     let places = wanted.join(table, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
-    let places = DocumentPlaces::of_rows(places, col("origin_number")).await?;
+    let places = DocumentPlaces::from_frame(places, col("origin_number")).await?;
     let read = source::read_at(session, numbered(&sources), places, Some(&job.shingle)).await?;
     let documents = |(_, read): (u64, DataFrame)| {
         let text = cast(col("text"), DataType::Utf8View).alias("text");

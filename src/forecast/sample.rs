@@ -254,7 +254,7 @@ impl SourceSample {
         } else if by_groups {
             source::read(session, source, listed, ReadRequest::only(rows)).await?
         } else {
-            source::read(session, source, &Listed::of(&chosen), ReadRequest::all()).await?
+            source::read(session, source, &Listed::from_files(&chosen), ReadRequest::all()).await?
         };
         let too_long = format.has_rows() && drawn > TOO_LONG * wanted;
         let mut frames = vec![read.frame];
@@ -262,7 +262,7 @@ impl SourceSample {
             frames.clear();
             let each = (wanted / chosen.len() as f64).ceil() as usize;
             for file in &chosen {
-                let listed = Listed::of(std::slice::from_ref(file));
+                let listed = Listed::from_files(std::slice::from_ref(file));
                 let beginning = source::read(session, source, &listed, ReadRequest::all()).await?;
                 frames.push(beginning.frame.limit(0, Some(each))?);
             }

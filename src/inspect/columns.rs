@@ -281,7 +281,7 @@ async fn sample(
 ) -> Result<(Vec<ColumnSample>, usize)> {
     let source = Source { text: vec![text.to_owned()], columns: names.to_vec(), ..source.clone() };
     let ctx = in_order(ctx);
-    let listed = Listed::of(std::slice::from_ref(file));
+    let listed = Listed::from_files(std::slice::from_ref(file));
     let frame = source::read(&ctx, &source, &listed, ReadRequest::all()).await?.frame;
     let columns: Vec<_> = (0..names.len()).map(|at| ident(schema::carried(at))).collect();
     let mut batches = frame.select(columns)?.limit(0, Some(SAMPLED_ROWS))?.execute_stream().await?;

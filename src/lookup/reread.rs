@@ -74,7 +74,7 @@ impl<'a> Reread<'a> {
         documents: DataFrame,
         cut: Option<&Shingle>,
     ) -> Result<Vec<DataFrame>> {
-        let places = DocumentPlaces::of_rows(documents, col("origin_number")).await?;
+        let places = DocumentPlaces::from_frame(documents, col("origin_number")).await?;
         let read = source::read_at(self.finished.session(), numbered(&self.sources), places, cut).await?;
         Ok(read.into_iter().map(|(_, documents)| documents).collect())
     }
@@ -130,7 +130,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     let as_read = InputComparison::new(&listed, &finished.manifest().inputs);
     let made = finished.manifest().reference_outputs.first().map(|output| output.fingerprint.as_str());
     if made != Some(fingerprint(&job.second_source_job(source), &as_read.inputs).as_str()) {
-        return changed(as_read.difference().unwrap_or("it has other files, or was written again"));
+        return changed(as_read.difference.as_deref().unwrap_or("it has other files, or was written again"));
     }
     if let Some(how) = as_read.different_content(finished.session(), source).await? {
         return changed(&how);

@@ -51,7 +51,7 @@ pub(super) async fn read_texts(
     sources.push((OWN, &cx.job.source, listed));
     // A frame without rows needs the columns too.
     let places =
-        DocumentPlaces::of_rows(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
+        DocumentPlaces::from_frame(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
     let read = source::read_at(cx.session(), sources, places, cut).await?.into_iter();
     let texts = read.map(|(origin, read)| {
         let documents = frames::documents::documents(read)?;

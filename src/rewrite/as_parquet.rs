@@ -86,7 +86,7 @@ pub(super) async fn documents(
     file: &SourceFile,
 ) -> Result<DataFrame> {
     let all = job::Source { condition: None, limit: None, ..source.clone() };
-    let listed = Listed::of(std::slice::from_ref(file));
+    let listed = Listed::from_files(std::slice::from_ref(file));
     let read = source::read(session, &all, &listed, ReadRequest::all()).await?.frame;
     let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
     let position = cast(col("position"), DataType::UInt64).alias("position");

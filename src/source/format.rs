@@ -34,8 +34,6 @@ pub(crate) struct SourceFormat {
     pub listing: Listing,
     /// The lower-case endings of files that are read in a folder, without compression. If empty, every file is read.
     pub endings: &'static [&'static str],
-    /// The meaning of an empty file.
-    pub empty_file: EmptyFile,
     /// How documents are read.
     pub reading: Reading,
     /// How `apply` rewrites a file.
@@ -48,7 +46,7 @@ impl SourceFormat {
         matches!(self.reading, Reading::ParquetScan)
     }
 
-    /// Whether each file is one document.
+    /// Whether each file is one document. An empty file of other formats has no documents.
     pub(crate) fn is_one_document(&self) -> bool {
         matches!(self.rewriting, Rewriting::WholeFile)
     }
@@ -66,15 +64,6 @@ pub(crate) enum Listing {
     Files,
     /// Each URL is a folder with a Delta log, which names the files.
     DeltaTables,
-}
-
-/// The meaning of an empty file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EmptyFile {
-    /// An empty document.
-    Document,
-    /// No documents. Frameworks write such files, which are skipped with a warning.
-    NoDocuments,
 }
 
 /// How documents are read.

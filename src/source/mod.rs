@@ -20,7 +20,7 @@ use datafusion::logical_expr::{cast, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 
-use self::format::{EmptyFile, Parser, Reading, WantedValues};
+use self::format::{Parser, Reading, WantedValues};
 use self::formats::parquet;
 use self::reading::parse_files::ParsedTable;
 use self::rows::columns::{self, NamedExpressions, NeededColumns};
@@ -298,9 +298,11 @@ async fn open_rows(
             // A wanted document may be in any file.
             || wanted.as_ref().is_some_and(|wanted| wanted.rows(&file.path).is_some())
     };
-    let to_read: Vec<_> = files.iter().filter(is_read).cloned().collect();
+    let mut to_read: Vec<_> = files.iter().filter(is_read).cloned().collect();
     let files_left_out = (files.len() - to_read.len()) as u64;
-    let to_read = without_empty_files(format.empty_file, to_read, wanted.is_none());
+    if !format.is_one_document() {
+        to_read = without_empty_files(to_read, wanted.is_none());
+    }
     let (rows, mut values, types) = match format.reading {
         Reading::ParquetScan => {
             let opened = parquet::table(ctx, source, &columns, &to_read, wanted).await?;
@@ -329,15 +331,8 @@ async fn open_rows(
     Ok(SourceRows { rows, values, types, files_left_out })
 }
 
-/// Removes empty files without documents, with warnings if `warns` is true.
-fn without_empty_files(
-    empty_file: EmptyFile,
-    files: Vec<Arc<SourceFile>>,
-    warns: bool,
-) -> Vec<Arc<SourceFile>> {
-    if empty_file == EmptyFile::Document {
-        return files;
-    }
+/// Removes empty files, with warnings if `warns` is true. Frameworks write such files.
+fn without_empty_files(files: Vec<Arc<SourceFile>>, warns: bool) -> Vec<Arc<SourceFile>> {
     let (full, empty): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.size() > 0);
     for file in empty.iter().filter(|_| warns) {
         tracing::warn!(file = file.path(), "this file is empty");

@@ -173,8 +173,9 @@ impl AppliedResult {
         let columns = columns.iter().filter(is_alone).cloned().collect();
         // The table includes rows that could not be read.
         let source = job::Source { columns, group: None, on_error: OnError::Reject, ..source };
-        let read =
-            source::read(&self.session, &source, &Listed::of(&listed), ReadRequest::all()).await?.frame;
+        let read = source::read(&self.session, &source, &Listed::from_files(&listed), ReadRequest::all())
+            .await?
+            .frame;
         let names = source.columns.iter().enumerate();
         let columns = if source.columns.is_empty() {
             vec![col("id"), col("text")]

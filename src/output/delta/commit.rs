@@ -99,7 +99,7 @@ impl Published {
                 ..MetaData::default()
             },
         };
-        Ok((Protocol::of(&schema, log.map(|log| &log.protocol)), meta_data))
+        Ok((Protocol::lowest(&schema, log.map(|log| &log.protocol)), meta_data))
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) async fn put_whole(
     let id = table_id(&format!("{key} {folder}"));
     let commit = TableCommit {
         info: CommitInfo::new(newest, None),
-        protocol: Protocol::of(schema, None),
+        protocol: Protocol::lowest(schema, None),
         meta_data: MetaData {
             id: id.clone(),
             schema_string,

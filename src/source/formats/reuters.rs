@@ -16,8 +16,7 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, References};
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
-    WantedValues,
+    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, WantedValues,
 };
 use crate::source::reading::bytes::INVALID;
 use crate::source::reading::documents::DocumentSink;
@@ -27,7 +26,6 @@ pub(super) const REUTERS: SourceFormat = SourceFormat {
     title: "SGML",
     listing: Listing::Files,
     endings: &[".sgm", ".sgml"],
-    empty_file: EmptyFile::NoDocuments,
     reading: Reading::Parser(&Reuters),
     rewriting: Rewriting::AsParquet,
 };

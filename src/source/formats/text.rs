@@ -12,8 +12,7 @@ use crate::job::{self, Shingle};
 use crate::kernel::text::long_text::LongText;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
-    WantedValues,
+    DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting, SourceFormat, WantedValues,
 };
 use crate::source::reading::bytes::BYTE_ORDER_MARK;
 use crate::source::reading::documents::DocumentSink;
@@ -23,7 +22,6 @@ pub(super) const TEXT: SourceFormat = SourceFormat {
     title: "text files",
     listing: Listing::Files,
     endings: &[],
-    empty_file: EmptyFile::Document,
     reading: Reading::Parser(&TextFormat),
     rewriting: Rewriting::WholeFile,
 };

@@ -31,9 +31,9 @@ pub(crate) struct InputComparison {
     /// Files whose content must be compared, with their records.
     to_compare: Vec<(Arc<SourceFile>, InputFile)>,
     /// The first difference that the listing shows.
-    difference: Option<String>,
+    pub difference: Option<String>,
     /// The first recorded file that is not listed.
-    gone: Option<String>,
+    pub gone: Option<String>,
 }
 
 impl InputComparison {
@@ -69,16 +69,6 @@ impl InputComparison {
         let paths: BTreeSet<&str> = inputs.iter().map(|file| file.path.as_str()).collect();
         let gone = read.keys().find(|path| !paths.contains(*path)).map(|path| format!("{path} is gone"));
         Self { inputs, files: listed.files.clone(), to_compare, difference, gone }
-    }
-
-    /// The first difference that the listing shows.
-    pub(crate) fn difference(&self) -> Option<&str> {
-        self.difference.as_deref()
-    }
-
-    /// The first file that the run read and that is not listed.
-    pub(crate) fn gone(&self) -> Option<&str> {
-        self.gone.as_deref()
     }
 
     /// Compares the content of the files whose modification times differ. Returns the first difference. Files that `source.where` leaves

@@ -1,6 +1,6 @@
 //! Lists the files of folders and patterns.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use datafusion::execution::context::SessionContext;
@@ -43,7 +43,7 @@ impl Listed {
     }
 
     /// Returns a listing of these files.
-    pub(crate) fn of(files: &[SourceFile]) -> Self {
+    pub(crate) fn from_files(files: &[SourceFile]) -> Self {
         Self { files: files.iter().cloned().map(Arc::new).collect(), ..Self::default() }
     }
 
@@ -157,7 +157,7 @@ async fn list_url(
         objects(store.as_ref(), prefix, url).await?
     };
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut tables = Vec::new();
+    let mut tables = BTreeSet::new();
     if format.is_parquet() {
         tables = table_folders(entries.iter().map(|entry| entry.name.as_str()));
     }
@@ -175,14 +175,14 @@ async fn list_url(
         match kind {
             // Everything that `apply` writes besides kept documents.
             EntryType::Hidden { folder: true } if name.rsplit('/').next() == Some(APPLIED) => {}
-            EntryType::Hidden { folder: true } => skipped.hidden.add(format!("{path}/")),
-            EntryType::LoopingLink => skipped.looping.add(path),
-            EntryType::DanglingLink if wanted => skipped.dangling.add(path),
-            EntryType::Special if wanted => skipped.special.add(path),
-            EntryType::Hidden { folder: false } if wanted => skipped.hidden.add(path),
+            EntryType::Hidden { folder: true } => skipped.add(HIDDEN, format!("{path}/")),
+            EntryType::LoopingLink => skipped.add(LOOPING, path),
+            EntryType::DanglingLink if wanted => skipped.add(DANGLING, path),
+            EntryType::Special if wanted => skipped.add(SPECIAL, path),
+            EntryType::Hidden { folder: false } if wanted => skipped.add(HIDDEN, path),
             EntryType::Hidden { .. } => {}
             _ if !wanted => skipped.other_endings += 1,
-            EntryType::File(_) if is_left_out(&name) => skipped.companions.add(path),
+            EntryType::File(_) if is_left_out(&name) => skipped.add(COMPANION, path),
             EntryType::File(meta) => {
                 let file = SourceFile::new(&path, &name, store_url.clone(), meta);
                 check_name(&file, format)?;
@@ -240,25 +240,14 @@ pub(super) fn check_name(file: &SourceFile, format: &SourceFormat) -> Result<()>
 }
 
 /// Returns the folders of Delta tables among the `names` of entries. A folder ends in `/`. It is empty if it is the listed folder.
-fn table_folders<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let table = |name: &str| {
-        let mut above = 0;
-        for part in name.split('/') {
-            if part == FOLDER {
-                return Some(name[..above].to_owned());
-            }
-            above += part.len() + 1;
-        }
-        None
-    };
-    let mut folders: Vec<String> = names.filter_map(table).collect();
-    folders.sort();
-    folders.dedup();
-    folders
+fn table_folders<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let log = format!("/{FOLDER}/");
+    let folder = |name: &'a str| format!("/{name}/").find(&log).map(|at| name[..at].to_owned());
+    names.filter_map(folder).collect()
 }
 
 /// Refuses a Parquet file in the folder of a Delta table, because the table may have removed it.
-fn check_table(file: &SourceFile, tables: &[String]) -> Result<()> {
+fn check_table(file: &SourceFile, tables: &BTreeSet<String>) -> Result<()> {
     let Some(table) = tables.iter().find(|table| file.name.starts_with(table.as_str())) else {
         return Ok(());
     };
@@ -375,21 +364,26 @@ impl SkippedNames {
 /// The files of a listing that are not read.
 #[derive(Debug, Default)]
 struct Skipped {
-    hidden: SkippedNames,
-    companions: SkippedNames,
-    special: SkippedNames,
-    dangling: SkippedNames,
-    looping: SkippedNames,
+    /// The skipped files by reason.
+    names: BTreeMap<&'static str, SkippedNames>,
+    /// The number of files with other endings than those of the format.
     other_endings: usize,
 }
 
+/// The reasons for skipping files.
+const HIDDEN: &str = "files and folders whose names start with . or _ are skipped";
+const COMPANION: &str = "files that describe data, or belong to the system, are skipped";
+const SPECIAL: &str = "named pipes, sockets and devices are skipped";
+const DANGLING: &str = "broken symbolic links are skipped";
+const LOOPING: &str = "symbolic links to a folder that they are in are skipped";
+
 impl Skipped {
+    fn add(&mut self, reason: &'static str, name: String) {
+        self.names.entry(reason).or_default().add(name);
+    }
+
     fn warn(&self, url: &str, format: &SourceFormat) {
-        self.hidden.warn(url, "files and folders whose names start with . or _ are skipped");
-        self.companions.warn(url, "files that describe data, or belong to the system, are skipped");
-        self.special.warn(url, "named pipes, sockets and devices are skipped");
-        self.dangling.warn(url, "broken symbolic links are skipped");
-        self.looping.warn(url, "symbolic links to a folder that they are in are skipped");
+        self.names.iter().for_each(|(reason, names)| names.warn(url, reason));
         if self.other_endings > 0 {
             let (ignored, extensions) = (self.other_endings, format.endings.join(", "));
             tracing::warn!(url, ignored, "files that do not end in {extensions} are skipped");
@@ -398,13 +392,13 @@ impl Skipped {
 
     /// The number of files that no setting of the job would read.
     fn not_readable(&self) -> usize {
-        let names = [&self.hidden, &self.companions, &self.special, &self.dangling, &self.looping];
-        names.into_iter().map(|names| names.count).sum()
+        self.names.values().map(|names| names.count).sum()
     }
 
-    /// The first files and folders that are hidden or companions of data.
+    /// Returns the first files and folders that are hidden or companions of data.
     fn companions(&self) -> Vec<String> {
-        [&self.hidden, &self.companions].into_iter().flat_map(|names| names.first.clone()).collect()
+        let names = [HIDDEN, COMPANION].into_iter().filter_map(|reason| self.names.get(reason));
+        names.flat_map(|names| names.first.clone()).collect()
     }
 }
 
@@ -428,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_folder_with_a_log_is_a_table() {
-        let folders = |names: &[&str]| table_folders(names.iter().copied());
+        let folders = |names: &[&str]| Vec::from_iter(table_folders(names.iter().copied()));
         assert_eq!(folders(&["_delta_log", "a.parquet"]), [""]);
         assert_eq!(
             folders(&["b/_delta_log/0.json", "b/_delta_log/1.json", "c/d/_delta_log"]),

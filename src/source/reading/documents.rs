@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::job::{self, Encoding, OnError};
+use crate::job::{Encoding, OnError};
 use crate::kernel::text::long_text::CutText;
 use crate::source::rows::columns::OriginColumns;
 use crate::source::rows::selection::{RowSet, too_few};
@@ -21,19 +21,15 @@ pub(crate) const CUT: &str = "cut";
 /// The progress of reading a file.
 pub(super) struct FileProgress {
     pub split: Split,
-    encoding: Encoding,
-    on_error: OnError,
+    pub encoding: Encoding,
+    pub on_error: OnError,
     /// The number of documents so far.
     pub count: u64,
     /// The number of these documents that cannot be read.
-    unreadable: u64,
+    pub unreadable: u64,
 }
 
 impl FileProgress {
-    pub(super) fn new(split: Split, source: &job::Source) -> Self {
-        Self { split, encoding: source.encoding, on_error: source.on_error, count: 0, unreadable: 0 }
-    }
-
     /// Checks at the end of the file that it has every wanted document.
     ///
     /// # Errors

@@ -241,7 +241,8 @@ impl PartitionReader {
         };
         let mut bytes = FileBytes::new(&self.read, file.size());
         bytes.add(chunk.len() as u64);
-        let progress = FileProgress::new(split, &parser.source);
+        let on_error = parser.source.on_error;
+        let progress = FileProgress { split, encoding, on_error, count: 0, unreadable: 0 };
         Ok(OpenFile { progress, reader, chunks, bytes, chunk })
     }
 }

@@ -56,31 +56,26 @@ pub(in crate::source) async fn left_out(
     rows: DataFrame,
     values: &NamedExpressions,
 ) -> Result<DataFrame> {
-    let (matching, converted) = match matching(ctx, source, &rows, values)? {
-        Some(Typed { meets, converted }) => (Some(meets), converted),
-        None => (None, Vec::new()),
-    };
+    let Typed { meets, converted } = matching(ctx, source, &rows, values)?
+        .unwrap_or_else(|| Typed { meets: lit(true), converted: Vec::new() });
     let last = match &source.limit {
         Some(limit) if let LimitSize::Percent(_) = limit.size => {
-            last_rank(&rows, limit).await?.map(|last| rank(limit.seed).lt_eq(lit(last)))
+            last_rank(&rows, limit).await?.zip(Some(limit))
         }
         _ => None,
     };
-    let chosen = last.map(|in_sample| match &matching {
-        Some(matching) => matching.clone().and(in_sample),
-        None => in_sample,
-    });
-    let mut counts = vec![count(lit(1)).alias("rows")];
-    for (name, condition) in [("matching", &matching), ("chosen", &chosen)] {
-        if let Some(condition) = condition {
-            counts.push(count(lit(1)).filter(condition.clone()).build()?.alias(name));
-        }
-    }
+    let in_sample = last.map_or(lit(true), |(last, limit)| rank(limit.seed).lt_eq(lit(last)));
+    let count_where = |condition: Expr| count(lit(1)).filter(condition).build();
+    let mut counts = vec![
+        count(lit(1)).alias("rows"),
+        count_where(meets.clone())?.alias("matching"),
+        count_where(meets.and(in_sample))?.alias("chosen"),
+    ];
     let mut unread = Vec::with_capacity(converted.len());
     for (at, Converted { name, text, value }) in converted.into_iter().enumerate() {
         let fails = text.clone().is_not_null().and(value.is_null());
         let (number, example) = (format!("unread_{at}"), format!("example_{at}"));
-        counts.push(count(lit(1)).filter(fails.clone()).build()?.alias(&number));
+        counts.push(count_where(fails.clone())?.alias(&number));
         counts.push(min(text).filter(fails).build()?.alias(&example));
         let shown = concat(vec![
             lit(format!("`{name}` in ")),
@@ -92,10 +87,8 @@ pub(in crate::source) async fn left_out(
         unread.push(when(column(&number).gt(lit(0_i64)), cast(shown, DataType::Utf8)).end()?);
     }
     let unread = if unread.is_empty() { lit("") } else { concat_ws(lit(", "), unread) };
-    let number = |name: &str| cast(column(name), DataType::UInt64);
-    let rows_count = number("rows");
-    let matching = matching.map_or(rows_count.clone(), |_| number("matching"));
-    let chosen = chosen.map_or(matching.clone(), |_| number("chosen"));
+    let [all, matching, chosen] =
+        ["rows", "matching", "chosen"].map(|name| cast(column(name), DataType::UInt64));
     let chosen = match source.limit.map(|limit| limit.size) {
         Some(LimitSize::Documents(most)) => {
             when(chosen.clone().gt(lit(most)), lit(most)).otherwise(chosen)?
@@ -103,7 +96,7 @@ pub(in crate::source) async fn left_out(
         Some(LimitSize::Percent(_)) | None => chosen,
     };
     Ok(rows.aggregate(vec![], counts)?.select(vec![
-        (rows_count - matching.clone()).alias("by_where"),
+        (all - matching.clone()).alias("by_where"),
         (matching - chosen).alias("by_limit"),
         cast(unread, DataType::Utf8).alias("unread"),
     ])?)

@@ -195,7 +195,7 @@ impl DocumentPlaces {
     ///
     /// # Errors
     /// If the frame has other columns or cannot be computed.
-    pub(crate) async fn of_rows(frame: DataFrame, origin: Expr) -> Result<Self> {
+    pub(crate) async fn from_frame(frame: DataFrame, origin: Expr) -> Result<Self> {
         let columns = vec![
             cast(origin, DataType::UInt64),
             cast(col("source"), DataType::Utf8),

@@ -18,8 +18,8 @@ use crate::job::{self, Encoding};
 use crate::kernel::text::without_spans::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, EmptyFile, FilePiece, Listing, ParsePlan, ParsedFormat, Parser,
-    Reading, Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParsedFormat, Parser, Reading,
+    Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::DocumentSink;
 use crate::source::rows::columns::{column, missing, value_name};
@@ -28,7 +28,6 @@ pub(super) const CSV: SourceFormat = SourceFormat {
     title: "CSV",
     listing: Listing::Files,
     endings: &[".csv", ".tsv", ".txt"],
-    empty_file: EmptyFile::NoDocuments,
     reading: Reading::Parser(&CsvFormat),
     rewriting: Rewriting::Rows(&CsvFormat),
 };

@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedValue, CannotAppend, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Parser, Reading,
-    Rewriting, RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
+    AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParsedFormat, Parser, Reading, Rewriting,
+    RowCutter, RowFormat, SourceFormat, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::DocumentSink;
 use crate::source::reading::lines::{LineCutter, Lines, without_mark};
@@ -31,7 +31,6 @@ pub(super) const JSONL: SourceFormat = SourceFormat {
     title: "JSON lines",
     listing: Listing::Files,
     endings: &[".jsonl", ".jsonlines", ".ndjson", ".json"],
-    empty_file: EmptyFile::NoDocuments,
     reading: Reading::Parser(&JsonLines),
     rewriting: Rewriting::Rows(&JsonLines),
 };

@@ -37,7 +37,7 @@ use crate::job;
 use crate::plan::OperatorExec;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 use crate::source::file::SourceFile;
-use crate::source::format::{EmptyFile, Listing, Reading, Rewriting, SourceFormat};
+use crate::source::format::{Listing, Reading, Rewriting, SourceFormat};
 use crate::source::identity::Checksums;
 use crate::source::rows::columns::{NamedExpressions, NeededColumns, numbered_schema, project};
 use crate::source::rows::filter::{KnownRows, sample_known_rows};
@@ -57,7 +57,6 @@ pub(super) const PARQUET: SourceFormat = SourceFormat {
     title: "Parquet",
     listing: Listing::Files,
     endings: &[".parquet", ".parq", ".pq"],
-    empty_file: EmptyFile::NoDocuments,
     reading: Reading::ParquetScan,
     rewriting: Rewriting::ParquetValues,
 };
