@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use resemblance::operator::by_bucket::{self, BucketRow};
+use resemblance::operator::bucket_groups::{self, BucketRow};
 
 use super::{group, hashes, limits};
 
@@ -26,7 +26,7 @@ pub(super) fn buckets(c: &mut Criterion) {
     let mut group = group(c, "buckets", Throughput::Elements(rows.len() as u64));
     group.sample_size(10);
     group.bench_function("kernel", |b| {
-        b.iter_batched(|| rows.clone(), |rows| black_box(by_bucket::group(rows)), BatchSize::LargeInput);
+        b.iter_batched(|| rows.clone(), |rows| black_box(bucket_groups::group(rows)), BatchSize::LargeInput);
     });
     group.bench_function("plain: the sort of the standard library", |b| {
         let sort = |mut rows: Vec<BucketRow>| {

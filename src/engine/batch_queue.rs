@@ -1,24 +1,26 @@
 //! The queue of batches between partitions: each output partition takes the next batch, unchanged.
 //!
-//! DataFusion's round-robin node gathers rows into batches of a fixed number instead. A thousand rows may be long, so
-//! their memory would depend on the input and not on the budget.
+//! DataFusion's round-robin node gathers a fixed number of rows into a batch instead. A thousand rows may be long, so their
+//! memory would depend on the input and not on the budget.
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 
 use arrow::array::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{Receiver, channel};
 
+use super::exchange::run_partitions;
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
 /// Replaces DataFusion's round-robin node in `plan` by this queue. At most `tasks` of its input partitions are open at
@@ -37,59 +39,45 @@ pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Resul
     .data()
 }
 
-/// Gives each batch of any input partition to the first output partition that is free.
+/// Passes each batch of any input partition to the first output partition that is free.
 #[derive(Debug, Clone)]
 struct BatchQueue {
-    /// Output partitions.
+    /// The number of output partitions.
     partitions: usize,
-    /// Input partitions that are open at once, at most.
+    /// The most input partitions that are open at once.
     tasks: usize,
 }
 
 /// The state that the output partitions share.
 #[derive(Debug, Default)]
 pub(crate) struct QueueState {
-    batches: Option<Arc<Queue>>,
-    /// Output partitions that were started.
-    asked: usize,
+    queue: Option<Arc<Queue>>,
+    /// The number of output partitions that were started.
+    started: usize,
 }
 
 /// The batches of all input partitions. Dropping it stops their reading.
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
-    waiting: Arc<WaitingTasks>,
+    /// Wakes all waiting tasks, since a task that is no longer polled would keep a batch from the others.
+    arrived: Arc<Notify>,
     _reader: SpawnedTask<()>,
 }
 
-/// The wakers of tasks that found no batch. A batch wakes all of them, since a task that is no longer polled would keep it
-/// from the others.
-#[derive(Debug, Default)]
-struct WaitingTasks(Mutex<Vec<Waker>>);
-
-impl WaitingTasks {
-    fn add(&self, waker: &Waker) {
-        let mut wakers = self.0.lock();
-        if !wakers.iter().any(|waiting| waiting.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
-    }
-}
-
-impl Wake for WaitingTasks {
-    fn wake(self: Arc<Self>) {
-        let wakers = std::mem::take(&mut *self.0.lock());
-        wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
 impl Queue {
-    /// The next batch; `None` after the last one.
-    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        let mut batches = self.batches.lock();
-        // Before the channel is polled: a batch that comes right after that wakes every waker that is there.
-        self.waiting.add(context.waker());
-        batches.poll_recv(&mut Context::from_waker(&Waker::from(Arc::clone(&self.waiting))))
+    /// Returns the next batch; `None` after the last one.
+    async fn next(&self) -> Option<Result<RecordBatch>> {
+        loop {
+            // Registered before the look: a batch that arrives after the look wakes this task.
+            let arrived = self.arrived.notified();
+            match self.batches.lock().try_recv() {
+                Ok(batch) => return Some(batch),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {}
+            }
+            arrived.await;
+        }
     }
 }
 
@@ -105,22 +93,23 @@ impl Description for BatchQueue {
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let input = only_input(Self::NAME, inputs)?;
-        Ok(Shape::of_partitions(self.partitions, input.schema(), input, vec![Requirement::none()]))
+        Ok(Shape::in_partitions(self.partitions, input.schema(), input, vec![Requirement::none()]))
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
         let mut state = task.shared.lock();
-        if state.asked == self.partitions {
+        if state.started == self.partitions {
             return internal_err!("all partitions of the batch queue were started already");
         }
-        let queue = match state.batches.take() {
+        let queue = match state.queue.take() {
             Some(queue) => queue,
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
-        state.asked += 1;
+        state.started += 1;
         // The last partition takes the node's own reference: the reading ends with the streams.
-        state.batches = (state.asked < self.partitions).then(|| Arc::clone(&queue));
-        Ok(stream::poll_fn(move |context| queue.poll_next(context)).boxed())
+        state.queue = (state.started < self.partitions).then(|| Arc::clone(&queue));
+        let batches = stream::unfold(queue, async |queue| queue.next().await.map(|batch| (batch, queue)));
+        Ok(batches.boxed())
     }
 }
 
@@ -128,48 +117,46 @@ impl BatchQueue {
     fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Queue {
         // One batch waits here; the producers of the others wait.
         let (sender, receiver) = channel(1);
-        let partitions = stream::iter(0..input.output_partitioning().partition_count());
-        let (input, context) = (Arc::clone(input), Arc::clone(context));
-        let read = move |partition| {
-            let (rows, sender) = (input.execute(partition, Arc::clone(&context)), sender.clone());
+        let (errors, arrived) = (sender.clone(), Arc::new(Notify::new()));
+        let (arriving, ended) = (Arc::clone(&arrived), Arc::clone(&arrived));
+        // An open partition holds what its reader has fetched, such as a row group of Parquet.
+        let mut read = run_partitions(input, self.tasks, context, move |mut rows| {
+            let (sender, arrived) = (sender.clone(), Arc::clone(&arriving));
             async move {
-                match rows {
-                    Ok(rows) => read(rows, sender).await,
-                    Err(error) => drop(sender.send(Err(error)).await),
+                while let Some(batch) = rows.next().await.transpose()? {
+                    if sender.send(Ok(batch)).await.is_err() {
+                        break;
+                    }
+                    arrived.notify_waiters();
+                }
+                Ok(())
+            }
+        });
+        let reader = SpawnedTask::spawn(async move {
+            while let Some(end) = read.next().await {
+                // Without the error, a partition whose reader panics would look complete.
+                if let Err(error) = end {
+                    let _ = errors.send(Err(error)).await;
+                    ended.notify_waiters();
                 }
             }
-        };
-        // An open partition holds what its reader has fetched, such as a row group of Parquet.
-        let reader = SpawnedTask::spawn(partitions.for_each_concurrent(self.tasks.max(1), read));
-        Queue { batches: Mutex::new(receiver), waiting: Arc::default(), _reader: reader }
-    }
-}
-
-/// Sends all batches of a partition, or an error if its reader panics.
-async fn read(input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
-    if let Err(error) = SpawnedTask::spawn(send(input, sender.clone())).join().await {
-        // Without the error, a partition whose reader panics would look complete.
-        let _ = sender.send(Err(DataFusionError::ExecutionJoin(Box::new(error)))).await;
-    }
-}
-
-/// Sends batches until there are no more, an error, or no receiver.
-async fn send(mut input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
-    while let Some(batch) = input.next().await {
-        let failed = batch.is_err();
-        if sender.send(batch).await.is_err() || failed {
-            return;
-        }
+            drop((read, errors));
+            ended.notify_waiters();
+        });
+        Queue { batches: Mutex::new(receiver), arrived, _reader: reader }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
 
     use arrow::array::{AsArray, UInt64Array};
     use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
+    use datafusion::error::DataFusionError;
+    use datafusion::execution::SendableRecordBatchStream;
     use datafusion::physical_plan::collect_partitioned;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
@@ -249,16 +236,31 @@ mod tests {
         assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
     }
 
+    /// A partition whose reader panics.
+    #[derive(Debug)]
+    struct Panicking(SchemaRef);
+
+    impl PartitionStream for Panicking {
+        fn schema(&self) -> &SchemaRef {
+            &self.0
+        }
+
+        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+            let batches = stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
+                panic!("a panic of this test")
+            });
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), batches))
+        }
+    }
+
     #[tokio::test]
     async fn a_panic_is_an_error() {
-        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
-        let failing = stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
-            panic!("a panic of this test")
-        });
-        let failing = RecordBatchStreamAdapter::new(Arc::clone(&schema), failing);
-        let (sender, mut receiver) = channel(1);
-        read(Box::pin(failing), sender).await;
-        assert!(matches!(receiver.recv().await, Some(Err(DataFusionError::ExecutionJoin(_)))));
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let partition: Arc<dyn PartitionStream> = Arc::new(Panicking(Arc::clone(&schema)));
+        let input = StreamingTableExec::try_new(schema, vec![partition], None, [], false, None).unwrap();
+        let plan = OperatorExec::plan(BatchQueue { partitions: 1, tasks: 1 }, vec![Arc::new(input)]).unwrap();
+        let error = collect_partitioned(plan, Arc::default()).await.unwrap_err();
+        assert!(matches!(error.find_root(), DataFusionError::ExecutionJoin(_)), "{error:?}");
     }
 
     /// A partition whose batches are sent by the test.

@@ -22,8 +22,8 @@ impl RunControl {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
     }
 
-    /// Does the work of a step of a measurement, and reports it as a stage. Returns its result and its seconds. `rows` is the number
-    /// of rows of a result.
+    /// Does the work of a step of a measurement, and reports it as a stage. Returns its result and its seconds. `rows` counts the rows
+    /// of a result.
     ///
     /// # Errors
     /// [`Kind::Interrupted`](crate::error::Kind::Interrupted) if the measurement was stopped.
@@ -46,43 +46,43 @@ impl RunControl {
     }
 }
 
-/// How much of the input of a stage was read.
+/// The part of a stage's input that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputProgress {
-    /// What was read, at most `all`.
+    /// The amount that was read, at most `all`.
     pub done: u64,
-    /// All of it, more than 0.
+    /// The whole amount, more than 0.
     pub all: u64,
-    /// What is counted.
+    /// The unit of both.
     pub unit: InputUnit,
 }
 
-/// What is counted of an input.
+/// The unit in which an input is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputUnit {
     /// Rows, as footers and manifests count them.
     Rows,
     /// Bytes of files.
     Bytes,
-    /// Partitions of the query stages on a cluster, whose tasks say nothing of themselves before they end.
+    /// Partitions of the query stages on a cluster, whose tasks report nothing before they end.
     Partitions,
 }
 
 /// Receives the progress of a run. Called often: an implementation must not block.
 pub trait Progress: Send + Sync {
-    /// A run of a job begins: the names of the stages that it is known to have, in their order.
+    /// A run of a job begins, with the known names of its stages, in order.
     fn run_begins(&self, _stages: &[String]) {}
 
-    /// A stage begins: its place among `stages`, from 1.
+    /// A stage begins, as the `number`-th of `stages`, from 1.
     fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
 
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
 
-    /// The stage `name` has read so much of its input. Not called where the size of the input is unknown.
+    /// The stage `name` has read a part of its input. Not called if the size of the input is unknown.
     fn stage_reaches(&self, _name: &str, _reached: InputProgress) {}
 
-    /// Tasks and query stages of the running stage on a cluster: those that are done, and those that have begun.
+    /// The numbers of done tasks and of begun tasks of the running stage on a cluster, and the same of its query stages.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
     /// A part of the running stage, or all of it, runs again: the cluster lost it, or it ran out of memory.
@@ -97,7 +97,7 @@ pub struct Silent;
 
 impl Progress for Silent {}
 
-/// Reports progress to both, to the first one first.
+/// Reports progress to both, in this order.
 pub(crate) struct Both<P>(pub(crate) Arc<P>, pub(crate) Arc<dyn Progress>);
 
 impl<P: Progress> Progress for Both<P> {

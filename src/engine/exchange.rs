@@ -1,71 +1,95 @@
-//! The exchange of one machine: rows go to partitions by the hash of their key, and a partition is read when its turn comes.
+//! The exchange of one machine: rows go to partitions by the hash of their key, and each partition is read in its turn.
 //!
-//! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same
-//! plan has a query stage with as many partitions instead. DataFusion's own node runs all partitions above it at once,
-//! and each of them holds memory. Here the rows wait in a [`PartitionStore`], so there may be as many partitions as the
-//! data need, and no more of them are open than there are threads.
+//! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same plan has
+//! a query stage with as many partitions instead. DataFusion's own node runs all partitions above it at once, and each of them
+//! holds memory. Here the rows wait in a [`PartitionStore`]. So there may be as many partitions as the data need, and no more of
+//! them are open than there are threads.
+//!
+//! A filter in front of an exchange drops rows whose key no other row has. Most documents share no bucket with another document,
+//! so most rows of a self-join on the bucket have no partner. The filter reads its input twice: the first time the keys set two
+//! bits of a slot (seen, and seen twice), and the second time only rows of slots that were seen twice pass. Keys that share a slot
+//! by chance pass too, so the filter never drops a row that has a partner. It is a counting Bloom filter (Fan, Cao, Almeida and
+//! Broder, *Summary cache*, SIGCOMM 1998) with one hash and counters of two bits.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use arrow::array::BooleanArray;
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter_record_batch;
+use datafusion::common::cast::as_uint64_array;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, reset_plan_states};
 use datafusion::physical_plan::metrics::{SpillMetrics, Time};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::{BatchPartitioner, RepartitionExec};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     ReplaceChildrenOptions,
 };
 use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 
-use super::repeated_keys::repeated_keys;
 use crate::operator::bucket_pairs::PairRule;
-use crate::operator::may_repeat::MayRepeat;
+use crate::operator::filters::MayRepeat;
 use crate::operator::score::Scoring;
 use crate::plan::{
-    Batches, Description, Gathered, OperatorExec, PartitionReads, PartitionStore, Requirement, Shape, Task,
-    only_input,
+    Batches, Description, Gathered, OperatorExec, PartitionReads, PartitionStore, Requirement, Shape,
+    SharedValue, Task, file_scan, only_input, scanned_rows,
 };
 
-/// Rows and bytes that are gathered before they are divided: otherwise many partitions would get a row or two of each
+/// The rows and bytes that are gathered before they are divided. Otherwise many partitions would get a row or two of each
 /// batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
+
+/// Starts a task for each partition of `plan`, at most `tasks` at once. Returns the results of `work` as the tasks end.
+pub(super) fn run_partitions<T: Send + 'static, F: Future<Output = Result<T>> + Send + 'static>(
+    plan: &Arc<dyn ExecutionPlan>,
+    tasks: usize,
+    context: &Arc<TaskContext>,
+    work: impl Fn(SendableRecordBatchStream) -> F + Send + 'static,
+) -> BoxStream<'static, Result<T>> {
+    let partitions = plan.output_partitioning().partition_count();
+    let (plan, context) = (Arc::clone(plan), Arc::clone(context));
+    let run = move |partition| {
+        let work = plan.execute(partition, Arc::clone(&context)).map(&work);
+        let task = SpawnedTask::spawn(async move { work?.await });
+        async move { task.join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? }
+    };
+    stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
+}
 
 /// Replaces DataFusion's node by this exchange wherever `plan` divides rows by a key. At most `tasks` partitions of its
 /// input run at once.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
-        if let Some(scoring) = OperatorExec::<Scoring>::described(node.as_ref())
-            && scoring.reads_again()
-        {
-            let inputs = node.children().into_iter().map(|input| kept(Arc::clone(input), tasks));
-            let inputs = inputs.collect::<Result<Vec<_>>>()?;
-            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            return Ok(Transformed::yes(node.replace_children(inputs, options)?));
+        if OperatorExec::<Scoring>::described(node.as_ref()).is_some_and(Scoring::reads_again) {
+            let inputs = node.children().into_iter().map(|input| readable_again(Arc::clone(input), tasks));
+            let inputs = inputs.collect::<Result<_>>()?;
+            return Ok(Transformed::yes(with_inputs(node, inputs)?));
         }
-        if OperatorExec::<PairRule>::described(node.as_ref())
-            .is_some_and(|rule| matches!(rule, PairRule::All { .. }))
-        {
-            return self_joined(node, tasks);
+        if let Some(PairRule::All { .. }) = OperatorExec::described(node.as_ref()) {
+            return filter_self_join(node, tasks);
         }
         if OperatorExec::<MayRepeat>::described(node.as_ref()).is_some() {
-            let below: Vec<_> = node.children().into_iter().cloned().collect();
-            let rows = Arc::clone(only_input(MayRepeat::NAME, &below)?);
-            // Rows that are exchanged can be read once only.
-            return Ok(Transformed::yes(match rows.exists(|node| Ok(is_exchange(node)))? {
-                true => rows,
-                false => repeated_keys(rows, tasks)?,
-            }));
+            let rows = only_child(&node)?;
+            let filtered = if has_exchange(&rows)? { rows } else { repeated_keys(rows, tasks)? };
+            return Ok(Transformed::yes(filtered));
         }
-        let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
-        match engines.partitioning() {
-            Partitioning::Hash(..) => {
+        match node.downcast_ref::<RepartitionExec>() {
+            Some(engines) if matches!(engines.partitioning(), Partitioning::Hash(..)) => {
                 let properties = Arc::clone(engines.properties());
                 let exchange = Exchange { properties, tasks, reads: PartitionReads::Once };
                 Ok(Transformed::yes(OperatorExec::plan(exchange, vec![Arc::clone(engines.input())])?))
@@ -76,38 +100,53 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
     .data()
 }
 
-/// A self-join on the key of an exchange, with a filter in front of the exchange if its input can be read twice.
-fn self_joined(join: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let Some(exchange) = join.children().first().copied().filter(|input| is_exchange(input)) else {
-        return Ok(Transformed::no(join));
-    };
-    let below =
-        only_input(Exchange::NAME, &exchange.children().into_iter().cloned().collect::<Vec<_>>())?.clone();
-    if below.exists(|node| Ok(is_exchange(node)))? {
+/// Adds a filter in front of the exchange of a self-join, if the input of the exchange can be read twice.
+fn filter_self_join(
+    join: Arc<dyn ExecutionPlan>,
+    tasks: usize,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let exchange = only_child(&join)?;
+    if !is_exchange(&exchange) {
         return Ok(Transformed::no(join));
     }
-    let filtered = replaced(Arc::clone(exchange), repeated_keys(below, tasks)?)?;
-    Ok(Transformed::yes(replaced(join, filtered)?))
+    let rows = only_child(&exchange)?;
+    if has_exchange(&rows)? {
+        return Ok(Transformed::no(join));
+    }
+    let filtered = with_inputs(exchange, vec![repeated_keys(rows, tasks)?])?;
+    Ok(Transformed::yes(with_inputs(join, vec![filtered])?))
 }
 
 fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
     OperatorExec::<Exchange>::described(plan.as_ref()).is_some()
 }
 
-/// `plan` over another input.
-fn replaced(plan: Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+/// Whether `plan` has an exchange, whose rows can be read once only.
+fn has_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| Ok(is_exchange(node)))
 }
 
-/// The rows of `plan` in the same partitions, which can be read more than once. All of them are on disk before the node above
-/// begins, so they take no memory from it.
-fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
+fn only_child(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    match plan.children().as_slice() {
+        [child] => Ok(Arc::clone(child)),
+        children => internal_err!("{} has {} inputs", plan.name(), children.len()),
+    }
+}
+
+/// Returns `plan` over other inputs.
+fn with_inputs(
+    plan: Arc<dyn ExecutionPlan>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// Returns the rows of `plan` in the same partitions, which can be read more than once. All rows are on disk before the node
+/// above begins, so they take no memory from it.
+fn readable_again(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
-        Some(exchange) => {
-            let below: Vec<_> = plan.children().into_iter().cloned().collect();
-            (Arc::clone(&exchange.properties), Arc::clone(only_input(Exchange::NAME, &below)?))
-        }
-        // The only partition is read by the only task, once.
+        Some(exchange) => (Arc::clone(&exchange.properties), only_child(&plan)?),
+        // The only task reads the only partition once.
         None if plan.output_partitioning().partition_count() == 1 => return Ok(plan),
         // Rows that are partitioned without an exchange pass through one to the same partitions.
         None => {
@@ -122,14 +161,14 @@ fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionP
 /// Divides the rows of its input into partitions by the hash of expressions.
 #[derive(Debug, Clone)]
 struct Exchange {
-    /// The properties of DataFusion's node: the same rows come out in the same partitions.
+    /// The properties of DataFusion's node, which returns the same rows in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
     reads: PartitionReads,
 }
 
-/// The complete store. The work that fills it begins when the first partition is read, and ends early when all futures
-/// that wait for it are dropped.
+/// The complete store. The first partition that is read starts to fill it. Filling stops when all futures that wait for it are
+/// dropped.
 type Filled = Shared<BoxFuture<'static, Result<Arc<PartitionStore>, Arc<DataFusionError>>>>;
 
 impl Description for Exchange {
@@ -167,21 +206,15 @@ impl Exchange {
         input: &Arc<dyn ExecutionPlan>,
         task: &Task<'_, OnceLock<Filled>>,
     ) -> Filled {
-        let (key, tasks) = (key.to_vec(), self.tasks.max(1));
-        let (input, context) = (Arc::clone(input), Arc::clone(&task.context));
         let metrics = SpillMetrics::new(task.metrics, 0);
-        let store = PartitionStore::new("Exchange", (count, self.reads), input.schema(), metrics, &context);
-        let (store, partitions) = (Arc::new(store), input.output_partitioning().partition_count());
+        let store =
+            PartitionStore::new("Exchange", (count, self.reads), input.schema(), metrics, &task.context);
+        let (key, store) = (key.to_vec(), Arc::new(store));
         let filling = Arc::clone(&store);
-        let divide = move |partition| {
-            let rows = input.execute(partition, Arc::clone(&context));
-            let (store, key) = (Arc::clone(&filling), key.clone());
-            // In a task of its own, so that as many threads divide rows as there are tasks.
-            let task = SpawnedTask::spawn(async move { divide(rows?, key, count, &store).await });
-            async move { task.join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? }
-        };
+        let divided = run_partitions(input, self.tasks, &task.context, move |rows| {
+            divide(rows, key.clone(), count, Arc::clone(&filling))
+        });
         let filled = async move {
-            let divided = stream::iter(0..partitions).map(divide).buffer_unordered(tasks);
             divided.try_collect::<()>().await?;
             store.complete()?;
             Ok(store)
@@ -195,7 +228,7 @@ async fn divide(
     mut rows: SendableRecordBatchStream,
     key: Vec<Arc<dyn PhysicalExpr>>,
     count: usize,
-    store: &PartitionStore,
+    store: Arc<PartitionStore>,
 ) -> Result<()> {
     let mut partitioner = BatchPartitioner::new_hash_partitioner(key, count, Time::new())?;
     let mut gathered = Gathered::default();
@@ -211,17 +244,192 @@ async fn divide(
     store.add(partitioner.partition_iter(rest)?)
 }
 
+/// The divisor of the memory pool that gives the largest filter.
+const PART_OF_POOL: usize = 8;
+
+/// The number of keys whose slots are loaded before they are set, so that the processor waits for all of them at once.
+const KEYS_AT_ONCE: usize = 64;
+
+/// Returns the rows of `input` whose first column, a UInt64, is also in another row, and few others. `input` is read twice,
+/// `tasks` partitions at once, so it must not have an exchange.
+fn repeated_keys(input: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let keys = most_rows(&input).unwrap_or_else(|| most_keys(&input));
+    OperatorExec::plan(RepeatedKeys { keys, tasks }, vec![input])
+}
+
+/// Drops rows whose key no other row has.
+#[derive(Debug, Clone)]
+struct RepeatedKeys {
+    /// The approximate number of rows.
+    keys: u64,
+    tasks: usize,
+}
+
+impl Description for RepeatedKeys {
+    const NAME: &'static str = "RepeatedKeysExec";
+
+    type Shared = SharedValue<Option<SeenTwice>>;
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        let input = only_input(Self::NAME, inputs)?;
+        Ok(Shape::in_partitions_of(input, input.schema()))
+    }
+
+    fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
+        let (shared, partition, context) = (Arc::clone(task.shared), task.partition, task.context);
+        let input = Arc::clone(only_input(Self::NAME, task.inputs)?);
+        let rows = async move {
+            let seen = shared.get(self.seen_twice(&input, &context)).await?;
+            let rows = input.execute(partition, context)?;
+            Ok::<_, DataFusionError>(rows.map(move |batch| {
+                let batch = batch?;
+                let Some(seen) = seen.as_ref() else { return Ok(batch) };
+                let keys = as_uint64_array(batch.column(0))?.values();
+                let repeated = BooleanBuffer::collect_bool(keys.len(), |row| seen.has(keys[row]));
+                Ok(filter_record_batch(&batch, &BooleanArray::new(repeated, None))?)
+            }))
+        };
+        Ok(stream::once(rows).try_flatten().boxed())
+    }
+}
+
+impl RepeatedKeys {
+    /// Reads all keys of `input`. Returns `None` if there is no memory for a filter that would drop rows.
+    async fn seen_twice(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+    ) -> Result<Option<SeenTwice>> {
+        let Some(seen) = SeenTwice::for_keys(self.keys, context) else { return Ok(None) };
+        let (seen, input) = (Arc::new(seen), first_column(reset_plan_states(Arc::clone(input))?, context)?);
+        let adding = Arc::clone(&seen);
+        let read =
+            run_partitions(&input, self.tasks, context, move |rows| add_keys(rows, Arc::clone(&adding)));
+        read.try_collect::<()>().await?;
+        Ok(Arc::into_inner(seen))
+    }
+}
+
+async fn add_keys(mut rows: SendableRecordBatchStream, seen: Arc<SeenTwice>) -> Result<()> {
+    while let Some(batch) = rows.next().await.transpose()? {
+        as_uint64_array(batch.column(0))?.values().chunks(KEYS_AT_ONCE).for_each(|keys| seen.add(keys));
+        tokio::task::consume_budget().await;
+    }
+    Ok(())
+}
+
+/// Returns the first column of `input`, and reads no other column of the files.
+fn first_column(input: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+    let name = input.schema().field(0).name().clone();
+    let key = vec![(Arc::new(Column::new(&name, 0)) as Arc<dyn PhysicalExpr>, name)];
+    let keys = Arc::new(ProjectionExec::try_new(key, input)?);
+    ProjectionPushdown::new().optimize(keys, context.session_config().options())
+}
+
+/// Returns the number of rows in the files of `plan`; `None` if `plan` may have more rows.
+fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    if let Some(scan) = file_scan(plan) {
+        return scanned_rows(scan);
+    }
+    match plan.cardinality_effect() {
+        CardinalityEffect::Equal | CardinalityEffect::LowerEqual if !plan.children().is_empty() => {
+            plan.children().into_iter().map(most_rows).sum()
+        }
+        _ => None,
+    }
+}
+
+/// Returns the most keys that the files of `plan` can have. A key is a hash of 8 bytes, which does not compress.
+fn most_keys(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    match file_scan(plan) {
+        Some(scan) => {
+            let files = scan.file_groups.iter().flat_map(|group| group.iter());
+            files.map(|file| file.effective_size() / 8).sum()
+        }
+        None => plan.children().into_iter().map(most_keys).sum(),
+    }
+}
+
+/// Two bits for each slot: seen, and seen twice.
+#[derive(Debug)]
+struct SeenTwice {
+    slots: Vec<AtomicU64>,
+    /// The bits of a mixed key that are not its slot.
+    shift: u32,
+    _held: MemoryReservation,
+}
+
+/// Slots in a number of 64 bits.
+const SLOTS: usize = 32;
+
+impl SeenTwice {
+    /// A filter with four slots or more for each of `keys`, or fewer if there is little memory. `None` below one slot each.
+    fn for_keys(keys: u64, context: &TaskContext) -> Option<Self> {
+        let held = MemoryConsumer::new("RepeatedKeys").register(context.memory_pool());
+        let most = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes / PART_OF_POOL,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+        };
+        let keys = usize::try_from(keys).ok()?.max(SLOTS);
+        let mut slots = keys.checked_mul(4)?.checked_next_power_of_two()?;
+        while slots / 4 > most || held.try_grow(slots / 4).is_err() {
+            slots /= 2;
+            if slots < keys {
+                return None;
+            }
+        }
+        Some(Self {
+            slots: (0..slots / SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            shift: 64 - slots.ilog2(),
+            _held: held,
+        })
+    }
+
+    /// Returns the index of a key's number, and its first bit there.
+    #[inline(always)]
+    fn slot(&self, key: u64) -> (usize, u32) {
+        // Keys may share bits, such as the number of their band.
+        let slot = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize;
+        (slot / SLOTS, 2 * (slot % SLOTS) as u32)
+    }
+
+    /// Sets the bits of at most [`KEYS_AT_ONCE`] keys.
+    fn add(&self, keys: &[u64]) {
+        let mut found = [0; KEYS_AT_ONCE];
+        for (found, &key) in found.iter_mut().zip(keys) {
+            let (at, bit) = self.slot(key);
+            *found = self.slots[at].load(Ordering::Relaxed) >> bit & 3;
+        }
+        for (&found, &key) in found.iter().zip(keys) {
+            let (at, bit) = self.slot(key);
+            // The value may be outdated and lack bits, which are set here again.
+            if found < 2 {
+                let before = self.slots[at].fetch_or(1 << bit, Ordering::Relaxed);
+                if before >> bit & 1 == 1 {
+                    self.slots[at].fetch_or(2 << bit, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Whether the slot of `key` was seen twice.
+    #[inline(always)]
+    fn has(&self, key: u64) -> bool {
+        let (at, bit) = self.slot(key);
+        self.slots[at].load(Ordering::Relaxed) >> bit & 2 != 0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use arrow::array::{AsArray, RecordBatch, UInt64Array};
     use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+    use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::datasource::MemTable;
-    use datafusion::execution::memory_pool::FairSpillPool;
+    use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::physical_expr::expressions::Column;
-    use datafusion::physical_plan::projection::ProjectionExec;
     use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
@@ -305,14 +513,13 @@ mod tests {
             let rows = exchanged(&session, 8).await;
             let column =
                 |(at, name)| (Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>, name.to_owned());
-            let below: Arc<dyn ExecutionPlan> = match exchanged_before {
-                true => rows,
-                false => {
-                    let columns = ["key", "number"].into_iter().enumerate().map(column);
-                    Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), rows).unwrap())
-                }
+            let below: Arc<dyn ExecutionPlan> = if exchanged_before {
+                rows
+            } else {
+                let columns = ["key", "number"].into_iter().enumerate().map(column);
+                Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), rows).unwrap())
             };
-            let kept = kept(below, 2).unwrap();
+            let kept = readable_again(below, 2).unwrap();
             let read = async |bucket| {
                 let mut batches = kept.execute(bucket, session.task_ctx()).unwrap();
                 let mut numbers = Vec::new();
@@ -347,7 +554,7 @@ mod tests {
         assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
     }
 
-    /// Documents of buckets: `join` over rows (bucket, doc) that are exchanged by bucket, once or twice.
+    /// A self-join over rows (bucket, doc) that are exchanged by bucket, once or twice.
     async fn self_join(session: &SessionContext, times: usize) -> Arc<dyn ExecutionPlan> {
         let column = |name| Field::new(name, DataType::UInt64, false);
         let schema = Arc::new(Schema::new(vec![column("bucket"), column("doc")]));
@@ -384,5 +591,72 @@ mod tests {
             found.sort_unstable();
             assert_eq!(found, (0..1_000).map(|doc| (doc, doc + 9_000)).collect::<Vec<_>>());
         }
+    }
+
+    fn context(pool: usize) -> Arc<TaskContext> {
+        let pool = Arc::new(GreedyMemoryPool::new(pool));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+        SessionContext::new_with_config_rt(SessionConfig::new(), runtime).task_ctx()
+    }
+
+    /// (key, number): a third of the keys are in two rows, which are in different partitions.
+    fn keyed_rows() -> Vec<Vec<(u64, u64)>> {
+        let key = |number: u64| (number % 15_000).wrapping_mul(0x2545_F491_4F6C_DD1D);
+        let row = |number: u64| (key(number), number);
+        vec![(0..7_000).map(row).collect(), (7_000..20_000).map(row).collect()]
+    }
+
+    fn keyed_plan(rows: &[Vec<(u64, u64)>]) -> Arc<dyn ExecutionPlan> {
+        let column = |name| Field::new(name, DataType::UInt64, false);
+        let schema = Arc::new(Schema::new(vec![column("key"), column("number")]));
+        let batch = |rows: &[(u64, u64)]| {
+            let column =
+                |value: fn(&(u64, u64)) -> u64| UInt64Array::from_iter_values(rows.iter().map(value));
+            let columns = [column(|row| row.0), column(|row| row.1)].map(|column| Arc::new(column) as _);
+            RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap()
+        };
+        let partitions: Vec<Vec<_>> =
+            rows.iter().map(|rows| rows.chunks(1_000).map(batch).collect()).collect();
+        MemorySourceConfig::try_new_exec(&partitions, schema.clone(), None).unwrap()
+    }
+
+    fn filter(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        OperatorExec::plan(RepeatedKeys { keys: 20_000, tasks: 2 }, vec![input]).unwrap()
+    }
+
+    async fn filtered(filter: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        for partition in 0..filter.output_partitioning().partition_count() {
+            let batches = filter.execute(partition, Arc::clone(context)).unwrap();
+            for batch in batches.try_collect::<Vec<_>>().await.unwrap() {
+                let column = |at: usize| as_uint64_array(batch.column(at)).unwrap().values().to_vec();
+                found.extend(column(0).into_iter().zip(column(1)));
+            }
+        }
+        found
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_row_whose_key_another_row_has_goes_on() {
+        let rows = keyed_rows();
+        let mut times: BTreeMap<u64, usize> = BTreeMap::new();
+        rows.iter().flatten().for_each(|row| *times.entry(row.0).or_default() += 1);
+        let context = context(1 << 30);
+        let found = filtered(&filter(keyed_plan(&rows)), &context).await;
+        let repeated = |found: &[(u64, u64)]| -> Vec<_> {
+            found.iter().copied().filter(|row| times[&row.0] > 1).collect()
+        };
+        assert_eq!(repeated(&found), repeated(&rows.concat()));
+        assert_eq!(repeated(&found).len(), 10_000);
+        // By chance a fifth of the others at most.
+        assert!(found.len() < 12_000, "{} rows", found.len());
+        assert_eq!(context.memory_pool().reserved(), 0);
+    }
+
+    #[tokio::test]
+    async fn without_memory_for_a_filter_all_rows_go_on() {
+        let (rows, context) = (keyed_rows(), context(16));
+        let filter = filter(keyed_plan(&rows));
+        assert_eq!(filtered(&filter, &context).await, rows.concat());
     }
 }

@@ -11,46 +11,45 @@ use super::control::RunControl;
 use crate::error::Result;
 use crate::output::manifest::File;
 
-/// The most partitions of a plan, whatever its bytes are: each of them writes files of its own.
+/// The most partitions of a plan of any size. Each partition writes files of its own.
 pub(super) const MOST_PARTITIONS: usize = 4_096;
 
 /// The factor by which partitions grow when tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
 
-/// The rows of a partition may have one part in this many of a task's memory: the two sides of a join and their hash
-/// tables need several times as much.
+/// The divisor of a task's memory that gives the bytes of a partition's rows. The two sides of a join and their hash tables need
+/// several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
 /// Runs physical plans.
 pub trait Engine: Send + Sync {
-    /// The session that plans what this engine runs.
+    /// Returns the session that makes the plans for this engine.
     fn session(&self) -> &SessionContext;
 
     /// Finds the resources for the next stage, which its plan must fit.
     ///
     /// # Errors
-    /// When there are none within the time limit.
+    /// When none are found within the time limit.
     fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { Ok(()) })
     }
 
-    /// The configuration that plans are made and run with, except for the number of partitions.
+    /// Returns the configuration for making and running plans, except for the number of partitions.
     fn config(&self) -> SessionConfig {
         self.session().copied_config()
     }
 
-    /// Whether independent stages may run at the same time. Where all tasks share one memory, they would only slow each other
-    /// down.
+    /// Whether independent stages may run at the same time. If all tasks share one memory, they would only slow each other down.
     fn runs_stages_together(&self) -> bool {
         false
     }
 
-    /// Whether all tasks run in this process and can use what one of them holds.
+    /// Whether all tasks run in this process and can share memory.
     fn is_one_process(&self) -> bool {
         false
     }
 
-    /// Bytes that the operators of a task may reserve together.
+    /// Returns the bytes that the operators of a task may reserve together.
     fn task_bytes(&self) -> usize {
         match self.session().runtime_env().memory_pool.memory_limit() {
             MemoryLimit::Finite(bytes) => bytes,
@@ -58,13 +57,13 @@ pub trait Engine: Send + Sync {
         }
     }
 
-    /// The most partitions of a plan.
+    /// Returns the most partitions of a plan.
     fn most_partitions(&self) -> usize {
         MOST_PARTITIONS
     }
 
-    /// Partitions of a plan that shuffles `bytes`: one for each task that can run at once, or more if the rows of a partition
-    /// would be too large for a task.
+    /// Returns the partitions of a plan that shuffles `bytes`: one for each task that can run at once, or more if a partition would be
+    /// too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =
@@ -72,17 +71,17 @@ pub trait Engine: Send + Sync {
         needed.min(self.most_partitions()).max(least)
     }
 
-    /// The next number of partitions for a plan whose tasks ran out of memory; `None` if there is no larger one.
+    /// Returns the next number of partitions for a plan whose tasks ran out of memory; `None` if there is no larger number.
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
         let more = partitions.saturating_mul(MORE_PARTITIONS).min(self.most_partitions());
         (more > partitions).then_some(more)
     }
 
-    /// Bytes of rows that one partition may have.
+    /// Returns the bytes of rows that one partition may have.
     fn bucket_bytes(&self) -> u64;
 
-    /// Runs `plan`, which was made with `config` and ends in a writer node, for the stage `stage`. Returns a row for each file
-    /// that it wrote.
+    /// Runs `plan`, which was made with `config` and ends in a writer node, for the stage `stage`. Returns a row for each written
+    /// file.
     ///
     /// A plan that fails or is stopped may leave files behind; no row names them.
     ///

@@ -3,19 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::error::DataFusionError;
-use datafusion::execution::TaskContext;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
 
 use super::batch_queue::share_batches;
 use super::control::{InputProgress, InputUnit, RunControl};
-use super::exchange::exchange;
+use super::exchange::{exchange, run_partitions};
 use super::interface::{BUCKET_SHARE, Engine, MOST_PARTITIONS};
 use super::session;
 use crate::error::{Error, Kind, Result};
@@ -28,19 +23,19 @@ use crate::source::{NumberRows, ParseFiles, READ_BYTES};
 /// How often the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The longest wait for stopped tasks, which end after their current batch.
+/// The longest wait for stopped tasks. They end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
 
-/// Files that the process may open for each partition: those of several exchanges, and others.
+/// The open files to allow for each partition, in several exchanges and elsewhere.
 const FILES_OF_PARTITION: u64 = 8;
 
-/// The partitions of a process that may open few files, such as the 1,024 that most systems allow at first.
+/// The partitions of a process that may open few files. Most systems allow 1,024 by default.
 const FEW_PARTITIONS: usize = 512;
 
 /// Runs plans in this process.
 pub struct Local {
     session: SessionContext,
-    /// Partitions that run at once.
+    /// The number of partitions that run at once.
     tasks: usize,
 }
 
@@ -61,7 +56,7 @@ impl Engine for Local {
         session::with_tasks_at_once(self.session.copied_config(), self.tasks)
     }
 
-    /// Each partition that waits on disk has an open file, in each exchange of a plan.
+    /// Each partition on disk has an open file, in each exchange of a plan.
     fn most_partitions(&self) -> usize {
         let files = machine::open_files().unwrap_or(0);
         usize::try_from(files / FILES_OF_PARTITION)
@@ -108,7 +103,8 @@ impl Local {
         let plan = exchange(share_batches(plan, tasks)?, tasks)?;
         let mut state = self.session.state();
         *state.config_mut() = config.clone();
-        let mut written = run_partitions(&plan, tasks, &state.task_ctx());
+        let mut written =
+            run_partitions(&plan, tasks, &state.task_ctx(), |rows| rows.try_collect::<Vec<_>>());
         let mut files = Vec::new();
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         loop {
@@ -125,8 +121,8 @@ impl Local {
                 _ = poll.tick() => {
                     let (rows_in, rows_out) = rows_so_far(&plan);
                     control.progress.stage_advances(rows_in, rows_out);
-                    if let Some(reached) = reached(&plan) {
-                        control.progress.stage_reaches(stage, reached);
+                    if let Some(read) = input_progress(&plan) {
+                        control.progress.stage_reaches(stage, read);
                     }
                 }
             }
@@ -150,23 +146,7 @@ impl Local {
     }
 }
 
-/// The rows of each partition of `plan`, in the order in which they end. At most `tasks` of them run at once.
-fn run_partitions(
-    plan: &Arc<dyn ExecutionPlan>,
-    tasks: usize,
-    context: &Arc<TaskContext>,
-) -> BoxStream<'static, Result<Vec<RecordBatch>>> {
-    let partitions = plan.output_partitioning().partition_count();
-    let (plan, context) = (Arc::clone(plan), Arc::clone(context));
-    let run = move |partition| {
-        let batches = plan.execute(partition, Arc::clone(&context));
-        let task = SpawnedTask::spawn(async move { batches?.try_collect().await });
-        async move { Ok(task.join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??) }
-    };
-    stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
-}
-
-/// Rows that the leaves of a plan produced so far, and rows of its root.
+/// Returns the rows that the leaves of a plan have produced so far, and the rows of its root.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64
@@ -180,17 +160,15 @@ fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     (leaves(plan), own(plan))
 }
 
-/// What `plan` has read of its files; `None` if the amount is not known. Of a plan that reads files by bytes, tables do not count.
-fn reached(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
+/// Returns the part of its files that `plan` has read; `None` if the amount is unknown. In a plan that reads files by bytes,
+/// tables do not count.
+fn input_progress(plan: &Arc<dyn ExecutionPlan>) -> Option<InputProgress> {
     let mut inputs = Vec::new();
     let is_known = collect(plan, &mut inputs);
     let sum = |unit: InputUnit| {
-        let of_unit = inputs.iter().filter(|input| input.unit == unit);
-        of_unit.fold(InputProgress { done: 0, all: 0, unit }, |sum, input| InputProgress {
-            done: sum.done + input.done,
-            all: sum.all + input.all,
-            unit,
-        })
+        let counted = || inputs.iter().filter(|input| input.unit == unit);
+        let (done, all) = (counted().map(|input| input.done).sum(), counted().map(|input| input.all).sum());
+        InputProgress { done, all, unit }
     };
     let (bytes, rows) = (sum(InputUnit::Bytes), sum(InputUnit::Rows));
     let sum = if bytes.all > 0 { bytes } else { rows };
@@ -204,14 +182,16 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, inputs: &mut Vec<InputProgress>) -> bo
         let metric = plan.metrics().and_then(|metrics| metrics.sum_by_name(READ_BYTES));
         metric.map_or(0, |read| read.as_usize()) as u64
     };
+    let by_rows = |all| InputProgress { done: rows(), all, unit: InputUnit::Rows };
+    let by_bytes = |all| InputProgress { done: bytes(), all, unit: InputUnit::Bytes };
     let input = if let Some(numbered) = OperatorExec::<NumberRows>::described(plan.as_ref()) {
-        numbered.rows().map(|all| InputProgress { done: rows(), all, unit: InputUnit::Rows })
+        numbered.rows().map(by_rows)
     } else if let Some(parsed) = OperatorExec::<ParseFiles>::described(plan.as_ref()) {
-        Some(InputProgress { done: bytes(), all: parsed.bytes(), unit: InputUnit::Bytes })
+        Some(by_bytes(parsed.bytes()))
     } else if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan.as_ref()) {
-        Some(InputProgress { done: bytes(), all: rewrite.bytes(), unit: InputUnit::Bytes })
+        Some(by_bytes(rewrite.bytes()))
     } else if let Some(scan) = file_scan(plan) {
-        scanned_rows(scan).map(|all| InputProgress { done: rows(), all, unit: InputUnit::Rows })
+        scanned_rows(scan).map(by_rows)
     } else {
         return plan.children().into_iter().all(|child| collect(child, inputs));
     };

@@ -3,11 +3,9 @@
 //! A session plans each stage; the plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs it and
 //! returns a row for each file that the plan wrote.
 //!
-//! - `session`: the session builder, the same wherever plans are made or run.
+//! - `session`: sessions and their configurations, the same wherever plans are made or run.
 //! - `interface`: the interface between stages and engines; `control`: progress and interruption.
-//! - `held_sides`: the sides that the joins of a plan hold whole, together.
-//! - `local`: the engine of this process, with its `exchange` (and the filter `repeated_keys` in front of it) and its
-//!   `batch_queue`.
+//! - `local`: the engine of this process, with its `exchange` and its `batch_queue`.
 //! - `cluster`: the engine of many machines.
 //! - `spills`: folders for spills; `stores`: object stores.
 
@@ -16,10 +14,8 @@ mod batch_queue;
 pub mod cluster;
 mod control;
 mod exchange;
-mod held_sides;
 mod interface;
 mod local;
-mod repeated_keys;
 pub mod session;
 pub mod spills;
 pub mod stores;
@@ -31,11 +27,11 @@ use crate::job;
 pub use cluster::ClusterEngine;
 pub(crate) use control::Both;
 pub use control::{InputProgress, InputUnit, Progress, RunControl, Silent};
-pub(crate) use held_sides::holding_less;
 pub use interface::Engine;
 pub use local::Local;
+pub(crate) use session::holding_less;
 
-/// The engine of a job: this process, or a cluster once it answers.
+/// Opens the engine of a job: this process, or a cluster once it answers.
 ///
 /// # Errors
 /// When the folder for spills cannot be made, no cluster answers, or this program was built without the feature `cluster`.

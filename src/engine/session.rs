@@ -1,4 +1,4 @@
-//! The session builder: functions, operators, memory and spilling, the same wherever a plan is made or run.
+//! Sessions and their configurations, the same wherever a plan is made or run.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
@@ -23,31 +25,26 @@ use crate::job;
 use crate::operator::OperatorPlanner;
 use crate::source::Checksums;
 
-/// The share of the memory budget that operators may reserve. The rest is for memory that no operator accounts for:
-/// batches between operators, decoding and encoding, the program itself.
+/// The share of the memory budget that operators may reserve. No operator accounts for the rest: batches between operators,
+/// decoding and encoding, the program itself.
 const POOL_SHARE: f64 = 0.7;
 
-/// A join holds one side whole if that takes at most one part in this many of the memory pool, and the bytes of a row
-/// with its entry in a hash table.
+/// The divisor of the memory pool that gives the largest side that a join holds whole.
 const HELD_PART: usize = 16;
-pub(super) const BYTES_OF_HELD_ROW: usize = 64;
 
-/// Rows of a batch. Documents may be long, and DataFusion gathers rows into batches of this many between threads: at its
-/// default of 8,192, a batch of 5 KB texts and their shingles took 80 MB.
+/// The bytes of a held row with its entry in a hash table.
+const BYTES_OF_HELD_ROW: usize = 64;
+
+/// The rows of a batch. DataFusion gathers this many rows between threads, and documents may be long: with its default of 8,192,
+/// a batch of 5 KB texts and their shingles took 80 MB.
 const BATCH_ROWS: usize = 1_024;
 
-/// Consumers that an exhausted pool names in its error.
-const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
-    Some(consumers) => consumers,
-    None => NonZeroUsize::MIN,
-};
-
-/// Bytes that all operators together may reserve of a budget of `memory` bytes.
+/// Returns the bytes that all operators together may reserve of a budget of `memory` bytes.
 pub(crate) fn pool_bytes(memory: u64) -> usize {
     (memory as f64 * POOL_SHARE) as usize
 }
 
-/// A session with our functions and operators, bounded by the job's memory budget.
+/// Returns a session with our functions and operators, bounded by the job's memory budget.
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
@@ -56,23 +53,24 @@ pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
     Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
 }
 
-/// The memory pool, the folder for spills and the stores of a session of this process.
+/// Returns the memory pool, the folder for spills and the stores of a session of this process.
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
 pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
-    let pool =
-        TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory_bytes())), NAMED_CONSUMERS);
-    let builder = builder(engine.spill.as_ref().map(PathBuf::from))?;
+    // The error of an exhausted pool names three consumers.
+    let named = NonZeroUsize::MIN.saturating_add(2);
+    let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory_bytes())), named);
+    let builder = builder(engine.spill.as_ref().map(PathBuf::from), None)?;
     Ok(builder.with_memory_pool(Arc::new(pool)).build_arc()?)
 }
 
-/// Stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files; spills of
-/// killed processes are removed there first.
+/// Returns stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files. Spills
+/// of killed processes are removed there first. Errors about the environment of stores name `process`, if it is not the user's.
 ///
 /// # Errors
 /// When the folder cannot be made.
-pub(crate) fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
+pub(crate) fn builder(folder: Option<PathBuf>, process: Option<String>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
     let spills = Arc::new(Spills::new(parent));
@@ -80,33 +78,35 @@ pub(crate) fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
         DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX).with_temp_file_factory(spills);
     Ok(RuntimeEnvBuilder::new()
         .with_disk_manager_builder(disk)
-        .with_object_store_registry(stores::registry()))
+        .with_object_store_registry(stores::registry(process)))
 }
 
-/// `config` with the settings that our plans rely on, for `partitions` whose operators reserve at most `pool_bytes` together.
+/// Returns `config` with the settings that our plans rely on, for `partitions` whose operators reserve at most `pool_bytes`
+/// together.
 pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
-    let mut config = Checksums::begin(config);
-    config =
-        config.with_target_partitions(partitions).with_batch_size(BATCH_ROWS).with_information_schema(true);
+    let mut config = Checksums::begin(config)
+        .with_target_partitions(partitions)
+        .with_batch_size(BATCH_ROWS)
+        .with_information_schema(true);
     let options = config.options_mut();
     // Each sorter reserves this for its merge: a small budget must hold one for each thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
     // Stages put the side that a join holds to the left, and know it better than estimates do. A small side is held whole, so
-    // that the other side, such as lists of shingles, need not be shuffled. Its size is that of the files of its tables, or
-    // an estimate that a filter makes several times too small.
+    // that the other side, such as lists of shingles, need not be shuffled. Its size is the size of its tables' files, or an
+    // estimate that a filter makes several times too small.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
-    // With these filters a join waits until all its partitions have read the side that they hold. Where only some partitions
-    // run at once, it would wait forever.
+    // With these filters a join waits until all its partitions have read their held side. If only some partitions run at once,
+    // it waits forever.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }
 
-/// `config` for a plan that replaces one whose tasks ran out of memory: no join holds a side whole, since the estimates of
-/// its size may have been wrong.
+/// Returns `config` for a new plan after tasks ran out of memory: no join holds a side whole, since the estimate of its size may
+/// have been wrong.
 pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold = 0;
@@ -114,21 +114,12 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// `config` for a plan with this many joins that hold a side whole: each may hold this part of what one may hold alone.
-pub(super) fn hold_one_part_in(mut config: SessionConfig, joins: usize) -> SessionConfig {
-    let optimizer = &mut config.options_mut().optimizer;
-    optimizer.hash_join_single_partition_threshold /= joins.max(1);
-    optimizer.hash_join_single_partition_threshold_rows /= joins.max(1);
-    config
-}
-
-/// A sort that has the memory of a task to itself reserves one part in this many for its merge. DataFusion's sort
-/// reserves twice the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the
-/// keys it compares.
+/// The divisor of a task's memory that gives the reservation of a lone sort for its merge. DataFusion's sort reserves twice the
+/// bytes of its rows and needs three times as many: for the rows, the sorted rows, and the keys it compares.
 const MERGE_PART: usize = 3;
 
-/// `config` for planning a stage again that sorts all rows and ran out of memory. Its plan had a sort for each partition and
-/// merged them all at once, so more partitions would not help. The new plan has one sort, which may reserve `task_bytes`.
+/// Returns `config` for a new plan of a stage that sorts all rows and ran out of memory. Its plan had a sort for each partition
+/// and merged all of them at once, so more partitions would not help. The new plan has one sort, which may reserve `task_bytes`.
 pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();
     options.execution.target_partitions = 1;
@@ -136,31 +127,31 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
     config
 }
 
-/// Partitions of a plan that this process runs at once.
+/// The partitions of a plan that this process runs at once.
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 
-/// The factor by which tasks are reduced when those that share a memory pool ran out of it.
+/// The divisor of the number of tasks after tasks ran out of their shared memory pool.
 const FEWER_TASKS: usize = 4;
 
-/// `config` for plans that run `tasks` partitions at once.
+/// Returns `config` for plans that run `tasks` partitions at once.
 pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {
     config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
 }
 
-/// Partitions of a plan that run at once and share a memory pool; `None` where each task has its own.
+/// Returns the partitions of a plan that run at once and share a memory pool; `None` if each task has its own pool.
 pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
     config.get_extension::<TasksAtOnce>().map(|tasks| tasks.0)
 }
 
-/// `config` for running a plan again whose tasks ran out of memory: fewer tasks run at once and share the pool. `None` if one
-/// runs alone already.
+/// Returns `config` to run a plan again after its tasks ran out of memory: fewer tasks run at once and share the pool. Returns
+/// `None` if one task runs alone already.
 pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
     let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
     Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))
 }
 
-/// The state of a session, with our functions and the planner that knows our operators: the same on a driver, a
+/// Returns the state of a session, with our functions and the planner that knows our operators. It is the same on a driver, a
 /// scheduler and an executor.
 ///
 /// # Errors
@@ -177,6 +168,66 @@ pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(context.state())
 }
 
+/// Adds the estimated bytes of each side that a join of `plan` holds whole.
+fn held_sides(plan: &Arc<dyn ExecutionPlan>, sides: &mut Vec<usize>) {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+        && *join.partition_mode() == PartitionMode::CollectLeft
+    {
+        let side = StatisticsContext::new().compute(join.left().as_ref(), &StatisticsArgs::new());
+        sides.push(side.map_or(0, |side| {
+            let rows = side.num_rows.get_value().map(|rows| rows.saturating_mul(BYTES_OF_HELD_ROW));
+            side.total_byte_size.get_value().copied().or(rows).unwrap_or(0)
+        }));
+    }
+    plan.children().into_iter().for_each(|child| held_sides(child, sides));
+}
+
+/// Returns a configuration to plan `plan` again, if its joins together hold more than one join may; `plan` was made with
+/// `config`. The planner decides for each join alone whether it holds its left side, and all of these sides may be in memory at
+/// the same time. With the new configuration, all joins together hold no more than that, or one large side and small ones.
+pub(crate) fn holding_less(plan: &Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Option<SessionConfig> {
+    let most = config.options().optimizer.hash_join_single_partition_threshold;
+    // A plan of one partition has no other kind of join.
+    if most == 0 || config.target_partitions() == 1 {
+        return None;
+    }
+    let mut sides = Vec::new();
+    held_sides(plan, &mut sides);
+    let all = sides.iter().fold(0_usize, |all, side| all.saturating_add(*side));
+    let large = sides.iter().filter(|side| **side > most / sides.len()).count();
+    (all > most && large > 1).then(|| {
+        let mut config = config.clone();
+        let optimizer = &mut config.options_mut().optimizer;
+        optimizer.hash_join_single_partition_threshold /= large;
+        optimizer.hash_join_single_partition_threshold_rows /= large;
+        config
+    })
+}
+
+/// The least bytes of a row if Ballista's scheduler knows only the number of rows: it adds up the widths of the columns.
+#[cfg(feature = "cluster")]
+const LEAST_BYTES_OF_ROW: usize = 8;
+
+/// Returns the bytes below which Ballista's scheduler may hold a side of `plan` whole. They are at most `most`, the limit of the
+/// planner, and so few that no side that the planner divided for its number of rows is below them.
+#[cfg(feature = "cluster")]
+pub(super) fn below_divided_sides(plan: &Arc<dyn ExecutionPlan>, most: usize) -> usize {
+    let sides = match plan.downcast_ref::<HashJoinExec>() {
+        Some(join) if *join.partition_mode() == PartitionMode::Partitioned => vec![join.left(), join.right()],
+        _ => Vec::new(),
+    };
+    let divided = sides.into_iter().filter_map(|side| {
+        let side = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new()).ok()?;
+        if side.total_byte_size.get_value().is_some_and(|bytes| *bytes > 0) {
+            return None;
+        }
+        let rows = *side.num_rows.get_value()?;
+        (rows.saturating_mul(BYTES_OF_HELD_ROW) >= most).then(|| rows.saturating_mul(LEAST_BYTES_OF_ROW))
+    });
+    let below = plan.children().into_iter().map(|input| below_divided_sides(input, most));
+    divided.chain(below).fold(most, usize::min)
+}
+
 #[derive(Debug)]
 struct StagePlanner;
 
@@ -189,5 +240,56 @@ impl QueryPlanner for StagePlanner {
     ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OperatorPlanner)]);
         planner.create_physical_plan(plan, session).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{RecordBatch, UInt64Array};
+    use datafusion::common::JoinType;
+    use datafusion::prelude::DataFrame;
+
+    use super::*;
+
+    fn numbers(session: &SessionContext, name: &str, bytes: usize) -> DataFrame {
+        let numbers = Arc::new(UInt64Array::from_iter_values(0..bytes as u64 / 8)) as _;
+        session.read_batch(RecordBatch::try_from_iter([(name, numbers)]).unwrap()).unwrap()
+    }
+
+    fn held(plan: &Arc<dyn ExecutionPlan>) -> Vec<usize> {
+        let mut sides = Vec::new();
+        held_sides(plan, &mut sides);
+        sides
+    }
+
+    #[tokio::test]
+    async fn sides_that_are_large_together_share_what_one_may_take() {
+        let settings = job::EngineSettings { threads: 2, ..job::EngineSettings::local(64 << 20) };
+        let session = session(&settings).unwrap();
+        let config = session.copied_config();
+        let most = config.options().optimizer.hash_join_single_partition_threshold;
+        // A join over a join, whose left sides have these sizes in bytes.
+        let planned = async |upper: usize, lower: usize| {
+            let table = |name: &str, bytes: usize| numbers(&session, name, bytes);
+            let below =
+                table("b", lower).join(table("c", 4 * most), JoinType::Right, &["b"], &["c"], None).unwrap();
+            let above = table("a", upper).join(below, JoinType::Right, &["a"], &["c"], None).unwrap();
+            above.create_physical_plan().await.unwrap()
+        };
+        let few = planned(800, 800).await;
+        assert_eq!(held(&few).len(), 2);
+        assert!(holding_less(&few, &config).is_none());
+        let large = planned(most * 3 / 4, most * 3 / 4).await;
+        let both = held(&large);
+        assert!(both.len() == 2 && both.iter().sum::<usize>() > most, "{both:?}");
+        let less = holding_less(&large, &config).unwrap();
+        assert_eq!(less.options().optimizer.hash_join_single_partition_threshold, most / 2);
+        let one = planned(2 * most, 800).await;
+        assert_eq!(held(&one).len(), 1);
+        assert!(holding_less(&one, &config).is_none());
+        let unequal = planned(most * 15 / 16, most / 8).await;
+        let both = held(&unequal);
+        assert!(both.len() == 2 && both.iter().sum::<usize>() > most, "{both:?}");
+        assert!(holding_less(&unequal, &config).is_none(), "a small side makes no difference");
     }
 }

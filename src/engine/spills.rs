@@ -1,16 +1,15 @@
-//! Folders for spills. A mark in its lock file makes a folder ours; it is dead when no process holds the lock.
+//! Folders for spills. A folder is ours if its lock file has a mark, and dead if no process holds the lock.
 //!
 //! ```text
 //! PARENT/resemblance-spill-PID-RANDOM/lock                   marked, and locked by the process that made the folder while it lives
 //!                                    /resemblance-rows/...  spilled rows
 //! ```
 //!
-//! No other user can read a folder, and the folders of other users stay.
+//! No other user can read a folder, and folders of other users are never removed.
 //!
-//! A process removes its folders when it ends. If it is killed, the system frees its locks, and the next process that spills
-//! to the same parent removes the folders that are marked and unlocked. A lock file gets its name after it is marked and
-//! locked, so no other process finds it in between. A process that is killed just before that, or just after it removed its
-//! lock, leaves an empty folder, which stays.
+//! A process removes its folders when it ends. If it is killed, the system frees its locks. The next process that spills to the same
+//! parent removes the marked and unlocked folders. A lock file gets its name after it is marked and locked, so no other process
+//! finds it before. A process that is killed just before that, or just after it removed its lock, leaves an empty folder.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -46,12 +45,12 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) struct SpillFolder {
     folder: PathBuf,
     files: PathBuf,
-    /// Locked, where the file system has locks.
+    /// Locked if the file system has locks.
     lock: Option<File>,
 }
 
 impl SpillFolder {
-    /// Makes a folder in `parent` that other users cannot read: spills hold texts of documents.
+    /// Makes a folder in `parent` that other users cannot read, because spills have texts of documents.
     ///
     /// # Errors
     /// When nothing can be written there.
@@ -69,7 +68,7 @@ impl SpillFolder {
         Ok(Self { files: path.join(FILES), folder: path, lock: Some(lock) })
     }
 
-    /// The path of the folder for files.
+    /// Returns the path of the folder for files.
     pub(crate) fn path(&self) -> &Path {
         &self.files
     }
@@ -88,7 +87,7 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock())
 }
 
-/// Locks a new folder. On a file system without locks no process can lock it, so the folder never counts as dead.
+/// Locks a new folder. On a file system without locks no process can lock it, and the folder never counts as dead.
 fn lock(folder: &Path) -> io::Result<File> {
     let new = folder.join(NEW_LOCK);
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
@@ -121,7 +120,7 @@ pub(crate) fn sweep(parent: &Path) -> usize {
     swept
 }
 
-/// Removes the folder if it is ours and dead.
+/// Removes the folder if it is ours and dead, and returns whether it was.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
     if !is_own(folder)? || !ownership::marks_folder(&path) {
@@ -129,13 +128,13 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
-        // Its own process may have removed it before it was locked here.
+        // Its own process may have removed it before the lock was taken here.
         Ok(()) if ownership::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
         _ => Ok(false),
     }
 }
 
-/// Whether a folder belongs to this user and is no link.
+/// Whether a folder belongs to this user and is not a link.
 #[cfg(unix)]
 fn is_own(folder: &Path) -> io::Result<bool> {
     let found = std::fs::symlink_metadata(folder)?;
@@ -143,14 +142,14 @@ fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(found.is_dir() && found.uid() == tempfile::tempfile()?.metadata()?.uid())
 }
 
-/// Other systems keep the folders of users apart.
+/// Whether a folder is not a link. Other systems separate the folders of users.
 #[cfg(not(unix))]
 fn is_own(folder: &Path) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(folder)?.is_dir())
 }
 
-/// Removes the folder, and its lock last: a process that is killed meanwhile leaves a folder that counts as dead. Neither call
-/// follows a link to a folder. If another user's folder takes the place of this one meanwhile, it has no folder of this name.
+/// Removes the folder, with its lock last: a process that is killed in between leaves a folder that counts as dead. Neither call
+/// follows a link to a folder. If another user replaces the folder in between, theirs has no folder of this name.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     ignore_missing(std::fs::remove_dir_all(folder.join(FILES)))?;
     let removed = std::fs::remove_dir_all(folder);
@@ -166,7 +165,7 @@ fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Removes every folder of this process, even one in use: for the end of the process.
+/// Removes every folder of this process, even a used one, at the end of the process.
 pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
@@ -175,7 +174,7 @@ pub(crate) fn remove_all() {
     }
 }
 
-/// Makes spill files, in a folder that is made with the first of them.
+/// Makes spill files, in a folder that is made with the first file.
 pub(super) struct Spills {
     parent: PathBuf,
     current: Mutex<Option<Current>>,
@@ -188,7 +187,7 @@ struct Current {
 }
 
 impl Spills {
-    /// Spill files in a folder inside `parent`.
+    /// Makes spill files in a folder inside `parent`.
     pub(super) fn new(parent: PathBuf) -> Self {
         Self { parent, current: Mutex::default() }
     }
@@ -208,7 +207,7 @@ impl TempFileFactory for Spills {
     fn create_temp_file(&self, description: &str) -> DfResult<Arc<dyn SpillFile>> {
         let manager = {
             let mut current = self.current.lock();
-            // The system may remove old folders for temporary files.
+            // The system may remove old temporary folders.
             match current.as_ref().filter(|current| current.folder.path().is_dir()) {
                 Some(current) => Arc::clone(&current.manager),
                 None => {
@@ -221,7 +220,7 @@ impl TempFileFactory for Spills {
     }
 }
 
-/// The parent folder for spills: `folder`, which is made if it does not exist, or the system's.
+/// Returns the parent folder for spills: `folder`, which is made if it does not exist, or the system's.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -288,7 +287,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        // As killed while it spilled, and as killed while it was swept.
+        // Killed while it spilled, and killed while it was swept.
         put("resemblance-spill-1-dead/lock", ownership::FOLDER);
         put("resemblance-spill-1-dead/datafusion-x/spill", "text");
         put("resemblance-spill-2-half/lock", ownership::FOLDER);

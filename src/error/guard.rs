@@ -15,11 +15,11 @@ thread_local! {
 
 /// Whether [`guarded`] would catch a panic of this thread.
 pub(crate) fn is_guarded() -> bool {
-    // An ending thread may have no thread-locals any more.
+    // An ending thread may have lost its thread-locals.
     GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-/// The result of `decode`, or an error of the input if it panics: some libraries index and unwrap by the numbers in a file.
+/// Returns the result of `decode`, or an error of the input if it panics. Some libraries index and unwrap by the numbers in a file.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with the message of the panic.
@@ -30,10 +30,10 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     decoded.map_err(|panic| Error::input(message(panic.as_ref())))
 }
 
-/// As [`guarded`], for a future.
+/// Returns the result of the future `decode`, or an error of the input if it panics.
 ///
 /// # Errors
-/// As [`guarded`].
+/// The errors of [`guarded`].
 pub(crate) async fn guarded_async<T>(decode: impl Future<Output = T>) -> Result<T> {
     let mut decode = pin!(decode);
     poll_fn(|context| match guarded(|| decode.as_mut().poll(context)) {

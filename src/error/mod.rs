@@ -1,8 +1,8 @@
 //! The error type. Its kind says who must act; the command line turns it into an exit code.
 //!
 //! - `guard`: panics of libraries that decode input, as errors.
-//! - `library_errors`: the sentences of other libraries' errors that this program reads.
-//! - `spelling`: suggestions for words that do not exist.
+//! - `library_errors`: the sentences in errors of other libraries that this program reads.
+//! - `spelling`: suggestions for misspelled words.
 //! - `visible`: foreign text made safe for terminals.
 
 pub(crate) mod guard;
@@ -29,8 +29,8 @@ pub enum Kind {
     Input,
     /// The engine lost its cluster, or this machine lacks a resource, such as disk space: fix the cause, or run again. Exit code 4.
     Engine,
-    /// A task ran out of memory: give it more. A stage that fails so is first planned again with smaller parts. Word and exit
-    /// code are those of [`Kind::Engine`].
+    /// A task ran out of memory: give it more. The stage is first planned again with smaller parts. The word and the exit code are
+    /// the same as for [`Kind::Engine`].
     Memory,
     /// This program is wrong: report it. Exit code 5.
     Bug,
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The exit code of the process that ends with this kind of error.
+    /// Returns the exit code of a process that ends with this kind of error.
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Job => 2,
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// The word in logs and records.
+    /// Returns the word in logs and records.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Job => "job",
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// What went wrong, in a lowercase fragment that names the path, row or key, and who must act.
+/// An error: a lowercase fragment that names the path, row or key, and who must act.
 ///
 /// Causes are chained through [`std::error::Error::source`]; a message does not repeat its cause.
 pub struct Error {
@@ -81,37 +81,37 @@ impl Error {
         Self { kind, message: message.into(), source: None }
     }
 
-    /// The job file or the arguments are wrong.
+    /// Returns an error of the job file or the arguments.
     pub fn job(message: impl Into<String>) -> Self {
         Self::new(Kind::Job, message)
     }
 
-    /// A bound of the job was exceeded.
+    /// Returns an error of an exceeded bound of the job.
     pub fn alarm(message: impl Into<String>) -> Self {
         Self::new(Kind::Alarm, message)
     }
 
-    /// The input or the storage is wrong.
+    /// Returns an error of the input or the storage.
     pub fn input(message: impl Into<String>) -> Self {
         Self::new(Kind::Input, message)
     }
 
-    /// The engine could not go on.
+    /// Returns an error of the engine.
     pub fn engine(message: impl Into<String>) -> Self {
         Self::new(Kind::Engine, message)
     }
 
-    /// This program is wrong.
+    /// Returns an error of this program.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(Kind::Bug, message)
     }
 
-    /// A command was stopped that cannot continue later.
+    /// Returns the error of a stopped command that cannot continue later.
     pub(crate) fn stopped() -> Self {
         Self::new(Kind::Interrupted, "stopped; running the same command again starts from the beginning")
     }
 
-    /// The run was stopped.
+    /// Returns the error of a stopped run.
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
@@ -119,19 +119,27 @@ impl Error {
         )
     }
 
-    /// The error with a cause.
+    /// Returns the error with a cause.
     pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(cause.into());
         self
     }
 
-    /// Who must act.
+    /// Returns the error with a cause, if there is one.
+    pub(crate) fn with_cause(self, cause: Option<Error>) -> Self {
+        match cause {
+            Some(cause) => self.because(cause),
+            None => self,
+        }
+    }
+
+    /// Returns who must act.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 }
 
-/// An error as it crosses processes that pass on its debug text alone.
+/// An error on its way through processes that pass on its debug text alone.
 #[derive(Serialize, Deserialize)]
 struct WireError {
     kind: Kind,
@@ -143,25 +151,20 @@ struct WireError {
 const WIRE_MARK: &str = "resemblance error ";
 
 impl Error {
-    /// The error of ours inside the debug text of another error.
+    /// Reads the error of ours inside the debug text of another error.
     pub fn from_wire(text: &str) -> Option<Self> {
         let (_, text) = text.split_once(WIRE_MARK)?;
         let error = serde_json::Deserializer::from_str(text).into_iter::<WireError>().next()?.ok()?;
         Self::chained(error.kind, error.messages)
     }
 
-    /// An error with these messages, each the cause of the one before it; `None` for no messages.
+    /// Returns an error with these messages, each the cause of the previous one; `None` for no messages.
     pub(crate) fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
-        messages.into_iter().rev().fold(None, |cause, message| {
-            let error = Self::new(kind, message);
-            Some(match cause {
-                Some(cause) => error.because(cause),
-                None => error,
-            })
-        })
+        let messages = messages.into_iter().rev();
+        messages.fold(None, |cause, message| Some(Self::new(kind, message).with_cause(cause)))
     }
 
-    /// The messages of the error and its causes in one line, without repetitions.
+    /// Returns the messages of the error and its causes in one line, without repetitions.
     pub fn one_line(&self) -> String {
         one_line(self)
     }
@@ -170,12 +173,12 @@ impl Error {
 /// An error of any type.
 pub(crate) type Cause<'a> = &'a (dyn std::error::Error + 'static);
 
-/// An error and its causes, outermost first, with the errors that I/O errors hold.
+/// Returns an error and its causes, outermost first, with the errors inside I/O errors.
 pub(crate) fn chain(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
     std::iter::successors(Some(error), |error| cause(*error))
 }
 
-/// The next error in [`chain`].
+/// Returns the next error in [`chain`].
 pub(crate) fn cause(error: Cause<'_>) -> Option<Cause<'_>> {
     match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
         Some(held) => Some(held),
@@ -183,7 +186,7 @@ pub(crate) fn cause(error: Cause<'_>) -> Option<Cause<'_>> {
     }
 }
 
-/// The messages of an error and its causes, outermost first, without the labels of libraries and what an earlier one repeats.
+/// Returns the messages of an error and its causes, outermost first, without labels of libraries and without repetitions.
 pub(crate) fn distinct_messages(error: Cause<'_>) -> Vec<String> {
     let all: Vec<String> = chain(error).map(|cause| cause.to_string()).collect();
     let mut messages: Vec<String> = Vec::new();
@@ -197,12 +200,12 @@ pub(crate) fn distinct_messages(error: Cause<'_>) -> Vec<String> {
     messages
 }
 
-/// The outermost message of an error of a library.
+/// Returns the outermost message of an error of a library.
 fn first_message(error: Cause<'_>) -> String {
     distinct_messages(error).into_iter().next().unwrap_or_default()
 }
 
-/// The messages of an error and its causes in one line.
+/// Returns the messages of an error and its causes in one line.
 pub(crate) fn one_line(error: Cause<'_>) -> String {
     distinct_messages(error).join(": ")
 }
@@ -228,9 +231,9 @@ impl std::error::Error for Error {
     }
 }
 
-/// Adds what the program was doing to an error, keeping its kind.
+/// Adds to an error what the program was doing, and keeps its kind.
 pub trait Context<T> {
-    /// The error with `message` in front of it.
+    /// Returns the error with `message` in front of it.
     fn context(self, message: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -245,7 +248,10 @@ impl<T, E: Into<Error>> Context<T> for Result<T, E> {
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
-        let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
+        if let Some(own) = own_error(&error) {
+            return own;
+        }
+        let kind = if panicked(&error) { Kind::Bug } else { engine_kind(&error) };
         let message = match kind {
             Kind::Engine | Kind::Memory => {
                 "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
@@ -255,11 +261,15 @@ impl From<DataFusionError> for Error {
             Kind::Bug | Kind::Alarm => "the engine failed in a way that this program did not foresee".to_owned(),
             Kind::Input | Kind::Interrupted => first_message(&error),
         };
-        match unwrap_own(error) {
-            Ok(own) => own,
-            Err(error) => Error::new(kind, message).because(error),
-        }
+        Error::new(kind, message).because(error)
     }
+}
+
+/// Returns the error of ours that a library carried, as a copy of its kind and the messages of its chain. Several tasks may share
+/// the original.
+fn own_error(error: Cause<'_>) -> Option<Error> {
+    let own: &Error = chain(error).find_map(|cause| cause.downcast_ref())?;
+    Error::chained(own.kind, distinct_messages(own))
 }
 
 impl From<Error> for DataFusionError {
@@ -276,38 +286,17 @@ impl From<ArrowError> for Error {
 
 impl From<ParquetError> for Error {
     fn from(error: ParquetError) -> Self {
-        match error {
-            ParquetError::External(inner) => match carried(inner) {
-                Ok(own) => own,
-                Err(inner) => DataFusionError::from(ParquetError::External(inner)).into(),
-            },
-            other => DataFusionError::from(other).into(),
-        }
-    }
-}
-
-/// The error of ours that the Parquet library carried, or else the error that it carried.
-fn carried(
-    error: Box<dyn std::error::Error + Send + Sync>,
-) -> Result<Error, Box<dyn std::error::Error + Send + Sync>> {
-    let error = match error.downcast::<Error>() {
-        Ok(own) => return Ok(*own),
-        Err(error) => error,
-    };
-    // Readers and writers pass errors on as I/O errors.
-    match error.downcast::<std::io::Error>() {
-        Ok(io) => io.downcast::<Error>().map_err(Into::into),
-        Err(error) => Err(error),
+        DataFusionError::from(error).into()
     }
 }
 
 impl From<object_store::Error> for Error {
     fn from(error: object_store::Error) -> Self {
-        match panicked(&error) {
-            true => Error::bug("a task of the storage failed in a way that this program did not foresee")
-                .because(error),
-            false => Error::input(first_message(&error)).because(error),
+        if panicked(&error) {
+            return Error::bug("a task of the storage failed in a way that this program did not foresee")
+                .because(error);
         }
+        Error::input(first_message(&error)).because(error)
     }
 }
 
@@ -325,54 +314,7 @@ fn panicked(error: Cause<'_>) -> bool {
     chain(error).any(panics)
 }
 
-/// The error of ours that DataFusion carried through its plan, or else DataFusion's own.
-fn unwrap_own(error: DataFusionError) -> std::result::Result<Error, DataFusionError> {
-    match error {
-        DataFusionError::External(inner) => match inner.downcast::<Error>() {
-            Ok(own) => Ok(*own),
-            Err(inner) => match inner.downcast::<DataFusionError>() {
-                Ok(nested) => unwrap_own(*nested),
-                Err(inner) => Err(DataFusionError::External(inner)),
-            },
-        },
-        DataFusionError::ArrowError(inner, backtrace) => match *inner {
-            ArrowError::ExternalError(e) => unwrap_own(DataFusionError::External(e)),
-            other => Err(DataFusionError::ArrowError(Box::new(other), backtrace)),
-        },
-        DataFusionError::Context(context, inner) => {
-            unwrap_own(*inner).map_err(|e| DataFusionError::Context(context, Box::new(e)))
-        }
-        // Several tasks may wait for one that failed; each gets a shared pointer to the error.
-        DataFusionError::Shared(shared) => match own_of(&shared) {
-            Some(own) => Ok(own),
-            None => Err(DataFusionError::Shared(shared)),
-        },
-        other => Err(other),
-    }
-}
-
-/// A copy of our own error inside `error`: its kind and the messages of its chain.
-fn own_of(error: &DataFusionError) -> Option<Error> {
-    match error {
-        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(own) => Error::chained(own.kind, distinct_messages(own)),
-            None => inner.downcast_ref::<DataFusionError>().and_then(own_of),
-        },
-        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
-            ArrowError::ExternalError(e) => {
-                e.downcast_ref::<DataFusionError>().and_then(own_of).or_else(|| {
-                    e.downcast_ref::<Error>().and_then(|e| Error::chained(e.kind, distinct_messages(e)))
-                })
-            }
-            _ => None,
-        },
-        DataFusionError::Context(_, inner) => own_of(inner),
-        DataFusionError::Shared(inner) => own_of(inner),
-        _ => None,
-    }
-}
-
-fn kind_of(error: &DataFusionError) -> Kind {
+fn engine_kind(error: &DataFusionError) -> Kind {
     match error {
         DataFusionError::ResourcesExhausted(_) => Kind::Memory,
         DataFusionError::SQL(..)
@@ -387,8 +329,8 @@ fn kind_of(error: &DataFusionError) -> Kind {
         | DataFusionError::IoError(_)
         | DataFusionError::External(_)
         | DataFusionError::Execution(_) => Kind::Input,
-        DataFusionError::Context(_, inner) => kind_of(inner),
-        DataFusionError::Shared(inner) => kind_of(inner),
+        DataFusionError::Context(_, inner) => engine_kind(inner),
+        DataFusionError::Shared(inner) => engine_kind(inner),
         _ => Kind::Bug,
     }
 }

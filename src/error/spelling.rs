@@ -1,9 +1,8 @@
-//! Words that are spelled nearly alike: what a message suggests for a word that does not exist.
+//! Suggestions for misspelled words.
 
 use strsim::{levenshtein, normalized_levenshtein};
 
-/// The edits between `word` and a `candidate` that it may be a misspelling of: at most a third of its characters, or two.
-/// `None` if they need more.
+/// Returns the edits between `word` and a `candidate`, if they are at most a third of the characters of `word`, or two.
 pub(crate) fn near(word: &str, candidate: &str) -> Option<usize> {
     let chars = word.chars().count();
     let most = (chars / 3).max(2);
@@ -14,13 +13,13 @@ pub(crate) fn near(word: &str, candidate: &str) -> Option<usize> {
     Some(levenshtein(word, candidate)).filter(|&edits| edits <= most)
 }
 
-/// The candidate that `word` may be a misspelling of: the one with the fewest edits, and the first of several.
+/// Returns the candidate with the fewest edits, if `word` may be a misspelling of it; the first of several.
 pub(crate) fn nearest<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let near = candidates.filter_map(|candidate| Some((near(word, candidate)?, candidate)));
     near.min_by_key(|&(edits, _)| edits).map(|(_, candidate)| candidate)
 }
 
-/// Sorts words by their likeness to `word`, upper and lower case being alike. Equally unlike words keep their order.
+/// Sorts words by their likeness to `word`, without regard to case. Equally unlike words keep their order.
 pub(crate) fn sort_by_likeness(word: &str, others: &mut [String]) {
     let word = word.to_lowercase();
     let likeness = |other: &String| normalized_levenshtein(&word, &other.to_lowercase());

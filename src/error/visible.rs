@@ -3,48 +3,40 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with an escape for every character that a terminal would act on instead of showing it.
+/// Returns `text` with an escape for every character that a terminal would act on instead of showing it.
 ///
 /// | character | becomes |
 /// |---|---|
 /// | line feed, carriage return, tab | `\n`, `\r`, `\t` |
 /// | other control characters, ESC among them | `\u{1b}` |
-/// | those that change the direction of writing, or end a line | `\u{202e}` |
+/// | characters that change the direction of writing, or end a line | `\u{202e}` |
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
-            c if acts(c) => {
-                // Writing to a string does not fail.
-                let _ = write!(shown, "{}", c.escape_unicode());
-            }
-            c => shown.push(c),
-        }
-    }
-    Cow::Owned(shown)
+    escape(text, acts, |c, shown| shown.extend(c.escape_default()))
 }
 
-/// `text` with an escape of JSON for every character that a terminal would act on, except line feeds and tabs. JSON stays the
-/// same JSON.
+/// Returns JSON `text` with a JSON escape for every character that a terminal would act on, except line feeds and tabs. Its values
+/// stay the same.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| acts(c) && !matches!(c, '\n' | '\t');
-    if !text.contains(is_escaped) {
+    escape(text, is_escaped, |c, shown| {
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "\\u{unit:04x}");
+        });
+    })
+}
+
+/// Returns `text` with the escapes that `write` writes for some characters.
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool, write: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match is_escaped(c) {
-            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
-                // Writing to a string does not fail.
-                let _ = write!(shown, "\\u{unit:04x}");
-            }),
-            false => shown.push(c),
+        if is_escaped(c) {
+            write(c, &mut shown);
+        } else {
+            shown.push(c);
         }
     }
     Cow::Owned(shown)

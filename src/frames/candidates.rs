@@ -14,8 +14,8 @@ use super::{all_columns, columns, renamed};
 use crate::error::Result;
 use crate::job::Lsh;
 use crate::operator::bucket_pairs::PairRule;
-use crate::operator::may_match::{MatchRule, MayMatch};
-use crate::operator::token_counts::TokenCounts;
+use crate::operator::filters::{MatchRule, MayMatch};
+use crate::operator::prefixes::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::lsh_bands;
 

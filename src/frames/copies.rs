@@ -138,7 +138,7 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
 }
 
 /// The scores of new documents (doc, set_hash_0, set_hash_1, ..) and `reference` documents with the same shingles, one of each group
-/// of copies: the columns of [`crate::operator::scorer::schema`].
+/// of copies: the columns of [`crate::operator::sketches::score_schema`].
 ///
 /// Reference documents also have `shingle_count`. `bands` is the number of bands that two identical signatures share.
 pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {

@@ -11,7 +11,7 @@ use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 use super::{all_columns, columns, float, groups, no_number, number, renamed, shingles_of_text};
 use crate::error::Result;
 use crate::job::Shingle;
-use crate::operator::without_frequent::WithoutFrequent;
+use crate::operator::filters::WithoutFrequent;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{document_key, shingle_samples};
 

@@ -10,7 +10,7 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 use super::{columns, float, number, renamed, suffixed};
 use crate::error::Result;
 use crate::job::{ClusterMethod, Job};
-use crate::operator::losses::{CHAINED, CountLosses, PAIRED, REPRESENTATIVE, STAYS};
+use crate::operator::clusters::{CHAINED, CountLosses, PAIRED, REPRESENTATIVE, STAYS};
 use crate::operator::{self, Operator};
 
 /// The columns of [`removals`].
@@ -151,7 +151,7 @@ pub(crate) enum Basis {
     Scores,
 }
 
-/// The losses that need no text, from removals (set, documents, shared, shingles, ..): the columns of [`operator::losses::schema`].
+/// The losses that need no text, from removals (set, documents, shared, shingles, ..): the columns of [`operator::clusters::losses_schema`].
 ///
 /// These are the losses of sets that their representatives contain, that lose alone in their clusters, or that no own document has.
 pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
@@ -174,7 +174,7 @@ pub(crate) fn known_losses(removals: DataFrame, basis: Basis, contained: Option<
     ])?)
 }
 
-/// The other losses, from [`roles`] and (doc, shingles, ..) of their documents: the columns of [`operator::losses::schema`].
+/// The other losses, from [`roles`] and (doc, shingles, ..) of their documents: the columns of [`operator::clusters::losses_schema`].
 pub(crate) fn counted_losses(
     roles: DataFrame,
     sketches: DataFrame,

@@ -33,7 +33,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::error::Result;
 use crate::job::Shingle;
-use crate::operator::lists::Lists;
+use crate::operator::keyed_rows::Lists;
 use crate::operator::{Operator, apply};
 use crate::source::CUT;
 use crate::udf::expr_fn::shingles;

@@ -18,8 +18,8 @@ use super::keep::{self, BEFORE};
 use super::{all_columns, columns, groups, lists, no_number, number, reference, renamed};
 use crate::error::Result;
 use crate::job::{NewPairs, Preference, Shingle, TextUnit};
-use crate::operator::first_of_each::{ColumnOrder, FirstOfEach};
-use crate::operator::may_repeat::MayRepeat;
+use crate::operator::filters::MayRepeat;
+use crate::operator::keyed_rows::{ColumnOrder, FirstOfEach};
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{
     fingerprints as text_fingerprints, text_sample, text_without, units as text_units,

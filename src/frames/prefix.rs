@@ -43,8 +43,8 @@ use crate::job::{Measure, Score, ScoreBy};
 use crate::kernel::jaccard::{jaccard_of, least_contained};
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::dense_pairs::{DensePairs, DensePass, OPEN, SETTLED, TRIED};
+use crate::operator::prefixes::TokenCounts;
 use crate::operator::prefixes::{Prefixes, Tokens};
-use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
 
@@ -145,7 +145,7 @@ pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize)
     Ok(documents.aggregate(vec![], vec![sum(elements).alias("elements")])?)
 }
 
-/// How often each element occurs: (doc, shingles, signature, ..) -> the columns of `operator::token_counts::schema`.
+/// How often each element occurs: (doc, shingles, signature, ..) -> the columns of `operator::prefixes::counter_schema`.
 ///
 /// # Errors
 /// If a column is missing.
@@ -153,7 +153,7 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
     join.counts(documents, join.set())
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
+/// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::prefix_schema`].
 pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }

@@ -13,7 +13,7 @@ use super::{columns, float, renamed, suffixed};
 use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Preference};
-use crate::operator::represent::Represent;
+use crate::operator::clusters::Represent;
 use crate::operator::{self, Operator};
 
 /// Members (id, doc, shingle_count, rep, reference, ..), components (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64,

@@ -65,7 +65,7 @@ pub(crate) fn segments(partitions: usize) -> u64 {
     (2.0 * (BLOCKS_PER_PARTITION * partitions.max(1)) as f64).sqrt().ceil() as u64
 }
 
-/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::scorer::schema`] for the candidates that reach the
+/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::sketches::score_schema`] for the candidates that reach the
 /// threshold, in a plan of `partitions`.
 pub(crate) fn scores(
     documents: DataFrame,
@@ -127,7 +127,7 @@ pub(crate) fn sketch_bytes_without_shingles(minhash: &Minhash) -> u64 {
     8 + 48 + minhash.signature_bytes()
 }
 
-/// (doc, shingles, signature, ..) and slices (slice: UInt64, slices: UInt64) -> the columns of [`crate::operator::scorer::schema`] for
+/// (doc, shingles, signature, ..) and slices (slice: UInt64, slices: UInt64) -> the columns of [`crate::operator::sketches::score_schema`] for
 /// every pair of a block that reaches the threshold: the exact answer, without candidates.
 ///
 /// If a column `reference: Boolean` marks reference documents, two of them are never a pair.

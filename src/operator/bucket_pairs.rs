@@ -1,43 +1,54 @@
-//! The self-join on the bucket: the documents of a bucket that may be a pair, in one pass over rows that are grouped by bucket.
+//! The self-join on the bucket: the pairs of documents that share a bucket.
 //!
-//! A hash join would hold one side in memory, and DataFusion's does not spill. Here [`super::by_bucket`] groups the rows of a
-//! partition, and spills; rows of prefixes come sorted by DataFusion. A bucket of one document is dropped before any pair
-//! exists.
+//! A hash join holds one side in memory, and DataFusion's hash join does not spill. This join needs one pass over rows that come
+//! bucket by bucket: [`super::bucket_groups`] groups the rows of a partition and spills, and DataFusion sorts the rows of
+//! prefixes. A bucket of one document yields nothing.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array, UInt64Array, UInt64Builder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::Result;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::bucket_reader::{Bucket, BucketMember, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
-use super::by_bucket::by_bucket;
+use super::bucket_groups::group_by_bucket;
 use crate::kernel::jaccard::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-/// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
-/// [`schema`]. An optional last column `reference: Boolean` marks reference documents, which are not paired with each
-/// other.
+/// The columns (a, b): two documents of a bucket, a < b. A pair comes once for each common bucket. A row without b says that
+/// the bucket of the document a is hot or dense.
+pub(super) fn pair_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("a", DataType::UInt64, false),
+        Field::new("b", DataType::UInt64, true),
+    ]))
+}
+
+/// The rule that selects the pairs of a bucket. The operator maps (bucket: UInt64, doc: UInt64, ..), partitioned by bucket, to
+/// the columns of [`pair_schema`]. An optional last column `reference: Boolean` marks reference documents, which are not
+/// paired with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
-    /// All pairs. A bucket of more than `hot` documents is hot: it yields each document alone instead of pairs, whose number
-    /// would be quadratic. The input is (bucket, doc).
+    /// All pairs. A bucket of more than `hot` documents is hot: it yields each document alone, because the number of its pairs
+    /// is quadratic. The input is (bucket, doc).
     All {
         /// The most documents in a bucket.
         hot: u64,
     },
     /// The pairs whose Jaccard similarity can reach `threshold`, by the bounds of the bucket, which here is a shingle. The input
     /// is (shingle, doc, size, position): the size of the document's set, and the number of its shingles before this one in an
-    /// order that all documents share. The first shingle that both documents have yields every pair that reaches the threshold.
+    /// order that all documents share. The first common shingle of two documents yields every pair that reaches the threshold.
     ///
-    /// The bounds on sizes and positions are those of Xiao, Wang, Lin and Yu, *Efficient similarity joins for near
-    /// duplicate detection*, WWW 2008, sections 3 and 4.1.
+    /// The bounds on sizes and positions are from Xiao, Wang, Lin and Yu, *Efficient similarity joins for near duplicate
+    /// detection*, WWW 2008, sections 3 and 4.1.
     ///
-    /// A bucket of more than `dense` documents yields each document alone instead of pairs: see [`super::dense_pairs`].
+    /// A bucket of more than `dense` documents yields each document alone: see [`super::dense_pairs`].
     MinJaccard {
         /// The least similarity.
         threshold: f64,
@@ -45,8 +56,8 @@ pub(crate) enum PairRule {
         dense: Option<u64>,
     },
     /// The pairs in which the larger set can contain a share of `threshold` of the smaller one, by the bounds of the bucket. The
-    /// input is that of [`PairRule::MinJaccard`], with every token of a document that may be the first one that it shares with a
-    /// smaller document.
+    /// input has the columns of [`PairRule::MinJaccard`], with every token of a document that may be the first one in common
+    /// with a smaller document.
     MinContainment {
         /// The least share.
         threshold: f64,
@@ -63,7 +74,7 @@ impl PairRule {
         }
     }
 
-    /// Whether the operator groups rows of these columns itself, so that they need not be sorted: (bucket, doc) alone.
+    /// Whether the operator groups the rows itself, so that they need not be sorted: rows of (bucket, doc) alone.
     fn groups(self, columns: &Schema) -> bool {
         matches!(self, PairRule::All { .. }) && columns.fields().len() == 2
     }
@@ -97,27 +108,25 @@ impl Description for PairRule {
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
         let (rows, context) = (task.rows_of(0)?, task.context);
-        let schema = rows.schema();
-        let input = match self.groups(&schema) {
-            false => rows,
-            true => {
-                let grouped = stream::once(by_bucket(rows, Arc::clone(&context))).try_flatten();
-                Box::pin(RecordBatchStreamAdapter::new(schema, grouped))
-            }
+        let input = if self.groups(&rows.schema()) {
+            stream::once(group_by_bucket(rows, Arc::clone(&context))).try_flatten().boxed()
+        } else {
+            rows.boxed()
         };
-        Ok(pairs_of_buckets(input, BucketMembers::new(*self), "BucketPairs", &context))
+        let members = BucketMembers { rule: *self, members: Vec::new(), hot: false, first: 0, second: 1 };
+        Ok(pairs_of_buckets(input, members, "BucketPairs", &context))
     }
 }
 
-/// Members of a hot or dense bucket that are held at once.
+/// The most members of a hot or dense bucket that are held at once.
 const MAX_WAITING: usize = 1 << 16;
 
-/// The documents of the bucket that is being read, and the place of its next pair.
+/// The documents of the current bucket, and the position of its next pair.
 #[derive(Debug)]
 struct BucketMembers {
     rule: PairRule,
     members: Vec<BucketMember>,
-    /// Whether members of this bucket were written before all of them were read, because it is hot.
+    /// Whether members were written before the end of the bucket, because it is hot.
     hot: bool,
     /// The next pair is (members[first], members[second]).
     first: usize,
@@ -125,11 +134,7 @@ struct BucketMembers {
 }
 
 impl BucketMembers {
-    fn new(rule: PairRule) -> Self {
-        Self { rule, members: Vec::new(), hot: false, first: 0, second: 1 }
-    }
-
-    /// Whether it has too many members to be paired.
+    /// Whether the bucket has too many members to be paired.
     fn is_hot(&self) -> bool {
         self.hot || self.members.len() as u64 > self.rule.most()
     }
@@ -144,7 +149,7 @@ impl BucketMembers {
         }
     }
 
-    /// Writes the pairs with a new document for which `meet` is true. `None` from `meet` holds for all further members too.
+    /// Writes the pairs with a new document for which `meet` is true. `None` from `meet` skips all later members too.
     fn write_pairs(
         &mut self,
         pairs: &mut PairBuilder,
@@ -212,7 +217,7 @@ impl Bucket for BucketMembers {
                     if (x.size, y.size) != (last.0, last.1) {
                         last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
                     }
-                    // If this is the first common shingle, at most this one and all that follow are common.
+                    // If this is the first common shingle, at most this one and all later ones are common.
                     let most = (x.size - x.position).min(y.size - y.position);
                     last.2.map(|least| u64::from(most) >= least)
                 });
@@ -233,5 +238,199 @@ impl Bucket for BucketMembers {
 
     fn memory(&self) -> usize {
         self.members.capacity() * size_of::<BucketMember>()
+    }
+}
+
+/// Pairs that are examined before other tasks may run.
+pub(super) const PAIRS_AT_ONCE: usize = 1 << 20;
+
+/// A document in a bucket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BucketMember {
+    pub(super) doc: u64,
+    /// Shingles of the document; 0 if the rule does not use them.
+    pub(super) size: u32,
+    /// Shingles of the document before the bucket's own shingle, in the order that all documents share.
+    pub(super) position: u32,
+    /// A state of [`super::dense_pairs`].
+    pub(super) state: u32,
+    /// Whether it is a reference document.
+    pub(super) is_reference: bool,
+}
+
+/// The columns (bucket, doc[, size, position[, state]][, reference]) of a batch.
+struct MemberColumns {
+    buckets: UInt64Array,
+    docs: UInt64Array,
+    /// The columns size, position and state, as far as they exist.
+    numbers: Vec<UInt32Array>,
+    is_reference: Option<BooleanArray>,
+}
+
+impl MemberColumns {
+    fn try_new(batch: &RecordBatch) -> Result<Self> {
+        let numbers = batch.columns().iter().filter_map(|column| column.as_primitive_opt::<UInt32Type>());
+        Ok(Self {
+            buckets: as_uint64_array(batch.column(0))?.clone(),
+            docs: as_uint64_array(batch.column(1))?.clone(),
+            numbers: numbers.cloned().collect(),
+            is_reference: batch.columns().last().and_then(|column| column.as_boolean_opt().cloned()),
+        })
+    }
+
+    fn member(&self, row: usize) -> BucketMember {
+        let number = |nth: usize| self.numbers.get(nth).map_or(0, |numbers| numbers.value(row));
+        let is_reference = self.is_reference.as_ref().is_some_and(|is_reference| is_reference.value(row));
+        let (size, position, state) = (number(0), number(1), number(2));
+        BucketMember { doc: self.docs.value(row), size, position, state, is_reference }
+    }
+}
+
+/// The documents of the current bucket, and the progress of writing its pairs.
+pub(super) trait Bucket: Send + 'static {
+    /// Removes the members. The next members belong to another bucket, or continue the `same` one.
+    fn restart(&mut self, same: bool);
+
+    /// Adds a member.
+    fn push(&mut self, member: BucketMember);
+
+    /// Whether there are so many members that they are written before the rest of the bucket is read.
+    fn overflows(&mut self) -> bool {
+        false
+    }
+
+    /// Decides which members are paired. Called after the last member of the bucket.
+    fn close(&mut self);
+
+    /// Whether all pairs are written.
+    fn is_written(&self) -> bool;
+
+    /// Writes pairs until the batch is full, or for a while.
+    fn write(&mut self, pairs: &mut PairBuilder);
+
+    /// Bytes of the members.
+    fn memory(&self) -> usize;
+}
+
+/// Returns the pairs of the buckets of `input`, whose rows come bucket by bucket. The members are reserved in the memory pool
+/// as `consumer`.
+pub(super) fn pairs_of_buckets<B: Bucket>(
+    input: Batches,
+    bucket: B,
+    consumer: &str,
+    context: &TaskContext,
+) -> Batches {
+    let reader = BucketReader {
+        input,
+        rows: None,
+        row: 0,
+        id: None,
+        bucket,
+        held: MemoryConsumer::new(consumer).register(context.memory_pool()),
+        batch_size: context.session_config().batch_size(),
+    };
+    let batches = stream::try_unfold(reader, async |mut reader| {
+        Ok(reader.next_batch().await?.map(|batch| (batch, reader)))
+    });
+    batches.boxed()
+}
+
+struct BucketReader<B> {
+    input: Batches,
+    /// The current batch.
+    rows: Option<MemberColumns>,
+    row: usize,
+    /// The last bucket.
+    id: Option<u64>,
+    bucket: B,
+    held: MemoryReservation,
+    batch_size: usize,
+}
+
+impl<B: Bucket> BucketReader<B> {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let mut pairs = PairBuilder::new(self.batch_size);
+        loop {
+            // The pairs of a bucket are written after its last row, in as many batches as they need.
+            self.bucket.write(&mut pairs);
+            if pairs.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
+                return pairs.finish();
+            }
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    /// Reads to the end of a bucket. Returns false at the end of the input.
+    async fn read_bucket(&mut self) -> Result<bool> {
+        let mut started = false;
+        loop {
+            if let Some(rows) = &self.rows {
+                while self.row < rows.buckets.len() {
+                    let id = rows.buckets.value(self.row);
+                    let same = self.id == Some(id);
+                    if !started {
+                        self.bucket.restart(same);
+                        self.id = Some(id);
+                        started = true;
+                    } else if !same {
+                        self.bucket.close();
+                        return Ok(true);
+                    }
+                    self.bucket.push(rows.member(self.row));
+                    self.row += 1;
+                    if self.bucket.overflows() {
+                        return Ok(true);
+                    }
+                }
+                self.held.try_resize(self.bucket.memory())?;
+            }
+            let batch = self.input.next().await.transpose()?;
+            self.rows = batch.as_ref().map(MemberColumns::try_new).transpose()?;
+            self.row = 0;
+            if self.rows.is_none() {
+                if started {
+                    self.bucket.close();
+                }
+                return Ok(started);
+            }
+        }
+    }
+}
+
+/// Builds a batch of pairs.
+pub(super) struct PairBuilder {
+    a: UInt64Builder,
+    b: UInt64Builder,
+    room: usize,
+}
+
+impl PairBuilder {
+    fn new(room: usize) -> Self {
+        Self { a: UInt64Builder::with_capacity(room), b: UInt64Builder::with_capacity(room), room }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.a.values_slice().len() >= self.room
+    }
+
+    pub(super) fn push(&mut self, x: u64, y: u64) {
+        if x != y {
+            self.a.append_value(x.min(y));
+            self.b.append_value(x.max(y));
+        }
+    }
+
+    /// Adds a document without a second one.
+    pub(super) fn push_alone(&mut self, doc: u64) {
+        self.a.append_value(doc);
+        self.b.append_null();
+    }
+
+    fn finish(mut self) -> Result<Option<RecordBatch>> {
+        if self.a.values_slice().is_empty() {
+            return Ok(None);
+        }
+        let columns: Vec<ArrayRef> = vec![Arc::new(self.a.finish()), Arc::new(self.b.finish())];
+        Ok(Some(RecordBatch::try_new(pair_schema(), columns)?))
     }
 }

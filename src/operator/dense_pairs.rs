@@ -1,7 +1,7 @@
-//! Dense buckets, in which too many documents share one of their rarest shingles to compare all of them.
+//! The pairs of dense buckets: so many documents share one of their rarest shingles that not all of them can be compared.
 //!
-//! A few documents of a dense bucket are leaders, and the others are compared with those alone. This is done in rounds, and the
-//! scores of a round decide which documents take part in the next.
+//! A few documents of a dense bucket are leaders, and the other documents are compared with the leaders alone. This happens in
+//! rounds: the scores of a round decide which documents take part in the next round.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -10,61 +10,62 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_reader::{Bucket, BucketMember, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
+use super::bucket_pairs::{Bucket, BucketMember, PAIRS_AT_ONCE, PairBuilder, pair_schema, pairs_of_buckets};
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 /// The state of a document without a leader, which may become a leader.
 pub(crate) const OPEN: u32 = 0;
-/// The state of a document without a leader, which was a leader and is similar to no other document.
+/// The state of a former leader that is similar to no other document.
 pub(crate) const TRIED: u32 = 1;
-/// The state of a document with a pair: it has a leader, or is one.
+/// The state of a document with a pair: it has a leader, or is a leader.
 pub(crate) const SETTLED: u32 = 2;
 
 /// The pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean),
-/// partitioned and sorted by token -> the columns of [`super::bucket_pairs::schema`].
+/// partitioned and sorted by token -> the columns of [`pair_schema`].
 ///
-/// A reference document may be a leader but needs none, since its own run has settled it. Two reference documents are
-/// not compared.
+/// A reference document may be a leader but needs no leader, since its own run has settled it. Two reference documents
+/// are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DensePass {
     /// The least similarity of a pair.
     pub threshold: f64,
-    /// A bucket of more documents than this is dense. Other buckets yield nothing.
+    /// The size above which a bucket is dense. Other buckets yield nothing.
     pub dense: u64,
-    /// Which pairs are made.
+    /// The pairs to make.
     pub pairs: DensePairs,
 }
 
-/// Which pairs of a dense bucket are made, if their similarity can reach the threshold by the bounds of
+/// The pairs to make in a dense bucket. A pair is skipped if its similarity cannot reach the threshold by the bounds of
 /// `bucket_pairs::PairRule::MinJaccard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
-    /// Each leader of this round, from 1, with each other document without a leader, and in the first `LINKING_ROUNDS` also
-    /// with those that have one. Each leader has a row without b. Buckets in which only `few` documents have no leader yield
+    /// Each leader of a round with each document that has no leader. In the first `LINKING_ROUNDS` rounds leaders also meet
+    /// documents that have one. Each leader has a row without b. Buckets in which only `few` documents have no leader yield
     /// nothing.
     OfLeaders {
-        /// The round.
+        /// The round, from 1.
         round: u32,
     },
-    /// Each document without a leader with every other one.
+    /// Each document without a leader with every other document.
     OfTheRest,
 }
 
-/// Rounds in which new leaders are also compared with documents that have a leader, so that similar groups stay in one cluster.
-/// There are fifteen leaders by then, so it costs little.
+/// The rounds in which new leaders are also compared with led documents. This keeps similar groups in one cluster. There are
+/// fifteen leaders by then, so it costs little.
 pub(crate) const LINKING_ROUNDS: u32 = 4;
 
-/// The documents of a dense bucket that may stay without a leader, and are compared with all others in the end.
+/// The most documents of a dense bucket that may stay without a leader. They are compared with all others in the end.
 pub(crate) fn few(dense: u64) -> u64 {
     dense / 16
 }
 
 impl DensePass {
-    /// The leaders of a bucket, which double with each round: few are enough if all documents are similar, and there are few
-    /// rounds if they form many groups.
+    /// The number of leaders of a bucket. It doubles with each round: few leaders are enough if all documents are similar, and
+    /// many groups need few rounds.
     fn leaders(round: u32) -> usize {
         1_usize.checked_shl(round.saturating_sub(1)).unwrap_or(usize::MAX)
     }
@@ -90,7 +91,15 @@ impl Description for DensePass {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
-        Ok(pairs_of_buckets(task.rows_of(0)?, DenseBucket::new(*self), "Dense", &task.context))
+        let bucket = DenseBucket {
+            pass: *self,
+            members: Vec::new(),
+            firsts: Vec::new(),
+            first: 0,
+            seconds: None,
+            compared: 0,
+        };
+        Ok(pairs_of_buckets(task.rows_of(0)?.boxed(), bucket, "Dense", &task.context))
     }
 }
 
@@ -103,46 +112,42 @@ fn may_reach(one: &BucketMember, other: &BucketMember, threshold: f64) -> bool {
     least_shared(one.size.into(), other.size.into(), threshold).is_some_and(|least| u64::from(most) >= least)
 }
 
-/// The places of `members`, ordered by size, that may reach `threshold` with `x` by their sizes.
-fn of_sizes_near(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Range<usize> {
+/// The range of `members`, ordered by size, that may reach `threshold` with `x` by their sizes.
+fn near_sizes(x: &BucketMember, members: &[BucketMember], threshold: f64) -> Range<usize> {
     let least = |other: &BucketMember| least_shared(x.size.into(), other.size.into(), threshold);
     let is_too_small = |other: &BucketMember| other.size < x.size && least(other).is_none();
     let most = u64::from(x.size - x.position);
     let start = members.partition_point(is_too_small);
-    // The larger the other one is, the more of x has to be in it.
+    // The larger the other set is, the more of x has to be in it.
     let fit = |other: &BucketMember| is_too_small(other) || least(other).is_some_and(|least| least <= most);
     start..members.partition_point(fit).max(start)
 }
 
-/// The bucket that is being read, and the place of its next pair.
+/// The current bucket, and the position of its next pair.
 #[derive(Debug)]
 struct DenseBucket {
     pass: DensePass,
     members: Vec<BucketMember>,
-    /// The places of the members that are compared with others.
+    /// The positions of the members that are compared with others.
     firsts: Vec<usize>,
-    /// The next of `firsts`, and the places of the members that it still has to be compared with; `None` before any was.
+    /// The next of `firsts`, and the positions of the members that remain to be compared with it; `None` before the first.
     first: usize,
     seconds: Option<[Range<usize>; 2]>,
-    /// The number of the members that leaders are compared with: the first ones.
+    /// The number of members that leaders are compared with, from the first one.
     compared: usize,
 }
 
 impl DenseBucket {
-    fn new(pass: DensePass) -> Self {
-        Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, seconds: None, compared: 0 }
-    }
-
-    /// The places of the members that `x`, the member at the place `first`, is compared with.
+    /// The positions of the members that `x`, the member at `first`, is compared with.
     fn seconds_of(&self, first: usize, x: &BucketMember) -> [Range<usize>; 2] {
         if matches!(self.pass.pairs, DensePairs::OfLeaders { .. }) {
             return [0..self.compared, 0..0];
         }
-        // The first documents are those that wait. Of two of them, the earlier one writes the pair.
+        // Waiting documents come first. The earlier of two waiting documents writes the pair.
         let waiting = self.firsts.len();
         [first + 1..waiting, waiting..self.members.len()].map(|places| {
             let members = self.members.get(places.clone()).unwrap_or_default();
-            let near = of_sizes_near(x, members, self.pass.threshold);
+            let near = near_sizes(x, members, self.pass.threshold);
             places.start + near.start..places.start + near.end
         })
     }
@@ -164,8 +169,8 @@ impl Bucket for DenseBucket {
         if self.members.len() as u64 <= self.pass.dense {
             return;
         }
-        // Documents without a leader come first. A document with few rare shingles of its own is the closest to what
-        // all have in common, and one with many shingles is similar to most of the others.
+        // Documents without a leader come first. A document with few rare shingles of its own is the closest to the common
+        // part, and a document with many shingles is similar to most of the others.
         self.members.sort_unstable_by_key(|member| {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
@@ -178,7 +183,7 @@ impl Bucket for DenseBucket {
                 let untried: Vec<usize> =
                     (0..open).filter(|&at| self.members.get(at).is_some_and(|m| m.state == OPEN)).collect();
                 let leaders = DensePass::leaders(round).min(untried.len());
-                // Spread over the order, so that they are of several groups.
+                // Spread over the order, so that leaders come from several groups.
                 let places = (0..leaders).map(|nth| nth * untried.len() / leaders);
                 self.firsts.extend(places.filter_map(|place| untried.get(place)));
                 let linking = round <= LINKING_ROUNDS;
@@ -235,7 +240,6 @@ impl Bucket for DenseBucket {
 mod tests {
     use super::*;
 
-    /// Every two members of these sizes and positions, by a plain comparison and by the order of the sizes.
     #[test]
     fn sizes_leave_out_only_pairs_that_cannot_reach_the_threshold() {
         let mut members = Vec::new();
@@ -247,7 +251,7 @@ mod tests {
         for threshold in [0.1, 0.5, 0.8, 1.0 / 3.0, 1.0] {
             let mut left_out = 0;
             for x in &members {
-                let near = of_sizes_near(x, &members, threshold);
+                let near = near_sizes(x, &members, threshold);
                 for (at, y) in members.iter().enumerate().filter(|(at, _)| !near.contains(at)) {
                     assert!(!may_reach(x, y, threshold), "{threshold}: {x:?} and {y:?}, at {at}");
                     left_out += 1;

@@ -13,7 +13,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{TryStreamExt, stream};
 
-use super::scorer::Scorer;
+use super::sketches::Scorer;
 use crate::job::Score;
 use crate::plan::Batches;
 
@@ -23,7 +23,7 @@ pub(super) fn session(pool: usize) -> SessionContext {
     SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap())
 }
 
-/// Keeps the pairs with a Jaccard similarity of 0.8 or more.
+/// A scorer of pairs with a Jaccard similarity of 0.8 or more.
 pub(super) fn scorer() -> Scorer {
     let score = Score { threshold: 0.8, ..Score::default() };
     Scorer { score, bands: 1, rows: 1 }
@@ -57,7 +57,7 @@ pub(super) fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream 
     Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
 }
 
-/// The two documents of each scored pair; no pair is repeated.
+/// Returns the documents of each scored pair, and checks that no pair is repeated.
 pub(super) async fn scored(batches: Batches) -> Result<BTreeSet<(u64, u64)>> {
     let mut found = BTreeSet::new();
     for batch in batches.try_collect::<Vec<_>>().await? {

@@ -17,22 +17,18 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use datafusion::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_pairs::PairRule;
+use super::bucket_pairs::{PairRule, pair_schema};
+use super::clusters::{CountLosses, Represent, losses_schema, represented_schema};
 use super::dense_pairs::DensePass;
-use super::first_of_each::FirstOfEach;
-use super::lists::Lists;
-use super::losses::CountLosses;
-use super::may_match::MayMatch;
-use super::may_repeat::MayRepeat;
-use super::prefixes::Prefixes;
-use super::represent::Represent;
+use super::filters::{MayMatch, MayRepeat, WithoutFrequent, may_match_schema};
+use super::keyed_rows::{FirstOfEach, Lists, is_first_schema, lists_schema};
+use super::prefixes::{Prefixes, TokenCounts, counter_schema, prefix_schema};
 use super::score::Scoring;
-use super::token_counts::TokenCounts;
-use super::without_frequent::WithoutFrequent;
+use super::sketches::score_schema;
 use crate::plan::OperatorExec;
 
-/// Declares every operator once. From each line `Name(Description) => columns` follow the variant that plans carry, its
-/// name, the columns that come out of its inputs, the physical node, and the way back from a physical node.
+/// Declares every operator once. Each line `Name(Description) => columns` gives the variant that plans carry, its name, the
+/// columns of its output by the columns of its last input, the physical node, and the way back from a physical node.
 macro_rules! operators {
     ($($(#[$doc:meta])* $name:ident($description:ty) => $columns:expr,)*) => {
         /// The description of an operator.
@@ -48,27 +44,27 @@ macro_rules! operators {
                 }
             }
 
-            /// The columns that come out of `inputs`.
-            fn schema(&self, inputs: &[LogicalPlan]) -> SchemaRef {
-                let columns: fn(&[LogicalPlan]) -> SchemaRef = match self {
+            /// Returns the columns of the output, by the columns of the last input.
+            fn schema(&self, input: &Schema) -> SchemaRef {
+                let columns: fn(&Schema) -> SchemaRef = match self {
                     $(Self::$name(_) => $columns,)*
                 };
-                columns(inputs)
+                columns(input)
             }
 
-            /// The operator of a physical node; `None` if it is not one of ours.
+            /// Returns the operator of a physical node; `None` for any other node.
             #[cfg(feature = "cluster")]
-            pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+            pub(crate) fn described(plan: &dyn ExecutionPlan) -> Option<Self> {
                 $(if let Some(description) = OperatorExec::<$description>::described(plan) {
                     return Some(Self::$name(description.clone()));
                 })*
                 None
             }
 
-            /// The physical node over `inputs`.
+            /// Returns the physical node over `inputs`.
             ///
             /// # Errors
-            /// When the operator takes other inputs.
+            /// When the operator does not take these inputs.
             pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
                 match self.clone() {
                     $(Self::$name(description) => OperatorExec::plan(description, inputs),)*
@@ -80,47 +76,32 @@ macro_rules! operators {
 
 operators! {
     /// Input: (bucket, doc, ..). See [`super::bucket_pairs`].
-    BucketPairs(PairRule) => |_| super::bucket_reader::pair_schema(),
+    BucketPairs(PairRule) => |_| pair_schema(),
     /// Input: (token, doc, size, position, state, reference). See [`super::dense_pairs`].
-    Dense(DensePass) => |_| super::bucket_reader::pair_schema(),
-    /// Input: (tokens). See [`super::token_counts`].
-    TokenCounts(TokenCounts) => |_| super::token_counts::schema(),
-    /// Inputs: counters and documents. See [`super::prefixes`].
-    Prefixes(Prefixes) => |_| super::prefixes::schema(),
-    /// Inputs: counters and documents, whose columns stay. See [`super::may_match`].
-    MayMatch(MayMatch) => |inputs| match inputs.last() {
-        Some(documents) => super::may_match::marked(documents.schema().as_arrow()),
-        None => Arc::new(Schema::empty()),
-    },
-    /// Input: (root, high, low, jaccard). See [`super::represent`].
-    Represent(Represent) => |_| super::represent::schema(),
-    /// Input: (root, place, role, set, documents, shingles). See [`super::losses`].
-    Losses(CountLosses) => |_| super::losses::schema(),
-    /// Inputs: sketches and probes. See [`super::score`].
-    Score(Scoring) => |_| super::scorer::schema(),
-    /// Input: (key: UInt64, value). See [`super::lists`].
-    Lists(Lists) => |inputs| match inputs.last() {
-        Some(rows) => super::lists::schema(rows.schema().as_arrow()),
-        None => Arc::new(Schema::empty()),
-    },
-    /// Input: (key: UInt64, ..), whose columns stay. See [`super::may_repeat`].
-    MayRepeat(MayRepeat) => |inputs| match inputs.last() {
-        Some(rows) => Arc::new(rows.schema().as_arrow().clone()),
-        None => Arc::new(Schema::empty()),
-    },
-    /// Input: (key.., order.., ..), whose columns stay. See [`super::first_of_each`].
-    FirstOfEach(FirstOfEach) => |inputs| match inputs.last() {
-        Some(rows) => super::first_of_each::marked(rows.schema().as_arrow()),
-        None => Arc::new(Schema::empty()),
-    },
-    /// Inputs: frequent shingles and documents, whose columns stay. See [`super::without_frequent`].
-    WithoutFrequent(WithoutFrequent) => |inputs| match inputs.last() {
-        Some(documents) => Arc::new(documents.schema().as_arrow().clone()),
-        None => Arc::new(Schema::empty()),
-    },
+    Dense(DensePass) => |_| pair_schema(),
+    /// Input: (tokens).
+    TokenCounts(TokenCounts) => |_| counter_schema(),
+    /// Inputs: counters and documents.
+    Prefixes(Prefixes) => |_| prefix_schema(),
+    /// Inputs: counters and documents, whose columns stay.
+    MayMatch(MayMatch) => may_match_schema,
+    /// Input: (root, high, low, jaccard).
+    Represent(Represent) => |_| represented_schema(),
+    /// Input: (root, place, role, set, documents, shingles).
+    Losses(CountLosses) => |_| losses_schema(),
+    /// Inputs: sketches and probes.
+    Score(Scoring) => |_| score_schema(),
+    /// Input: (key: UInt64, value).
+    Lists(Lists) => lists_schema,
+    /// Input: (key: UInt64, ..), whose columns stay.
+    MayRepeat(MayRepeat) => |rows| Arc::new(rows.clone()),
+    /// Input: (key.., order.., ..), whose columns stay.
+    FirstOfEach(FirstOfEach) => is_first_schema,
+    /// Inputs: frequent shingles and documents, whose columns stay.
+    WithoutFrequent(WithoutFrequent) => |documents| Arc::new(documents.clone()),
 }
 
-/// A frame that runs `operator` over `inputs`; the first input's session plans it.
+/// Returns a frame that runs `operator` over `inputs`. The session of the first input plans it.
 ///
 /// # Errors
 /// When `inputs` is empty.
@@ -132,43 +113,44 @@ pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error:
         state.get_or_insert(input_state);
         plans.push(plan);
     }
-    let Some(state) = state else {
+    let (Some(state), Some(last)) = (state, plans.last()) else {
         return Err(crate::error::Error::bug("an operator needs an input"));
     };
-    let schema = Arc::new(DFSchema::try_from(operator.schema(&plans))?);
-    let node = Node { operator, inputs: plans, schema };
+    let schema = Arc::new(DFSchema::try_from(operator.schema(last.schema().as_arrow()))?);
+    let node = OperatorNode { operator, inputs: plans, schema };
     Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
 }
 
+/// The logical node of any operator.
 #[derive(Debug, Clone)]
-struct Node {
+struct OperatorNode {
     operator: Operator,
     inputs: Vec<LogicalPlan>,
     schema: DFSchemaRef,
 }
 
-impl PartialEq for Node {
+impl PartialEq for OperatorNode {
     fn eq(&self, other: &Self) -> bool {
         self.operator == other.operator && self.inputs == other.inputs
     }
 }
 
-impl Eq for Node {}
+impl Eq for OperatorNode {}
 
-impl Hash for Node {
+impl Hash for OperatorNode {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.operator.name().hash(state);
         self.inputs.hash(state);
     }
 }
 
-impl PartialOrd for Node {
+impl PartialOrd for OperatorNode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (self == other).then_some(Ordering::Equal)
     }
 }
 
-impl UserDefinedLogicalNodeCore for Node {
+impl UserDefinedLogicalNodeCore for OperatorNode {
     fn name(&self) -> &str {
         self.operator.name()
     }
@@ -198,12 +180,12 @@ impl UserDefinedLogicalNodeCore for Node {
     }
 
     fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // Every input column is read whatever the output columns are: stages select what they need before.
+        // Operators read every column of their inputs. Stages select the columns that they need before.
         Some(self.inputs.iter().map(|input| (0..input.schema().fields().len()).collect()).collect())
     }
 }
 
-/// Makes physical operators of our nodes. Part of every session that plans stages.
+/// Makes physical nodes of our logical nodes. Every session that plans stages has it.
 #[derive(Debug, Default)]
 pub(crate) struct OperatorPlanner;
 
@@ -218,9 +200,7 @@ impl ExtensionPlanner for OperatorPlanner {
         _session: &dyn Session,
         _planning_context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(node) = node.as_any().downcast_ref::<Node>() else {
-            return Ok(None);
-        };
-        Ok(Some(node.operator.over(physical_inputs.to_vec())?))
+        let node = node.as_any().downcast_ref::<OperatorNode>();
+        node.map(|node| node.operator.over(physical_inputs.to_vec())).transpose()
     }
 }

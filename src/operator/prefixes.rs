@@ -1,33 +1,47 @@
-//! The prefix of each document: its rarest tokens; every similar document must have one of them.
+//! Prefix filters: approximate counts of tokens, and the rarest tokens of each document.
 //!
-//! Sort the tokens of all documents in the same order. Two sets x and y with o common tokens have one in common among the first
-//! |x| - o + 1 of x and the first |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in
-//! data cleaning*, ICDE 2006). The order is (counter, token) with the counters of [`super::token_counts`], rarest first, so that
-//! few documents share a token of a prefix. A token of a single document keeps its place in the order and is left out.
-//! In a run against reference documents only new documents are counted, and tokens that no new document has are left
-//! out.
+//! A counter is at least the number of documents with a token, up to 255. Many tokens share a counter, so the memory is fixed in
+//! advance. This is a count-min sketch of one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min
+//! sketch and its applications*, Journal of Algorithms 55, 2005). Counters decide the order of tokens, for which any order is
+//! correct. A token whose counter is 1 is in one document.
 //!
-//! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but the other set may have it
-//! anywhere. So for containment, prefixes are joined with all tokens that are in some prefix.
+//! The prefix of a document has its rarest tokens, and every similar document has one of them. Sort the tokens of all documents
+//! in the same order. Two sets x and y with o common tokens have one in common among the first |x| - o + 1 of x and the first
+//! |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in data cleaning*, ICDE 2006).
+//! The order is (counter, token), rarest first, so that few documents share a token of a prefix. A token of a single document
+//! keeps its position in the order and is left out. A run against reference documents counts new documents only, and leaves
+//! out tokens that no new document has.
+//!
+//! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but it may be anywhere in the
+//! other set. So for containment, prefixes are joined with all tokens that are in some prefix.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder};
+use arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UInt32Builder, UInt64Builder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::cast::{as_binary_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::token_counts::{Counters, HeldCounters};
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
-/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
-/// the number of those before this one.
-pub(crate) fn schema() -> SchemaRef {
+/// The columns (at, counts): counters of one byte each, starting at counter `at`. Overlapping rows are added up.
+pub(crate) fn counter_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("at", DataType::UInt64, false),
+        Field::new("counts", DataType::Binary, false),
+    ]))
+}
+
+/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and the
+/// number of tokens before this one.
+pub(crate) fn prefix_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("token", DataType::UInt64, false),
         Field::new("doc", DataType::UInt64, false),
@@ -36,43 +50,200 @@ pub(crate) fn schema() -> SchemaRef {
     ]))
 }
 
-/// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`]. For
-/// [`Tokens::OfPrefixes`] the counters of all prefixes' tokens are the second input.
+/// Counters in memory; their number is a power of two.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    bits: u32,
+    counts: Vec<u8>,
+    held: MemoryReservation,
+}
+
+impl Counters {
+    /// `2^bits` counters at 0, reserved in the memory pool as `consumer`; bits from 1 to 63.
+    fn try_new(bits: u32, consumer: &str, context: &TaskContext) -> Result<Self> {
+        let held = MemoryConsumer::new(consumer).register(context.memory_pool());
+        held.try_grow(1 << bits)?;
+        Ok(Self { bits, counts: vec![0; 1 << bits], held })
+    }
+
+    fn add(&mut self, token: u64, probes: u32) {
+        for probe in 0..probes {
+            let count = &mut self.counts[counter_index(probe_key(token, probe), self.bits)];
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Returns the counter of a token.
+    fn count(&self, token: u64) -> u8 {
+        self.counts[counter_index(token, self.bits)]
+    }
+
+    /// Reads the counters of each of `plans`, which have one partition with the columns of [`counter_schema`].
+    pub(super) async fn read_all(
+        bits: u32,
+        plans: Vec<Arc<dyn ExecutionPlan>>,
+        consumer: &str,
+        context: Arc<TaskContext>,
+    ) -> Result<Vec<Self>> {
+        let mut all = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let mut counters = Self::try_new(bits, consumer, &context)?;
+            let mut rows = plan.execute(0, Arc::clone(&context))?;
+            while let Some(batch) = rows.next().await.transpose()? {
+                counters.merge(&batch)?;
+            }
+            all.push(counters);
+        }
+        Ok(all)
+    }
+
+    /// Adds the counters of a batch with the columns of [`counter_schema`].
+    fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (starts, counts) = (as_uint64_array(batch.column(0))?, as_binary_array(batch.column(1))?);
+        for (&start, more) in starts.values().iter().zip(counts.iter().flatten()) {
+            let start = start as usize;
+            let Some(counts) = self.counts.get_mut(start..start + more.len()) else {
+                return internal_err!("there is no counter {start} among 2^{}", self.bits);
+            };
+            counts.iter_mut().zip(more).for_each(|(count, more)| *count = count.saturating_add(*more));
+        }
+        Ok(())
+    }
+
+    /// Returns batches with the columns of [`counter_schema`], without rows of zeros.
+    fn batches(&self) -> Vec<Result<RecordBatch>> {
+        let rows = self.counts.chunks(ROW).enumerate().filter(|(_, row)| row.iter().any(|&count| count > 0));
+        let rows: Vec<_> = rows.map(|(at, row)| ((at * ROW) as u64, row)).collect();
+        let batches = rows.chunks(ROWS).map(|rows| {
+            let (mut starts, mut counts) = (UInt64Builder::new(), BinaryBuilder::new());
+            for (start, row) in rows {
+                starts.append_value(*start);
+                counts.append_value(row);
+            }
+            let columns: Vec<ArrayRef> = vec![Arc::new(starts.finish()), Arc::new(counts.finish())];
+            Ok(RecordBatch::try_new(counter_schema(), columns)?)
+        });
+        batches.collect()
+    }
+}
+
+/// The tokens that were counted: one bit for each counter, so that they fit in the processor's cache.
+#[derive(Debug)]
+pub(crate) struct CountedTokens {
+    bits: u32,
+    counted: Vec<u64>,
+    _held: MemoryReservation,
+}
+
+impl From<Counters> for CountedTokens {
+    fn from(Counters { bits, counts, held }: Counters) -> Self {
+        let counted = counts.chunks(u64::BITS as usize).map(|counts| {
+            counts.iter().enumerate().fold(0, |word, (at, &count)| word | u64::from(count > 0) << at)
+        });
+        let counted: Vec<u64> = counted.collect();
+        held.resize(counted.len() * size_of::<u64>());
+        Self { bits, counted, _held: held }
+    }
+}
+
+impl CountedTokens {
+    /// Whether the token was counted in all of its `probes` counters.
+    pub(super) fn has(&self, token: u64, probes: u32) -> bool {
+        (0..probes).all(|probe| {
+            let at = counter_index(probe_key(token, probe), self.bits);
+            self.counted[at / u64::BITS as usize] >> (at % u64::BITS as usize) & 1 == 1
+        })
+    }
+}
+
+/// Returns the index of a token's counter among `2^bits`. Tokens may be hashes or running numbers; the product spreads both
+/// (Knuth, *The Art of Computer Programming* 3, section 6.4).
+fn counter_index(token: u64, bits: u32) -> usize {
+    (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
+}
+
+/// Returns the key of a token at one of its counters. The first key is the token itself.
+fn probe_key(token: u64, probe: u32) -> u64 {
+    token.rotate_left(21 * probe)
+}
+
+/// Counters in a row, and rows in a batch.
+const ROW: usize = 1 << 16;
+const ROWS: usize = 16;
+
+/// Counts tokens over a partition: (tokens: `List<UInt64>`, without repeats) -> the columns of [`counter_schema`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TokenCounts {
+    /// The number of counters is `2^bits`.
+    pub bits: u32,
+    /// Counters of each token, up to 3. More counters make it unlikely that a token counts as present by mistake: a Bloom filter
+    /// (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970).
+    pub probes: u32,
+}
+
+impl Description for TokenCounts {
+    const NAME: &'static str = "TokenCountsExec";
+
+    type Shared = ();
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.probes {
+            1 => write!(f, "2^{} counters", self.bits),
+            probes => write!(f, "2^{} counters, {probes} for each token", self.bits),
+        }
+    }
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Shape::over(inputs, counter_schema(), vec![Requirement::none()])
+    }
+
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let mut input = task.rows_of(0)?;
+        let batches = stream::once(async move {
+            let mut counters = Counters::try_new(self.bits, "TokenCounts", &task.context)?;
+            while let Some(batch) = input.next().await.transpose()? {
+                // The iterator skips null lists and values outside of the slice.
+                for tokens in batch.column(0).as_list::<i32>().iter().flatten() {
+                    let tokens = tokens.as_primitive::<UInt64Type>().values();
+                    tokens.iter().for_each(|&token| counters.add(token, self.probes));
+                }
+            }
+            Ok::<_, DataFusionError>(stream::iter(counters.batches()))
+        });
+        Ok(batches.try_flatten().boxed())
+    }
+}
+
+/// Finds prefixes: counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of
+/// [`prefix_schema`]. With [`Tokens::OfPrefixes`], the second input has the counters of the tokens of all prefixes.
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefixes {
-    /// The counters are `2^bits`.
+    /// The number of counters is `2^bits`.
     pub bits: u32,
     /// The least Jaccard similarity, or the least containment: both have the same prefixes.
     pub threshold: f64,
-    /// Which tokens of a document are given.
+    /// The tokens of a document to return.
     pub tokens: Tokens,
-    /// Tokens with a lower counter are left out, since no document to compare has them: 2 if all documents are counted,
+    /// Tokens with a lower counter are left out, because no document to compare has them: 2 if all documents are counted,
     /// 1 if only new ones are.
     pub least: u8,
 }
 
-/// Which tokens of a document are given.
+/// The tokens of a document to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tokens {
     /// The tokens of its prefix.
     OfPrefix,
-    /// All that are in the prefix of some document, by the counters.
+    /// All tokens that are in the prefix of some document, by the counters.
     OfPrefixes,
-}
-
-impl Prefixes {
-    /// Tokens in the prefix of a set of `len`.
-    fn length(&self, len: usize) -> usize {
-        len - least_contained(len as u64, self.threshold) as usize + usize::from(len > 0)
-    }
 }
 
 impl Description for Prefixes {
     const NAME: &'static str = "PrefixesExec";
 
-    type Shared = SharedValue<HeldCounters<Counters>>;
+    type Shared = SharedValue<Vec<Counters>>;
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = match self.tokens {
@@ -83,43 +254,35 @@ impl Description for Prefixes {
     }
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        // The documents come last: the output has their partitions.
-        let counters = match self.tokens {
-            Tokens::OfPrefix => 1,
-            Tokens::OfPrefixes => 2,
-        };
-        let mut requirements: Vec<_> = (0..counters).map(|_| Requirement::single_partition()).collect();
-        requirements.push(Requirement::none());
-        Shape::over(inputs, schema(), requirements)
+        Shape::beside_whole_inputs(inputs, prefix_schema())
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
-        let Some((_, counters)) = task.inputs.split_last() else {
-            return internal_err!("prefixes have no inputs");
-        };
+        let counters = task.whole_inputs();
         let documents = task.rows_of(counters.len())?;
-        let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
-        let batches = futures::stream::once(async move {
-            let held = shared.get(HeldCounters::read("Prefixes", self.bits, counters, task.context)).await?;
-            let mut room = Vec::new();
-            let prefixes = documents.map(move |batch| self.tokens_of(&batch?, &held, &mut room));
-            Ok::<_, DataFusionError>(prefixes)
-        });
-        Ok(batches.try_flatten().boxed())
+        let (bits, mut room) = (self.bits, Vec::new());
+        let counters = Counters::read_all(bits, counters, "Prefixes", Arc::clone(&task.context));
+        let prefixes = move |counters: &Vec<Counters>, batch| self.prefixes(&batch, counters, &mut room);
+        Ok(task.map_with_shared(documents, counters, prefixes))
     }
 }
 
 impl Prefixes {
-    fn tokens_of(
+    /// Returns the number of tokens in the prefix of a set of `len`.
+    fn length(&self, len: usize) -> usize {
+        len - least_contained(len as u64, self.threshold) as usize + usize::from(len > 0)
+    }
+
+    fn prefixes(
         &self,
         batch: &RecordBatch,
-        held: &HeldCounters<Counters>,
+        counters: &[Counters],
         room: &mut Vec<(u8, u64)>,
     ) -> Result<RecordBatch> {
         let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());
         let (mut sizes, mut positions) = (UInt32Builder::new(), UInt32Builder::new());
         let keys = as_uint64_array(batch.column(0))?;
-        let [counts, of_prefixes @ ..] = &held.of_plans[..] else {
+        let [counts, in_prefixes @ ..] = counters else {
             return internal_err!("prefixes have no counters");
         };
         for (&doc, set) in keys.values().iter().zip(batch.column(1).as_list::<i32>().iter()) {
@@ -131,8 +294,8 @@ impl Prefixes {
                 Tokens::OfPrefix => self.length(set.len()),
                 Tokens::OfPrefixes => set.len(),
             };
-            for (position, &(count, token)) in (0..).zip(first(set, counts, length, room)) {
-                let in_a_prefix = of_prefixes.iter().all(|counts| counts.of(token) > 0);
+            for (position, &(count, token)) in (0..).zip(rarest(set, counts, length, room)) {
+                let in_a_prefix = in_prefixes.iter().all(|counts| counts.count(token) > 0);
                 if count >= self.least && in_a_prefix {
                     tokens.append_value(token);
                     docs.append_value(doc);
@@ -147,14 +310,19 @@ impl Prefixes {
             Arc::new(sizes.finish()),
             Arc::new(positions.finish()),
         ];
-        Ok(RecordBatch::try_new(schema(), columns)?)
+        Ok(RecordBatch::try_new(prefix_schema(), columns)?)
     }
 }
 
-/// The first `length` tokens of `set` in the order of (counter, token), each with its counter.
-fn first<'a>(set: &[u64], counts: &Counters, length: usize, room: &'a mut Vec<(u8, u64)>) -> &'a [(u8, u64)] {
+/// Returns the first `length` tokens of `set` in the order of (counter, token), each with its counter.
+fn rarest<'a>(
+    set: &[u64],
+    counts: &Counters,
+    length: usize,
+    room: &'a mut Vec<(u8, u64)>,
+) -> &'a [(u8, u64)] {
     room.clear();
-    room.extend(set.iter().map(|&token| (counts.of(token), token)));
+    room.extend(set.iter().map(|&token| (counts.count(token), token)));
     if length < room.len() {
         room.select_nth_unstable(length);
         room.truncate(length);

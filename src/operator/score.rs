@@ -1,31 +1,35 @@
 //! Scores of pairs from stored sketches. Pairs whose score reaches the threshold are kept.
 //!
-//! A pair costs two look-ups and one merge of two sorted sets, and copies nothing.
+//! [`super::sketch_joins`] joins candidates with their sketches. The search of all pairs is here: it compares each document with
+//! the documents whose size allows a match.
 
 use std::fmt;
+use std::iter::StepBy;
+use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use super::all_pairs::{Segments, all_pairs};
-use super::score_home::{score_all, score_home};
-use super::score_segment::score_segment;
-use super::scorer::{Scorer, schema};
-use super::sketches::Sketches;
+use super::sketch_joins::{score_all, score_home, score_segment};
+use super::sketches::{ScoreBuilder, Scorer, SketchRef, Sketches, score_schema};
 use crate::job::{self, ScoreBy};
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, SharedValue, Task};
 
-/// How pairs are scored, and which of them are kept: sketches and probes -> scored pairs.
+/// Scores pairs: sketches and probes -> scored pairs that reach the threshold.
 ///
-/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary), with (home: UInt64) before these
-/// for candidates at homes. Sketches that are held whole come in one partition, which is read before the first probe;
-/// probes keep their partitions. Otherwise both are partitioned by home or by document. For all pairs, a first column
-/// `reference: Boolean` marks reference documents, which are not compared with each other.
+/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>` or Binary). Candidates at homes have a column
+/// (home: UInt64) before them. For all pairs, a first column `reference: Boolean` marks reference documents, which are not
+/// compared with each other.
+///
+/// Sketches that are held whole come in one partition, which is read before the first probe; probes keep their partitions.
+/// Otherwise both inputs are partitioned by home or by document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and the measure.
@@ -43,27 +47,27 @@ pub(crate) struct Scoring {
 pub(crate) enum Probe {
     /// (a, b): score this pair. The tasks of a process hold all sketches together.
     Held,
-    /// (a, b): score this pair. A task holds the sketches of its partition, a segment of the documents, and streams
-    /// those of all partitions past them, so its input must be readable more than once.
+    /// (a, b): score this pair. A task holds the sketches of its partition, a segment of the documents, and streams the
+    /// sketches of all partitions past them. So its input must be readable more than once.
     Segments,
     /// (home, a, b): score this pair with the sketches of its home, which is a block of two segments of the documents.
     Blocks,
-    /// (slice, slices): score the `slice`-th of `slices` shares of all pairs between documents of key segment
-    /// `left` and documents of key segment `right`, of `segments` in all.
+    /// (slice, slices): score the `slice`-th of `slices` shares of all pairs between the key segments `left` and `right` of the
+    /// documents.
     All {
         /// One of the two segments, at most `right`.
         left: u64,
-        /// The other one, or the same.
+        /// The other segment, or `left` again.
         right: u64,
-        /// Segments that the keys are divided into: a document's segment is `doc % segments`.
+        /// The number of segments. The segment of a document is `doc % segments`.
         segments: u64,
     },
 }
 
-/// The name of the join of sketches and pairs in `plan`; `None` if it scores nothing.
-pub(crate) fn join_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+/// Returns the name of the join of sketches and pairs in `plan`; `None` if `plan` scores nothing.
+pub(crate) fn join_name(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
     let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::join);
-    own.or_else(|| plan.children().into_iter().find_map(join_of))
+    own.or_else(|| plan.children().into_iter().find_map(join_name))
 }
 
 impl Scoring {
@@ -72,8 +76,8 @@ impl Scoring {
         Scorer { score, bands, rows }
     }
 
-    /// The name of the join of sketches and pairs.
-    pub(crate) fn join(&self) -> &'static str {
+    /// Returns the name of the join of sketches and pairs.
+    fn join(&self) -> &'static str {
         match self.probe {
             Probe::Held => "held",
             Probe::Segments => "segments",
@@ -104,10 +108,8 @@ impl Description for Scoring {
         }
         write!(f, ", {} x {}", self.bands, self.rows)?;
         match self.probe {
-            Probe::Held => write!(f, ", candidates, held"),
-            Probe::Segments => write!(f, ", candidates, segments"),
-            Probe::Blocks => write!(f, ", candidates, blocks"),
             Probe::All { left, right, segments } => write!(f, ", all of {left}+{right}/{segments}"),
+            _ => write!(f, ", candidates, {}", self.join()),
         }
     }
 
@@ -121,7 +123,7 @@ impl Description for Scoring {
             }
             Probe::Held | Probe::All { .. } => vec![Requirement::single_partition(), Requirement::none()],
         };
-        Ok(Shape::over(inputs, schema(), requirements)?
+        Ok(Shape::over(inputs, score_schema(), requirements)?
             .co_partitioned(matches!(self.probe, Probe::Blocks | Probe::Segments)))
     }
 
@@ -139,21 +141,132 @@ impl Description for Scoring {
                     let held = shared.get(read_whole(sketches, context)).await?;
                     Ok::<_, DataFusionError>(match self.probe {
                         Probe::All { left, right, segments } => {
-                            let between = Segments { left, right, segments };
-                            all_pairs(held, probes, between, scorer, batch_size).boxed()
+                            let lefts = by_size(&held, left, segments);
+                            let rights = (left != right).then(|| by_size(&held, right, segments));
+                            let sketches = held;
+                            AllPairsSearch {
+                                sketches,
+                                scorer,
+                                batch_size,
+                                probes,
+                                lefts,
+                                rights,
+                                slice: None,
+                            }
+                            .batches()
                         }
                         _ => score_all(held, probes, scorer),
                     })
                 };
-                Ok(futures::stream::once(pairs).try_flatten().boxed())
+                Ok(stream::once(pairs).try_flatten().boxed())
             }
         }
     }
 }
 
-/// The sketches of a plan of one partition.
+/// Reads the sketches of a plan of one partition.
 async fn read_whole(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Sketches> {
     let mut sketches = Sketches::new(MemoryConsumer::new("Score").register(context.memory_pool()));
     sketches.add_all(plan.execute(0, context)?).await?;
     Ok(sketches)
+}
+
+/// A document, its size and its sketch.
+#[derive(Debug, Clone, Copy)]
+struct AllPairsEntry {
+    size: usize,
+    doc: u64,
+    sketch: SketchRef,
+    /// Whether it is a reference document. Two reference documents are not compared.
+    is_reference: bool,
+}
+
+/// Returns the documents of a segment, sorted by size and key.
+fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<AllPairsEntry> {
+    let members = sketches.iter().filter(|(doc, _)| doc % segments == segment);
+    let entries = members.map(|(doc, sketch)| {
+        let size = sketches.document(doc, sketch).shingles.len();
+        AllPairsEntry { size, doc, sketch, is_reference: sketches.is_reference(sketch) }
+    });
+    let mut docs: Vec<AllPairsEntry> = entries.collect();
+    docs.sort_unstable_by_key(|d| (d.size, d.doc));
+    docs
+}
+
+/// The search of all pairs between two segments.
+struct AllPairsSearch {
+    sketches: Arc<Sketches>,
+    scorer: Scorer,
+    batch_size: usize,
+    probes: SendableRecordBatchStream,
+    lefts: Vec<AllPairsEntry>,
+    /// `None` if both segments are the same.
+    rights: Option<Vec<AllPairsEntry>>,
+    /// The left documents of this slice that remain to be searched.
+    slice: Option<StepBy<Range<usize>>>,
+}
+
+impl AllPairsSearch {
+    /// Returns scored pairs in batches of at least `batch_size`. A probe (slice, slices) asks for that share of all pairs.
+    fn batches(self) -> Batches {
+        let batches = stream::try_unfold(self, async |mut search| {
+            Ok(search.next_batch().await?.map(|batch| (batch, search)))
+        });
+        batches.boxed()
+    }
+
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let mut found = ScoreBuilder::default();
+        while !found.is_full(self.batch_size) {
+            match self.slice.as_mut().map(Iterator::next) {
+                Some(Some(left)) => {
+                    self.search(left, &mut found);
+                    // A search takes long and never waits: let other tasks run, and a stop signal through.
+                    tokio::task::consume_budget().await;
+                }
+                Some(None) => self.slice = None,
+                None => match self.probes.next().await.transpose()? {
+                    Some(probe) => self.slice = Some(self.read_slice(&probe)?),
+                    None => break,
+                },
+            }
+        }
+        found.finish()
+    }
+
+    fn read_slice(&self, probe: &RecordBatch) -> Result<StepBy<Range<usize>>> {
+        let (slice, slices) = (as_uint64_array(probe.column(0))?, as_uint64_array(probe.column(1))?);
+        if probe.num_rows() != 1 || slices.value(0) == 0 {
+            return internal_err!("a probe of all pairs is one row (slice, slices)");
+        }
+        let (first, step) = (slice.value(0) as usize, slices.value(0) as usize);
+        Ok((first.min(self.lefts.len())..self.lefts.len()).step_by(step))
+    }
+
+    fn search(&self, at: usize, found: &mut ScoreBuilder) {
+        let left = self.lefts[at];
+        let score = self.scorer.score;
+        // The smaller size over the larger one bounds the exact Jaccard similarity, but no estimate.
+        let least = match score.by {
+            ScoreBy::Shingles => score.measure.least_jaccard(score.threshold),
+            ScoreBy::Signature => None,
+        };
+        let close = |a: usize, b: usize| least.is_none_or(|least| a.min(b) as f64 / a.max(b) as f64 >= least);
+        let (others, start) = match &self.rights {
+            None => (&self.lefts, at + 1),
+            Some(rights) => {
+                (rights, rights.partition_point(|r| r.size < left.size && !close(r.size, left.size)))
+            }
+        };
+        for right in &others[start..] {
+            if right.size > left.size && !close(left.size, right.size) {
+                break;
+            }
+            if left.is_reference && right.is_reference {
+                continue;
+            }
+            let document = |entry: &AllPairsEntry| self.sketches.document(entry.doc, entry.sketch);
+            self.scorer.score(document(&left), document(right), found);
+        }
+    }
 }

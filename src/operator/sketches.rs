@@ -1,10 +1,18 @@
-//! Sketches in memory: the shingles and the signature of each document, found by its key.
+//! Sketches in memory, and the score of two of them.
+//!
+//! A sketch has the shingles and the signature of a document, and is found by the document's key. A score costs two look-ups and
+//! one merge of two sorted sets, and copies nothing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, RecordBatch};
+use arrow::array::{
+    ArrayBuilder, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Builder, RecordBatch, UInt16Builder,
+    UInt64Builder,
+};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_boolean_array, as_list_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
@@ -12,9 +20,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 
+use crate::job::{self, ScoreBy};
+use crate::kernel::jaccard::shared;
+use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::kernel::signature::Signature;
 
-/// Document keys are hashes already: hashing them again would only cost time.
+/// The hasher of document keys, which are hashes already.
 #[derive(Default)]
 pub(super) struct KeyHasher(u64);
 
@@ -44,7 +55,7 @@ pub(crate) struct Sketches {
     held: MemoryReservation,
 }
 
-/// The place of a document's sketch.
+/// The batch and the row of a document's sketch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SketchRef {
     batch: u32,
@@ -57,7 +68,7 @@ pub(super) struct SketchedDocument<'a> {
     pub(super) doc: u64,
     /// In ascending order.
     pub(super) shingles: &'a [u64],
-    pub(super) signature: Signature<'a>,
+    signature: Signature<'a>,
 }
 
 /// The sketches of a batch.
@@ -66,7 +77,7 @@ struct SketchBatch {
     shingles: OffsetBuffer<i32>,
     shingle_values: ScalarBuffer<u64>,
     signatures: SignatureColumn,
-    /// Which documents are reference documents; `None` without that column.
+    /// Marks reference documents; `None` without that column.
     is_reference: Option<BooleanArray>,
 }
 
@@ -87,15 +98,12 @@ impl SketchBatch {
         })
     }
 
-    fn shingles(&self, row: u32) -> &[u64] {
-        slice(&self.shingles, &self.shingle_values, row)
-    }
-
-    fn signature(&self, row: u32) -> Signature<'_> {
-        match &self.signatures {
+    fn document(&self, doc: u64, row: u32) -> SketchedDocument<'_> {
+        let signature = match &self.signatures {
             SignatureColumn::Of32(offsets, values) => Signature::Of32(slice(offsets, values, row)),
             SignatureColumn::Of16(values) => Signature::Of16(values.value(row as usize).as_chunks().0),
-        }
+        };
+        SketchedDocument { doc, shingles: slice(&self.shingles, &self.shingle_values, row), signature }
     }
 }
 
@@ -119,19 +127,17 @@ impl SignatureColumn {
 /// Calls `each` with every document of a batch of sketches.
 ///
 /// # Errors
-/// When the batch has other columns, or those of `each`.
+/// When the batch has other columns, and the errors of `each`.
 pub(super) fn each_document(
     batch: &RecordBatch,
     mut each: impl FnMut(SketchedDocument<'_>) -> Result<()>,
 ) -> Result<()> {
-    let sketch = SketchBatch::try_new(batch)?;
-    (0u32..).zip(docs(batch)?).try_for_each(|(row, &doc)| {
-        each(SketchedDocument { doc, shingles: sketch.shingles(row), signature: sketch.signature(row) })
-    })
+    let sketches = SketchBatch::try_new(batch)?;
+    (0u32..).zip(sketch_keys(batch)?).try_for_each(|(row, &doc)| each(sketches.document(doc, row)))
 }
 
-/// The keys of sketches: the last columns are (doc, shingles, signature).
-pub(super) fn docs(batch: &RecordBatch) -> Result<&[u64]> {
+/// Returns the document keys of sketches, whose last columns are (doc, shingles, signature).
+pub(super) fn sketch_keys(batch: &RecordBatch) -> Result<&[u64]> {
     let [.., docs, _, _] = batch.columns() else {
         return internal_err!("a sketch has a document");
     };
@@ -144,17 +150,16 @@ impl Sketches {
         Self { rows: Vec::new(), sketches: Vec::new(), by_doc: HashMap::default(), held }
     }
 
-    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document may come again with the same
-    /// sketch.
+    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature). A document may come again with an equal sketch.
     ///
     /// # Errors
     /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. Then nothing was added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         // An entry takes 16 bytes; the table that holds them is at most doubled while it grows.
-        // The columns of a batch that comes from disk share one buffer.
+        // The columns of a batch from disk share one buffer.
         self.held.try_grow(get_record_batch_memory_size(batch) + 48 * batch.num_rows())?;
         let number = u32::try_from(self.sketches.len()).map_err(|e| DataFusionError::External(e.into()))?;
-        for (row, &doc) in (0u32..).zip(docs(batch)?) {
+        for (row, &doc) in (0u32..).zip(sketch_keys(batch)?) {
             self.by_doc.insert(doc, SketchRef { batch: number, row });
         }
         self.sketches.push(SketchBatch::try_new(batch)?);
@@ -165,7 +170,7 @@ impl Sketches {
     /// Adds all batches of a stream.
     ///
     /// # Errors
-    /// As [`Self::add`], and those of the stream.
+    /// The errors of [`Self::add`] and of the stream.
     pub(super) async fn add_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
         while let Some(batch) = rows.next().await.transpose()? {
             self.add(&batch)?;
@@ -173,18 +178,17 @@ impl Sketches {
         Ok(())
     }
 
-    /// The batches and their reservation.
+    /// Returns the batches and their reservation.
     pub(super) fn into_rows(self) -> (Vec<RecordBatch>, MemoryReservation) {
         (self.rows, self.held)
     }
 
-    /// The document of a key and a sketch.
-    pub(super) fn document(&self, doc: u64, of: SketchRef) -> SketchedDocument<'_> {
-        let sketch = &self.sketches[of.batch as usize];
-        SketchedDocument { doc, shingles: sketch.shingles(of.row), signature: sketch.signature(of.row) }
+    /// Returns the document of a key and a sketch.
+    pub(super) fn document(&self, doc: u64, sketch: SketchRef) -> SketchedDocument<'_> {
+        self.sketches[sketch.batch as usize].document(doc, sketch.row)
     }
 
-    /// A document, found by its key.
+    /// Returns a document by its key.
     ///
     /// # Errors
     /// If it has no sketch, which is a bug.
@@ -200,18 +204,18 @@ impl Sketches {
         self.sketches.is_empty()
     }
 
-    /// Bytes that are reserved for them.
+    /// Bytes that are reserved for the sketches.
     pub(super) fn bytes(&self) -> usize {
         self.held.size()
     }
 
     /// Whether the document is a reference document.
-    pub(super) fn is_reference(&self, of: SketchRef) -> bool {
-        let sketch = &self.sketches[of.batch as usize];
-        sketch.is_reference.as_ref().is_some_and(|is_reference| is_reference.value(of.row as usize))
+    pub(super) fn is_reference(&self, sketch: SketchRef) -> bool {
+        let is_reference = &self.sketches[sketch.batch as usize].is_reference;
+        is_reference.as_ref().is_some_and(|is_reference| is_reference.value(sketch.row as usize))
     }
 
-    /// The documents in any order.
+    /// Returns the documents in any order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, SketchRef)> {
         self.by_doc.iter().map(|(&doc, &sketch)| (doc, sketch))
     }
@@ -221,4 +225,91 @@ fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [
     let row = row as usize;
     // The offsets of Arrow lists are ascending and not negative.
     &values[offsets[row] as usize..offsets[row + 1] as usize]
+}
+
+/// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b.
+///
+/// `shared`, `shingles_a` and `shingles_b` count distinct shingles. `estimate` is the estimate by the two signatures, and
+/// `shared_bands` the number of bands in which they agree in every row.
+pub(crate) fn score_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("a", DataType::UInt64, false),
+        Field::new("b", DataType::UInt64, false),
+        Field::new("shared", DataType::UInt64, false),
+        Field::new("shingles_a", DataType::UInt64, false),
+        Field::new("shingles_b", DataType::UInt64, false),
+        Field::new("estimate", DataType::Float64, false),
+        Field::new("shared_bands", DataType::UInt16, false),
+    ]))
+}
+
+/// The criteria for pairs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scorer {
+    /// The threshold and the measure.
+    pub(super) score: job::Score,
+    /// Bands of the signature.
+    pub(super) bands: usize,
+    /// Rows of a band.
+    pub(super) rows: usize,
+}
+
+impl Scorer {
+    /// Scores two documents, and adds them to `kept` if they reach the threshold.
+    pub(super) fn score(
+        &self,
+        one: SketchedDocument<'_>,
+        other: SketchedDocument<'_>,
+        kept: &mut ScoreBuilder,
+    ) {
+        let (a, b) = if one.doc < other.doc { (one, other) } else { (other, one) };
+        let job::Score { threshold, measure, by, prefilter, min_shared: _ } = self.score;
+        // All signatures of a run have one type and length.
+        let estimate = || minhash_similarity(a.signature, b.signature).unwrap_or(0.0);
+        let by_estimate = prefilter || by == ScoreBy::Signature;
+        if by_estimate && estimate() < threshold {
+            return;
+        }
+        let shared = match by {
+            ScoreBy::Shingles => measure.shared_at_least(a.shingles, b.shingles, threshold),
+            ScoreBy::Signature => Some(shared(a.shingles, b.shingles)),
+        };
+        let Some(shared) = shared else { return };
+        let sizes = [a.shingles.len() as u64, b.shingles.len() as u64];
+        if !self.score.has_min_shared(shared, sizes) {
+            return;
+        }
+        let shared_bands = a.signature.shared_bands(b.signature, self.bands, self.rows);
+        for (builder, number) in kept.numbers.iter_mut().zip([a.doc, b.doc, shared, sizes[0], sizes[1]]) {
+            builder.append_value(number);
+        }
+        kept.estimate.append_value(estimate());
+        kept.shared_bands.append_value(shared_bands.try_into().unwrap_or(u16::MAX));
+    }
+}
+
+/// Builds a batch of scored pairs.
+#[derive(Default)]
+pub(super) struct ScoreBuilder {
+    /// The first five columns.
+    numbers: [UInt64Builder; 5],
+    estimate: Float64Builder,
+    shared_bands: UInt16Builder,
+}
+
+impl ScoreBuilder {
+    /// Returns the batch; `None` if it is empty.
+    pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>> {
+        if self.estimate.is_empty() {
+            return Ok(None);
+        }
+        let numbers = self.numbers.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef);
+        let last: [ArrayRef; 2] = [Arc::new(self.estimate.finish()), Arc::new(self.shared_bands.finish())];
+        Ok(Some(RecordBatch::try_new(score_schema(), numbers.chain(last).collect())?))
+    }
+
+    /// Whether it has at least `rows` rows.
+    pub(super) fn is_full(&self, rows: usize) -> bool {
+        self.estimate.len() >= rows
+    }
 }

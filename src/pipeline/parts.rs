@@ -191,7 +191,7 @@ impl Description for RecordParts {
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
         let input = only_input(Self::NAME, inputs)?;
-        Ok(Shape::of_partitions(self.parts.len(), input.schema(), input, vec![Requirement::none()]))
+        Ok(Shape::in_partitions(self.parts.len(), input.schema(), input, vec![Requirement::none()]))
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> DfResult<Batches> {

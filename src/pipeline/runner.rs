@@ -269,7 +269,7 @@ impl<'a> Runner<'a> {
         let (mut files, mut join, mut written) = (Vec::new(), None, 0);
         while let Some(frame) = made.get(written) {
             let plan = self.plan(work, frame.clone(), &attempt).await?;
-            join = score::join_of(&plan).or(join);
+            join = score::join_name(&plan).or(join);
             let error = match engine.run(stage, plan, &attempt.config, self.control).await {
                 Ok(more) => {
                     files.extend(more);

@@ -1,17 +1,14 @@
-//! The one type of node that all our operators have in a physical plan, and the structures that operators share.
+//! The node of every operator in a physical plan, and the store of rows that spill between operators.
 //!
-//! An operator is a `Description`: plain data that can be cloned, shown and sent. [`OperatorExec`] is everything else
-//! that DataFusion requires of a node. So a file that adds an operator has its description, the shape of its output,
-//! and its work.
-//!
-//! `partition_store` is the store of all rows that spill between operators.
+//! An operator is a `Description`: plain data that can be cloned, shown and sent. [`OperatorExec`] has everything else that
+//! DataFusion requires of a node. So the file of an operator has its description, the shape of its output, and its work.
 
-mod description;
-mod exec;
+mod operator_exec;
 mod partition_store;
 
-pub(crate) use description::{
-    Batches, Description, Requirement, Shape, SharedValue, Task, file_scan, only_input, scanned_rows,
+pub use operator_exec::OperatorExec;
+pub(crate) use operator_exec::{
+    Batches, Description, Requirement, Shape, SharedValue, Task, file_scan, map_to_end, only_input,
+    scanned_rows,
 };
-pub use exec::OperatorExec;
 pub(crate) use partition_store::{Gathered, PartitionReads, PartitionStore};

@@ -1,13 +1,11 @@
 //! The store of partitions that spill: rows wait in numbered partitions, in memory while the pool has room and otherwise
-//! on disk.
-//!
-//! Everything that writes rows to disk between two operators uses it:
+//! on disk. Everything that writes rows to disk between two operators uses it:
 //!
 //! | user | partitions | read |
 //! |---|---|---|
 //! | the exchange of one machine (`engine::exchange`) | by the hash of a key | once, or again where segments are scored |
 //! | a home that is too large ([`crate::operator::score`]) | sketches by segment, pairs by two segments | again |
-//! | rows by bucket ([`crate::operator::by_bucket`]) | a sorted run each | once |
+//! | rows by bucket ([`crate::operator::bucket_groups`]) | a sorted run each | once |
 //!
 //! Sorts and aggregations are the engine's own and spill by themselves.
 
@@ -29,7 +27,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-/// Rows and bytes of the batches that are read from a partition.
+/// The rows and bytes of a batch that is read from a partition.
 const READ_ROWS: usize = 8_192;
 const READ_BYTES: usize = 1 << 20;
 
@@ -48,7 +46,7 @@ impl Gathered {
         self.batches.push(batch);
     }
 
-    /// All rows so far in one batch of `schema`, which leaves none.
+    /// Takes all rows so far as one batch of `schema`.
     ///
     /// # Errors
     /// When a batch has another schema.
@@ -58,7 +56,7 @@ impl Gathered {
     }
 }
 
-/// How often a partition is read.
+/// The number of times that a partition is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartitionReads {
     /// Once; reading removes the rows.
@@ -83,7 +81,7 @@ struct Inner {
 }
 
 impl PartitionStore {
-    /// `count` empty partitions for rows of `schema`, reserved in the memory pool as `consumer`.
+    /// A store of `count` empty partitions for rows of `schema`, reserved in the memory pool as `consumer`.
     pub(crate) fn new(
         consumer: &str,
         (count, reads): (usize, PartitionReads),
@@ -92,7 +90,7 @@ impl PartitionStore {
         context: &TaskContext,
     ) -> Self {
         let spills = SpillManager::new(context.runtime_env(), metrics, schema);
-        // A store of runs holds no memory. As a consumer that can spill it would lessen the share of the others.
+        // A store of runs holds no memory. As a consumer that can spill, it would reduce the shares of other consumers.
         let held = MemoryConsumer::new(consumer).with_can_spill(count > 0).register(context.memory_pool());
         let partitions = (0..count).map(|_| Partition::default()).collect();
         Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
@@ -124,10 +122,10 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// Adds each row of `batch` to the partition whose number `numbers` has for it.
+    /// Adds each row of `batch` to the partition with its number in `numbers`.
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// The errors of [`Self::add`].
     pub(crate) fn divide(&self, batch: &RecordBatch, numbers: impl Iterator<Item = usize>) -> Result<()> {
         let mut rows: Vec<(usize, u32)> = numbers.zip(0..).collect();
         rows.sort_unstable();
@@ -137,7 +135,7 @@ impl PartitionStore {
         }))
     }
 
-    /// Writes `batches` to disk as a further partition, which is read once.
+    /// Writes `batches` to disk as a new partition, which is read once.
     ///
     /// # Errors
     /// When the disk cannot be written.
@@ -147,7 +145,7 @@ impl PartitionStore {
         Ok(())
     }
 
-    /// Completes the store: no more rows come, and the files on disk can be read to their ends.
+    /// Completes the store. No more rows may be added, and the files on disk can be read to their ends.
     ///
     /// # Errors
     /// When the disk cannot be written.
@@ -165,12 +163,12 @@ impl PartitionStore {
         self.inner.lock().partitions.len()
     }
 
-    /// Whether a partition of a complete store that is read again has no rows.
+    /// Whether a partition has no rows, in a complete store that is read again.
     pub(crate) fn has_no_files(&self, number: usize) -> bool {
         self.inner.lock().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
     }
 
-    /// The rows of a partition.
+    /// Returns the rows of a partition.
     ///
     /// # Errors
     /// When it does not exist.
@@ -185,7 +183,7 @@ impl PartitionStore {
         let bytes = memory.iter().map(get_record_batch_memory_size).sum();
         let held = inner.held.split(bytes);
         let memory = stream::iter(memory).map(move |batch| {
-            // From here on the reader accounts for it.
+            // From here on the reader accounts for the batch.
             held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
             Ok(batch)
         });
@@ -193,7 +191,7 @@ impl PartitionStore {
         Ok(self.gather(files.chain(disk).chain(memory).boxed()))
     }
 
-    /// The rows of files, one after the other.
+    /// Returns the rows of files, one file after the other.
     fn read_files(&self, files: Vec<Arc<dyn SpillFile>>) -> BoxStream<'static, Result<RecordBatch>> {
         let spills = Arc::clone(&self.spills);
         let opened = stream::iter(files).map(move |file| spills.read_spill_as_stream_unbuffered(file, None));
@@ -224,14 +222,14 @@ impl Inner {
     }
 }
 
-/// A copy of a batch. The parts of a divided batch share the memory of the whole, which would be counted for each of
-/// them and freed only after the last one.
+/// Copies a batch. The parts of a divided batch share the memory of the whole batch, which would be counted for each part
+/// and freed after the last one.
 fn copied(part: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     // Two batches are copied into one; a single batch would be shared.
     Ok(concat_batches(schema, [part, &part.slice(0, 0)])?)
 }
 
-/// The same rows in fewer batches.
+/// Returns the same rows in fewer batches.
 fn gather(
     batches: BoxStream<'static, Result<RecordBatch>>,
     schema: SchemaRef,
@@ -252,12 +250,12 @@ fn gather(
     })
 }
 
-/// The rows of a partition: first those on disk, then those in memory.
+/// The rows of a partition: first the rows on disk, then the rows in memory.
 #[derive(Default)]
 struct Partition {
     /// Files that stay when they are read.
     files: Vec<Arc<dyn SpillFile>>,
-    /// A file that is removed while it is read: the end that is written and the end that is read.
+    /// The two ends of a file that is removed while it is read: the end to write and the end to read.
     sink: Option<SpillPoolSink>,
     disk: Option<SendableRecordBatchStream>,
     memory: Vec<RecordBatch>,
@@ -284,7 +282,7 @@ impl Partition {
             return Ok(());
         }
         if self.disk.is_none() {
-            // One file: it is read once and then removed as a whole.
+            // One file, which is read once and then removed whole.
             let (sink, disk) = spsc_channel(usize::MAX, Arc::clone(spills));
             (self.sink, self.disk) = (Some(sink), Some(disk));
         }

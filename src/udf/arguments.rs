@@ -9,19 +9,21 @@ use arrow::array::{
     PrimitiveArray, StructArray, UInt32Array, UInt64Array,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, Fields, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Field, Fields, Int32Type, Int64Type, UInt32Type, UInt64Type,
+};
 use datafusion::common::{
     Result, ScalarValue, exec_datafusion_err, exec_err, internal_datafusion_err, plan_err,
 };
 
 use crate::kernel::signature::Signature;
 
-/// A list of `item`, as the functions return it.
+/// Returns the type of a list of `item`.
 pub(super) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
-/// The type of lists of structs with these columns of UInt64.
+/// Returns the type of lists of structs with these columns of UInt64.
 pub(super) fn structs_of<const N: usize>(names: [&str; N]) -> DataType {
     list_of(DataType::Struct(fields(names)))
 }
@@ -50,7 +52,7 @@ pub(crate) enum Param {
 }
 
 impl Param {
-    /// The name in messages.
+    /// Returns the name in messages.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Text => "a text",
@@ -61,7 +63,7 @@ impl Param {
         }
     }
 
-    /// The type to which an argument of the type `given` is coerced.
+    /// Returns the type to which an argument of the type `given` is coerced.
     ///
     /// # Errors
     /// When the column cannot have that type.
@@ -84,7 +86,7 @@ impl Param {
     }
 }
 
-/// The string type to which a text is coerced.
+/// Returns the string type to which a text is coerced.
 fn text_type(function: &str, given: &DataType) -> Result<DataType> {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(given.clone()),
@@ -94,7 +96,7 @@ fn text_type(function: &str, given: &DataType) -> Result<DataType> {
     }
 }
 
-/// The type to which a list is coerced: a list of `item`, or of signed numbers of the same width, whose bits are used. Other
+/// Returns the type to which a list is coerced: a list of `item`, or of signed numbers of the same width, whose bits are used. Other
 /// lists of integers are cast to a list of `item`.
 fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
@@ -120,12 +122,12 @@ fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataTy
 /// The values of a setting, by their names; the first one is the default.
 pub(super) type SettingNames<'n, T> = &'n [(&'static str, T)];
 
-/// The name of a value.
+/// Returns the name of a value.
 pub(super) fn name<T: PartialEq>(names: SettingNames<'_, T>, value: T) -> &'static str {
     names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name)
 }
 
-/// The settings of a call: the arguments behind its columns.
+/// The settings of a call: the arguments after its columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Literals<'a> {
     pub(super) function: &'static str,
@@ -134,12 +136,17 @@ pub(crate) struct Literals<'a> {
 }
 
 impl<'a> Literals<'a> {
-    /// The settings behind the first `count`.
+    /// The error of a call with another number of columns.
+    pub(super) fn wrong_columns(self) -> Result<ArrayRef> {
+        Err(internal_datafusion_err!("{} got another number of columns", self.function))
+    }
+
+    /// The settings after the first `count`.
     pub(super) fn after(self, count: usize) -> Self {
         Self { values: self.values.get(count..).unwrap_or_default(), ..self }
     }
 
-    /// A setting that is a string.
+    /// Reads a setting that is a string.
     pub(super) fn string(self, at: usize, name: &str, default: &'a str) -> Result<&'a str> {
         let function = self.function;
         match self.values.get(at) {
@@ -152,7 +159,7 @@ impl<'a> Literals<'a> {
         }
     }
 
-    /// A setting that is one of the named values.
+    /// Reads a setting that is one of the named values.
     pub(super) fn one_of<T: Copy>(self, at: usize, setting: &str, names: SettingNames<'_, T>) -> Result<T> {
         let default = names.first().map_or("", |(name, _)| name);
         let given = self.string(at, setting, default)?;
@@ -166,7 +173,7 @@ impl<'a> Literals<'a> {
         plan_err!("{function} has no {setting} '{given}'; allowed are {others} and {last}")
     }
 
-    /// A setting that is a whole number in `allowed`.
+    /// Reads a setting that is a whole number in `allowed`.
     pub(super) fn number(
         self,
         at: usize,
@@ -184,7 +191,7 @@ impl<'a> Literals<'a> {
         }
     }
 
-    /// A setting that is a whole number in `least..2^64`.
+    /// Reads a setting that is a whole number in `least..2^64`.
     pub(super) fn integer(self, at: usize, name: &str, least: u64, default: Option<u64>) -> Result<u64> {
         let function = self.function;
         let scalar = match (self.values.get(at), default) {
@@ -203,35 +210,31 @@ impl<'a> Literals<'a> {
     }
 }
 
+/// Returns a whole number of any type. SQL reads numbers of 2^63 or more as decimals.
 fn whole(scalar: &ScalarValue) -> Option<i128> {
-    match *scalar {
-        ScalarValue::Int8(n) => n.map(i128::from),
-        ScalarValue::Int16(n) => n.map(i128::from),
-        ScalarValue::Int32(n) => n.map(i128::from),
-        ScalarValue::Int64(n) => n.map(i128::from),
-        ScalarValue::UInt8(n) => n.map(i128::from),
-        ScalarValue::UInt16(n) => n.map(i128::from),
-        ScalarValue::UInt32(n) => n.map(i128::from),
-        ScalarValue::UInt64(n) => n.map(i128::from),
-        // SQL reads larger whole numbers as decimals.
-        ScalarValue::Decimal128(n, _, 0) => n,
+    let given = scalar.data_type();
+    if !given.is_integer() && !matches!(given, DataType::Decimal128(_, 0)) {
+        return None;
+    }
+    match scalar.cast_to(&DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)) {
+        Ok(ScalarValue::Decimal128(number, ..)) => number,
         _ => None,
     }
 }
 
-/// The array with the type that it was coerced to.
+/// Returns the array with the type that it was coerced to.
 pub(super) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     let typed = array.as_any().downcast_ref();
     typed.ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// The column of UInt64 of this name.
+/// Returns the column of UInt64 with this name.
 pub(super) fn numbers<'a>(rows: &'a StructArray, name: &str) -> Result<&'a [u64]> {
     let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt::<UInt64Type>());
     Ok(column.ok_or_else(|| internal_datafusion_err!("a row has no number {name}"))?.values())
 }
 
-/// The texts of a string array of any type.
+/// Returns the texts of a string array of any type.
 pub(super) fn texts<'a>(
     function: &str,
     array: &'a ArrayRef,
@@ -249,19 +252,19 @@ pub(crate) trait ValueColumn<'a>: Sized {
     /// The value of a row.
     type Row;
 
-    /// The rows of `array`, which was coerced.
+    /// Reads the rows of `array`, which was coerced.
     ///
     /// # Errors
     /// When a value is not allowed.
     fn new(function: &str, array: &'a ArrayRef) -> Result<Self>;
 
-    /// The number of rows.
+    /// Returns the number of rows.
     fn len(&self) -> usize;
 
-    /// The value of a row; `None` if it is null.
+    /// Returns the value of a row; `None` if it is null.
     fn row(&self, row: usize) -> Option<Self::Row>;
 
-    /// The values of all rows.
+    /// Returns the values of all rows.
     fn iter(&self) -> impl Iterator<Item = Option<Self::Row>> {
         (0..self.len()).map(|row| self.row(row))
     }
@@ -310,7 +313,7 @@ impl<'a, T: ArrowPrimitiveType> ValueColumn<'a> for ListRows<'a, T> {
     }
 }
 
-/// The values of an array of `A` as the numbers of `T` that have the same bits.
+/// Returns the values of an array of `A` as the numbers of `T` with the same bits.
 fn bits<A: ArrowPrimitiveType, T: ArrowPrimitiveType>(array: &ArrayRef) -> Result<&[T::Native]> {
     if size_of::<A::Native>() != size_of::<T::Native>() {
         return Err(internal_datafusion_err!("got {} after coercion", array.data_type()));
@@ -367,10 +370,7 @@ impl<'a> ValueColumn<'a> for SignatureRows<'a> {
 pub(super) trait Elements {
     fn count(&self) -> usize;
 
-    /// The elements as an array.
-    ///
-    /// # Errors
-    /// When they are not of one length.
+    /// Returns the elements as an array.
     fn into_array(self) -> Result<ArrayRef>;
 }
 
@@ -431,18 +431,19 @@ impl<const N: usize> Elements for Structs<N> {
     }
 }
 
-/// The most elements to reserve beforehand: beyond it, the cost of growing is small.
+/// The most elements to reserve in advance. Above it, the cost of growing is small.
 const MAX_ROOM: usize = 1 << 20;
 
-/// No elements, and room for so many unless they are very many.
+/// Returns no elements with room for `elements`, up to [`MAX_ROOM`].
 pub(super) fn room<T>(elements: usize) -> Vec<T> {
     Vec::with_capacity(elements.min(MAX_ROOM))
 }
 
-/// A list for each of `rows`, whose elements `append` adds to `elements`. Null for a null row, and where `append` returns false.
+/// Returns a list for each of `rows`, whose elements `append` adds to `elements`. A list is null for a null row, and where `append`
+/// returns false.
 ///
 /// # Errors
-/// The errors of `append`, and lists of 2^31 elements or more together: Arrow's 32-bit offsets do not reach further.
+/// The errors of `append`, and 2^31 elements or more, because Arrow's offsets have 32 bits.
 pub(super) fn lists<R, E: Elements>(
     function: &str,
     rows: impl Iterator<Item = Option<R>>,

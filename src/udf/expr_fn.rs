@@ -1,49 +1,41 @@
 //! The functions as builders of expressions.
 
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::lit;
 
 use super::arguments::name;
 use super::function::Function;
-use super::sets::{Containment, Jaccard, SetHash};
-use super::shingles::{HASHES, ShingleSamples, ShingleTexts, ShinglesFunction, UNITS, WORDS};
-use super::signatures::{
-    HASHES as BUCKET_HASHES, LshBands, MinhashFunction, MinhashSimilarity, OnePermutation, ShortSignature,
-    SignatureSet,
-};
-use super::texts::{
-    Fingerprints, PassagesFunction, TextSample, TextWithout, Units, Windows, WordCount, WordRuns,
-};
-use super::udf;
-use super::values::{DocumentKey, JoinedTexts, OrderKey, UnsignedBits};
+use super::shingles::{HASHES, UNITS, WORDS};
+use super::signatures::HASHES as BUCKET_HASHES;
+use super::{sets, shingles as cut, signatures, texts, values};
 use crate::job::{Coefficients, Lsh, Shingle, ShingleHash, Short, TextUnit};
 
-fn call<F: Function<N>, const N: usize>(arguments: Vec<Expr>) -> Expr {
-    udf::<F, N>().call(arguments)
+fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
+    function.udf().call(arguments)
 }
 
 /// `shingles(text, ...)`: a list of UInt64, cut and hashed by the rules of `by`. A dictionary's numbers cannot be
 /// computed from a text alone: see [`shingle_texts()`].
 pub fn shingles(text: Expr, by: &Shingle) -> Expr {
-    call::<ShinglesFunction, 1>(cut_arguments(text, by))
+    call(&cut::SHINGLES, cut_arguments(text, by))
 }
 
 /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
 pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
-    call::<ShingleTexts, 1>(cut_arguments(text, by))
+    call(&cut::SHINGLE_TEXTS, cut_arguments(text, by))
 }
 
 /// `shingle_samples(text, numbers, ...)`: a list of LargeUtf8, the shingles with these numbers.
 pub(crate) fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
     let mut arguments = cut_arguments(text, by);
     arguments.insert(1, numbers);
-    call::<ShingleSamples, 2>(arguments)
+    call(&cut::SHINGLE_SAMPLES, arguments)
 }
 
 /// `joined_texts(list, field, ...)`: Utf8View, the texts in a list, or in the field at `path` of its structs.
 pub(crate) fn joined_texts(list: Expr, path: &[String]) -> Expr {
     let names = path.iter().map(|name| lit(name.as_str()));
-    call::<JoinedTexts, 1>(std::iter::once(list).chain(names).collect())
+    call(&values::JOINED_TEXTS, std::iter::once(list).chain(names).collect())
 }
 
 /// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the
@@ -52,41 +44,41 @@ pub(crate) fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) 
     let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
     let mut arguments = cut_arguments(text, &by);
     arguments.insert(1, lit(unit.name()));
-    call::<Units, 1>(arguments)
+    call(&texts::UNITS, arguments)
 }
 
 /// `fingerprints(text, length, ...)`: a list of UInt64, at least one for every window of `length` words.
 pub(crate) fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text], window_arguments(length, by)].concat();
-    call::<Fingerprints, 1>(arguments)
+    call(&texts::FINGERPRINTS, arguments)
 }
 
 /// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
 pub(crate) fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
-    call::<Windows, 2>(arguments)
+    call(&texts::WINDOWS, arguments)
 }
 
 /// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
 pub(crate) fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
     let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
-    call::<WordRuns, 2>(arguments)
+    call(&texts::WORD_RUNS, arguments)
 }
 
 /// `text_sample(text, byte_start, byte_end, characters)`: a Utf8, the first characters of these bytes.
 pub(crate) fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
     let [start, end] = bytes;
-    call::<TextSample, 3>(vec![text, start, end, lit(characters as u64)])
+    call(&texts::TEXT_SAMPLE, vec![text, start, end, lit(characters as u64)])
 }
 
 /// `text_without(text, spans)`: a Utf8, the text without the bytes of these spans.
 pub(crate) fn text_without(text: Expr, spans: Expr) -> Expr {
-    call::<TextWithout, 2>(vec![text, spans])
+    call(&texts::TEXT_WITHOUT, vec![text, spans])
 }
 
 /// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.
 pub(crate) fn word_count(text: Expr, by: &Shingle) -> Expr {
-    call::<WordCount, 1>(cut_arguments(text, by))
+    call(&texts::WORD_COUNT, cut_arguments(text, by))
 }
 
 /// The length of windows, and the settings of `shingles` behind the text.
@@ -123,7 +115,7 @@ fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
 pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
     let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
     args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
-    call::<MinhashFunction, 1>(args)
+    call(&signatures::MINHASH, args)
 }
 
 /// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
@@ -138,23 +130,23 @@ pub fn minhash_by(shingles: Expr, coefficients: &[Coefficients], modulus: u64) -
         lit(modulus - 1),
         lit(numbers.join(" ")),
     ];
-    call::<MinhashFunction, 1>(args)
+    call(&signatures::MINHASH, args)
 }
 
 /// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
 pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
     let args = vec![shingles, lit(permutations as u64), lit(seed)];
-    call::<OnePermutation, 1>(args)
+    call(&signatures::ONE_PERMUTATION, args)
 }
 
 /// `short_signature(signature)`: a Binary with two bytes for each value.
 pub fn short_signature(signature: Expr) -> Expr {
-    call::<ShortSignature, 1>(vec![signature])
+    call(&signatures::SHORT_SIGNATURE, vec![signature])
 }
 
 /// `minhash_similarity(a, b)`: a Float64 in [0, 1].
 pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
-    call::<MinhashSimilarity, 2>(vec![a, b])
+    call(&signatures::MINHASH_SIMILARITY, vec![a, b])
 }
 
 /// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
@@ -162,45 +154,45 @@ pub fn lsh_bands(signature: Expr, by: &Lsh) -> Expr {
     let hash = lit(name(BUCKET_HASHES, by.bucket_hash));
     let mut args = vec![signature, lit(by.bands as u64), lit(by.rows as u64), hash];
     args.extend(by.table_size.map(lit));
-    call::<LshBands, 1>(args)
+    call(&signatures::LSH_BANDS, args)
 }
 
 /// `jaccard(a, b)`: a Float64 in [0, 1].
 pub fn jaccard(a: Expr, b: Expr) -> Expr {
-    call::<Jaccard, 2>(vec![a, b])
+    call(&sets::JACCARD, vec![a, b])
 }
 
 /// `document_key(id)`: a UInt64.
 pub fn document_key(id: Expr) -> Expr {
-    call::<DocumentKey, 1>(vec![id])
+    call(&values::DOCUMENT_KEY, vec![id])
 }
 
 /// `passages(a, b)`: a struct of two texts, `a` and `b`.
 pub(crate) fn passages(a: Expr, b: Expr) -> Expr {
-    call::<PassagesFunction, 2>(vec![a, b])
+    call(&texts::PASSAGES, vec![a, b])
 }
 
 /// `set_hash(shingles, half)`: a UInt64.
 pub fn set_hash(shingles: Expr, half: u64) -> Expr {
-    call::<SetHash, 1>(vec![shingles, lit(half)])
+    call(&sets::SET_HASH, vec![shingles, lit(half)])
 }
 
 /// `signature_set(signature)`: a list of UInt64.
 pub fn signature_set(signature: Expr) -> Expr {
-    call::<SignatureSet, 1>(vec![signature])
+    call(&signatures::SIGNATURE_SET, vec![signature])
 }
 
 /// `order_key(x)`: the value by which `x` is ordered.
 pub(crate) fn order_key(x: Expr) -> Expr {
-    ScalarUDF::from(OrderKey::default()).call(vec![x])
+    call(&values::ORDER_KEY, vec![x])
 }
 
 /// `unsigned_bits(x)`: the unsigned numbers of the same bits.
 pub fn unsigned_bits(x: Expr) -> Expr {
-    ScalarUDF::from(UnsignedBits::default()).call(vec![x])
+    call(&values::UNSIGNED_BITS, vec![x])
 }
 
 /// `containment(a, b)`: a Float64 in [0, 1].
 pub fn containment(a: Expr, b: Expr) -> Expr {
-    call::<Containment, 2>(vec![a, b])
+    call(&sets::CONTAINMENT, vec![a, b])
 }

@@ -1,62 +1,63 @@
 //! The interface of the functions, and its adapter to DataFusion.
 
-use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, DocSection, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, DocSection, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 
 use super::arguments::{Literals, Param};
 
-/// A function of its first `N` arguments, row by row. All other arguments are settings, which must be literals.
-pub(crate) trait Function<const N: usize = 1>: Debug + Send + Sync + 'static {
-    const NAME: &'static str;
-
+/// A function of its first arguments, row by row. All other arguments are settings, which must be literals.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub name: &'static str,
     /// The first arguments.
-    const COLUMNS: [Param; N];
-
+    pub columns: &'static [Param],
     /// The number of settings.
-    const SETTINGS: RangeInclusive<usize> = 0..=0;
-
+    pub settings: RangeInclusive<usize>,
+    /// Checks the settings of a call when a query is planned.
+    pub check: fn(Literals<'_>) -> Result<()>,
     /// Whether a literal column is repeated for every row. Otherwise it comes as one row.
-    const REPEATS_LITERALS: bool = true;
-
+    pub repeats_literals: bool,
+    /// Whether the result is NULL only where an argument is NULL.
+    pub keeps_nullability: bool,
     /// The documentation; `None` for functions that SQL sessions do not have.
-    const DOC: Option<Doc> = None;
-
-    type Settings: Settings;
-
-    /// The type of the result.
-    fn result() -> DataType;
-
-    /// A row of the result for each row of the columns.
-    ///
-    /// # Errors
-    /// When a row cannot be mapped.
-    fn rows(columns: [&ArrayRef; N], settings: &Self::Settings) -> Result<ArrayRef>;
+    pub doc: Option<Doc>,
+    /// Returns the type of the result by the types of the columns.
+    pub result: fn(&[DataType]) -> Result<DataType>,
+    /// Returns a row for each row of the columns, with the settings of a call.
+    pub rows: fn(&[ArrayRef], Literals<'_>) -> Result<ArrayRef>,
 }
 
-/// The settings of a function.
-pub(crate) trait Settings: Sized {
-    /// The settings of a call. They are checked when a query is planned.
-    ///
-    /// # Errors
-    /// When one of them is not a literal, or out of its range.
-    fn read(literals: Literals<'_>) -> Result<Self>;
-}
-
-impl Settings for () {
-    fn read(_: Literals<'_>) -> Result<()> {
-        Ok(())
+impl Function {
+    /// A function without settings and documentation.
+    pub(super) const fn new(
+        name: &'static str,
+        columns: &'static [Param],
+        result: fn(&[DataType]) -> Result<DataType>,
+        rows: fn(&[ArrayRef], Literals<'_>) -> Result<ArrayRef>,
+    ) -> Self {
+        let (settings, check) = (0..=0, no_check as fn(Literals<'_>) -> Result<()>);
+        let (repeats_literals, keeps_nullability, doc) = (true, false, None);
+        Self { name, columns, settings, check, repeats_literals, keeps_nullability, doc, result, rows }
     }
+
+    /// Returns the function for DataFusion.
+    pub(super) fn udf(&'static self) -> Arc<ScalarUDF> {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        Arc::new(Udf { function: self, signature, documentation: OnceLock::new() }.into())
+    }
+}
+
+fn no_check(_: Literals<'_>) -> Result<()> {
+    Ok(())
 }
 
 /// The documentation of a function.
@@ -78,7 +79,7 @@ const SECTION: DocSection = DocSection {
 };
 
 impl Doc {
-    fn build(self) -> Documentation {
+    fn build(&self) -> Documentation {
         let [call, result] = self.example;
         let mut doc = Documentation::builder(SECTION, self.text, self.syntax)
             .with_sql_example(format!("```sql\n> select {call};\n{result}\n```"));
@@ -91,110 +92,94 @@ impl Doc {
 
 /// Adapts a [`Function`] to DataFusion.
 #[derive(Debug)]
-pub(super) struct Udf<F, const N: usize> {
+struct Udf {
+    function: &'static Function,
     signature: Signature,
-    documentation: LazyLock<Option<Documentation>>,
-    function: PhantomData<F>,
+    documentation: OnceLock<Documentation>,
 }
 
-impl<F: Function<N>, const N: usize> Default for Udf<F, N> {
-    fn default() -> Self {
-        Self {
-            signature: Signature::user_defined(Volatility::Immutable),
-            documentation: LazyLock::new(|| F::DOC.map(Doc::build)),
-            function: PhantomData,
-        }
+impl PartialEq for Udf {
+    fn eq(&self, other: &Self) -> bool {
+        self.function.name == other.function.name
     }
 }
 
-impl<F, const N: usize> PartialEq for Udf<F, N> {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
+impl Eq for Udf {}
 
-impl<F, const N: usize> Eq for Udf<F, N> {}
-
-impl<F: Function<N>, const N: usize> Hash for Udf<F, N> {
+impl Hash for Udf {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        F::NAME.hash(state);
+        self.function.name.hash(state);
     }
 }
 
-impl<F: Function<N>, const N: usize> ScalarUDFImpl for Udf<F, N> {
+impl ScalarUDFImpl for Udf {
     fn name(&self) -> &str {
-        F::NAME
+        self.function.name
     }
 
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(F::result())
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        (self.function.result)(types)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let values = args.scalar_arguments.get(N..).unwrap_or_default();
-        F::Settings::read(Literals { function: F::NAME, values })?;
-        // Any function may return NULL.
-        Ok(Arc::new(Field::new(F::NAME, F::result(), true)))
+        let Function { name, columns, check, result, keeps_nullability, .. } = self.function;
+        let values = args.scalar_arguments.get(columns.len()..).unwrap_or_default();
+        check(Literals { function: name, values })?;
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        // Most functions may return NULL for any arguments.
+        let nullable = !keeps_nullability || args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(*name, result(&types)?, nullable)))
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        let split = given.split_first_chunk::<N>();
-        let Some((columns, settings)) = split.filter(|(_, settings)| F::SETTINGS.contains(&settings.len()))
-        else {
-            let mut takes: Vec<String> = F::COLUMNS.iter().map(|column| column.title().to_owned()).collect();
-            takes.extend(match F::SETTINGS.into_inner() {
+        let Function { name, columns, settings: allowed, .. } = self.function;
+        let split = given.split_at_checked(columns.len());
+        let Some((given, settings)) = split.filter(|(_, settings)| allowed.contains(&settings.len())) else {
+            let mut takes: Vec<String> = columns.iter().map(|column| column.title().to_owned()).collect();
+            takes.extend(match (*allowed.start(), *allowed.end()) {
                 (0, 0) => None,
                 (0, most) => Some(format!("up to {most} settings")),
                 (least, most) if least == most => Some(format!("{least} settings")),
                 (least, most) => Some(format!("{least} to {most} settings")),
             });
-            let (name, takes, count) = (F::NAME, takes.join(" and "), given.len());
+            let (takes, count) = (takes.join(" and "), given.len());
             return plan_err!("{name} takes {takes}, and got {count} arguments");
         };
-        let columns = F::COLUMNS.iter().zip(columns).map(|(column, given)| column.coerce(F::NAME, given));
+        let columns = columns.iter().zip(given).map(|(column, given)| column.coerce(name, given));
         columns.chain(settings.iter().cloned().map(Ok)).collect()
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some((columns, rest)) = args.args.split_first_chunk::<N>() else {
-            return Err(internal_datafusion_err!("{} was called with too few arguments", F::NAME));
+        let Function { name, columns, repeats_literals, rows, .. } = self.function;
+        let Some((columns, settings)) = args.args.split_at_checked(columns.len()) else {
+            return Err(internal_datafusion_err!("{name} was called with too few arguments"));
         };
-        let values: Vec<Option<&ScalarValue>> = rest
+        let values: Vec<Option<&ScalarValue>> = settings
             .iter()
             .map(|setting| match setting {
                 ColumnarValue::Scalar(scalar) => Some(scalar),
                 ColumnarValue::Array(_) => None,
             })
             .collect();
-        let settings = F::Settings::read(Literals { function: F::NAME, values: &values })?;
-        map(columns, F::REPEATS_LITERALS, |columns| F::rows(columns, &settings))
+        let arrays: Vec<ArrayRef> = if *repeats_literals {
+            ColumnarValue::values_to_arrays(columns)?
+        } else {
+            columns.iter().map(|column| column.to_array(1)).collect::<Result<_>>()?
+        };
+        let result = rows(&arrays, Literals { function: name, values: &values })?;
+        // Literals alone give a literal.
+        if columns.iter().all(|column| matches!(column, ColumnarValue::Scalar(_))) {
+            return ScalarValue::try_from_array(&result, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(result))
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.documentation.as_ref()
+        let doc = self.function.doc.as_ref()?;
+        Some(self.documentation.get_or_init(|| doc.build()))
     }
-}
-
-/// Applies `f` to arguments. Literals alone give a literal.
-pub(super) fn map<const N: usize>(
-    arguments: &[ColumnarValue; N],
-    repeats_literals: bool,
-    f: impl FnOnce([&ArrayRef; N]) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    let arrays = if repeats_literals {
-        ColumnarValue::values_to_arrays(arguments)?
-    } else {
-        arguments.iter().map(|argument| argument.to_array(1)).collect::<Result<_>>()?
-    };
-    let arrays = <[ArrayRef; N]>::try_from(arrays)
-        .map_err(|_| internal_datafusion_err!("arguments became another number of arrays"))?;
-    let rows = f(arrays.each_ref())?;
-    if arguments.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_))) {
-        return ScalarValue::try_from_array(&rows, 0).map(ColumnarValue::Scalar);
-    }
-    Ok(ColumnarValue::Array(rows))
 }

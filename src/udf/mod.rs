@@ -21,21 +21,21 @@
 //! | `shingle_texts` | text | its distinct shingles, as texts |
 //! | `shingle_samples` | text, hashes of shingles | these shingles, as texts |
 //! | `set_hash` | shingle set | a hash of the set |
-//! | `signature_set` | signature | its values as a set, each with its place |
+//! | `signature_set` | signature | its values as a set, each with its index |
 //! | `passages` | two texts | their longest common passage, in both spellings |
-//! | `units` | text | its lines, sentences or paragraphs: hash, place and number of words |
+//! | `units` | text | its lines, sentences or paragraphs: hash, position and number of words |
 //! | `fingerprints` | text | a few hashes of its windows of words, at least one in every window |
 //! | `windows` | text, fingerprints | the windows of words that have one of them |
 //! | `word_runs` | text, repeated windows | the runs of words in these windows |
-//! | `text_sample` | text, place | the first characters at that place |
-//! | `order_key` | a value | the value by which it is ordered: texts that are numbers as numbers |
-//! | `text_without` | text, places | the text without what is there |
-//! | `unsigned_bits` | signed numbers | the unsigned numbers of the same bits |
+//! | `text_sample` | text, position | the first characters at that position |
+//! | `order_key` | a value | the value by which it is ordered: numeric texts as numbers |
+//! | `text_without` | text, spans | the text without these spans |
+//! | `unsigned_bits` | signed numbers | the unsigned numbers with the same bits |
 //!
 //! `function` is their interface and its adapter to DataFusion; `arguments` has their columns, settings and lists.
 //!
-//! The functions hold no settings: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of
-//! `UInt64` without repeats, signatures lists of `UInt32`; both may also be lists of the signed type with the same bits, as in the
+//! The functions have no state: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of `UInt64`
+//! without repeats, and signatures are lists of `UInt32`. Both may also be lists of the signed type with the same bits, as in the
 //! public tables. A signature may also be a `Binary` with 16 bits of each value.
 
 pub(crate) mod arguments;
@@ -54,51 +54,46 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::error::Result;
-use function::{Function, Udf};
-use sets::{Containment, Jaccard};
-use shingles::ShinglesFunction;
-use signatures::{LshBands, MinhashFunction, MinhashSimilarity, OnePermutation, ShortSignature};
+use function::Function;
 pub(crate) use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
 
-/// Every function for SQL, in the order in which a document travels through them.
+/// Returns every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
-    vec![
-        udf::<ShinglesFunction, 1>(),
-        udf::<MinhashFunction, 1>(),
-        udf::<OnePermutation, 1>(),
-        udf::<ShortSignature, 1>(),
-        udf::<MinhashSimilarity, 2>(),
-        udf::<LshBands, 1>(),
-        udf::<Jaccard, 2>(),
-        udf::<Containment, 2>(),
-    ]
+    const ALL: [&Function; 8] = [
+        &shingles::SHINGLES,
+        &signatures::MINHASH,
+        &signatures::ONE_PERMUTATION,
+        &signatures::SHORT_SIGNATURE,
+        &signatures::MINHASH_SIMILARITY,
+        &signatures::LSH_BANDS,
+        &sets::JACCARD,
+        &sets::CONTAINMENT,
+    ];
+    ALL.map(Function::udf).into()
 }
 
-/// The functions that only stages use. SQL sessions do not have them; sessions that receive plans as bytes do.
+/// Returns the functions that only stages use. SQL sessions do not have them; sessions that receive plans as bytes do.
 #[cfg(feature = "cluster")]
-pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
-    vec![
-        udf::<values::DocumentKey, 1>(),
-        udf::<values::JoinedTexts, 1>(),
-        udf::<shingles::ShingleTexts, 1>(),
-        udf::<shingles::ShingleSamples, 2>(),
-        udf::<texts::PassagesFunction, 2>(),
-        udf::<texts::Units, 1>(),
-        udf::<texts::Fingerprints, 1>(),
-        udf::<texts::Windows, 2>(),
-        udf::<texts::WordRuns, 2>(),
-        udf::<texts::TextSample, 3>(),
-        udf::<texts::TextWithout, 2>(),
-        udf::<texts::WordCount, 1>(),
-        udf::<sets::SetHash, 1>(),
-        udf::<signatures::SignatureSet, 1>(),
-        Arc::new(values::OrderKey::default().into()),
-        Arc::new(values::UnsignedBits::default().into()),
-    ]
-}
-
-fn udf<F: Function<N>, const N: usize>() -> Arc<ScalarUDF> {
-    Arc::new(Udf::<F, N>::default().into())
+pub(crate) fn stage_functions() -> Vec<Arc<ScalarUDF>> {
+    const ALL: [&Function; 16] = [
+        &values::DOCUMENT_KEY,
+        &values::JOINED_TEXTS,
+        &shingles::SHINGLE_TEXTS,
+        &shingles::SHINGLE_SAMPLES,
+        &texts::PASSAGES,
+        &texts::UNITS,
+        &texts::FINGERPRINTS,
+        &texts::WINDOWS,
+        &texts::WORD_RUNS,
+        &texts::TEXT_SAMPLE,
+        &texts::TEXT_WITHOUT,
+        &texts::WORD_COUNT,
+        &sets::SET_HASH,
+        &signatures::SIGNATURE_SET,
+        &values::ORDER_KEY,
+        &values::UNSIGNED_BITS,
+    ];
+    ALL.map(Function::udf).into()
 }
 
 /// Registers every SQL function in a session.
@@ -107,16 +102,9 @@ fn udf<F: Function<N>, const N: usize>() -> Arc<ScalarUDF> {
 /// If the session refuses a function.
 pub fn register_all(ctx: &SessionContext) -> Result<()> {
     // A clone is the same session, and needs no exclusive access.
-    register_in(&mut ctx.clone())
-}
-
-/// Registers every function in a registry, such as a session's state or a task's context.
-///
-/// # Errors
-/// If the registry refuses a function, as read-only registries do.
-pub(crate) fn register_in(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    let mut session = ctx.clone();
     for udf in all() {
-        registry.register_udf(udf)?;
+        FunctionRegistry::register_udf(&mut session, udf)?;
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! The functions of shingle sets.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, UInt64Array};
@@ -8,18 +7,19 @@ use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::Result;
 
 use super::arguments::{ListRows, Literals, Param, ValueColumn};
-use super::function::{Doc, Function, Settings};
+use super::function::{Doc, Function};
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::{as_set, jaccard_of, shared};
 use crate::kernel::set_hash::set_hash;
 
-/// The similarities of two columns, row by row. A column of one row is compared with every row of the other column.
+/// Returns the similarities of two columns, row by row. A column of one row is compared with every row of the other column.
 pub(super) fn compared<'a, C: ValueColumn<'a>>(
-    function: &str,
-    [a, b]: [&'a ArrayRef; 2],
+    literals: Literals<'_>,
+    columns: &'a [ArrayRef],
     compare: impl Fn(C::Row, C::Row) -> Result<Option<f64>>,
 ) -> Result<ArrayRef> {
-    let (a, b) = (C::new(function, a)?, C::new(function, b)?);
+    let [a, b] = columns else { return literals.wrong_columns() };
+    let (a, b) = (C::new(literals.function, a)?, C::new(literals.function, b)?);
     let rows = if a.len() == 1 { b.len() } else { a.len() };
     let value = |column: &C, row: usize| column.row(if column.len() == 1 { 0 } else { row });
     let similarity = |row| match (value(&a, row), value(&b, row)) {
@@ -29,13 +29,13 @@ pub(super) fn compared<'a, C: ValueColumn<'a>>(
     Ok(Arc::new((0..rows).map(similarity).collect::<Result<Float64Array>>()?))
 }
 
-/// The similarities of two columns of sets, by the numbers of elements in both, in `a` and in `b`. A similarity of NaN is NULL.
+/// Returns the similarities of two columns of sets, by the numbers of elements in both, in `a` and in `b`. NaN becomes NULL.
 fn compared_sets(
-    function: &str,
-    sets: [&ArrayRef; 2],
+    literals: Literals<'_>,
+    columns: &[ArrayRef],
     similarity: impl Fn(u64, u64, u64) -> f64,
 ) -> Result<ArrayRef> {
-    compared::<ListRows<UInt64Type>>(function, sets, |a, b| {
+    compared::<ListRows<UInt64Type>>(literals, columns, |a, b| {
         let (a, b) = (as_set(a), as_set(b));
         let similarity = similarity(shared(&a, &b), a.len() as u64, b.len() as u64);
         Ok(Some(similarity).filter(|similarity| !similarity.is_nan()))
@@ -43,14 +43,9 @@ fn compared_sets(
 }
 
 /// The SQL function `jaccard`.
-#[derive(Debug)]
-pub(crate) enum Jaccard {}
-
-impl Function<2> for Jaccard {
-    const NAME: &'static str = "jaccard";
-    const COLUMNS: [Param; 2] = [Param::Set, Param::Set];
-    const REPEATS_LITERALS: bool = false;
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static JACCARD: Function = Function {
+    repeats_literals: false,
+    doc: Some(Doc {
         text: "Returns the Jaccard similarity of two sets: elements in both, divided by elements in either. Returns NULL \
                if either list is NULL, and if both are empty, as 0/0 has no value; 0.0 if one is empty. Lists are read \
                as sets, and fastest when sorted and without repeats, as `shingles` returns them.",
@@ -61,28 +56,18 @@ impl Function<2> for Jaccard {
             ("b", "A set: a list of UInt64, or of Int64 with the same bits, without nulls."),
         ],
         related: &["containment", "minhash_similarity"],
-    });
+    }),
+    ..Function::new("jaccard", &[Param::Set, Param::Set], |_| Ok(DataType::Float64), jaccard_rows)
+};
 
-    type Settings = ();
-
-    fn result() -> DataType {
-        DataType::Float64
-    }
-
-    fn rows(sets: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
-        compared_sets(Self::NAME, sets, jaccard_of)
-    }
+fn jaccard_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    compared_sets(literals, columns, jaccard_of)
 }
 
 /// The SQL function `containment`.
-#[derive(Debug)]
-pub(crate) enum Containment {}
-
-impl Function<2> for Containment {
-    const NAME: &'static str = "containment";
-    const COLUMNS: [Param; 2] = [Param::Set, Param::Set];
-    const REPEATS_LITERALS: bool = false;
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static CONTAINMENT: Function = Function {
+    repeats_literals: false,
+    doc: Some(Doc {
         text: "Returns the share of the elements of `a` that are in `b`: 1.0 if `a` is a part of `b`, however large `b` \
                is. Returns NULL if either list is NULL, and if `a` is empty, as 0/0 has no value. Lists are read as \
                sets, and fastest when sorted and without repeats, as `shingles` returns them.",
@@ -99,45 +84,24 @@ impl Function<2> for Containment {
             ),
         ],
         related: &["jaccard"],
-    });
+    }),
+    ..Function::new("containment", &[Param::Set, Param::Set], |_| Ok(DataType::Float64), containment_rows)
+};
 
-    type Settings = ();
-
-    fn result() -> DataType {
-        DataType::Float64
-    }
-
-    fn rows(sets: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
-        compared_sets(Self::NAME, sets, |shared, a, _| containment_of(shared, a))
-    }
+fn containment_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    compared_sets(literals, columns, |shared, a, _| containment_of(shared, a))
 }
 
-/// The hash of a shingle set, half of it at a time; NULL for a NULL list.
-#[derive(Debug)]
-pub(crate) enum SetHash {}
+/// `set_hash(shingles, half)`: one half of the hash of a shingle set; NULL for a NULL list.
+pub(super) static SET_HASH: Function = Function {
+    settings: 1..=1,
+    check: |literals| literals.integer(0, "half", 0, None).map(drop),
+    ..Function::new("set_hash", &[Param::Set], |_| Ok(DataType::UInt64), set_hash_rows)
+};
 
-/// Which half of the hash is returned.
-pub(crate) struct Half(u64);
-
-impl Settings for Half {
-    fn read(literals: Literals<'_>) -> Result<Self> {
-        literals.integer(0, "half", 0, None).map(Self)
-    }
-}
-
-impl Function for SetHash {
-    const NAME: &'static str = "set_hash";
-    const COLUMNS: [Param; 1] = [Param::Set];
-    const SETTINGS: RangeInclusive<usize> = 1..=1;
-
-    type Settings = Half;
-
-    fn result() -> DataType {
-        DataType::UInt64
-    }
-
-    fn rows([sets]: [&ArrayRef; 1], &Half(half): &Half) -> Result<ArrayRef> {
-        let rows = ListRows::<UInt64Type>::new(Self::NAME, sets)?;
-        Ok(Arc::new(rows.iter().map(|set| Some(set_hash(set?, half))).collect::<UInt64Array>()))
-    }
+fn set_hash_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [sets] = columns else { return literals.wrong_columns() };
+    let half = literals.integer(0, "half", 0, None)?;
+    let rows = ListRows::<UInt64Type>::new(literals.function, sets)?;
+    Ok(Arc::new(rows.iter().map(|set| Some(set_hash(set?, half))).collect::<UInt64Array>()))
 }

@@ -1,13 +1,11 @@
 //! The functions that cut texts into shingles.
 
-use std::ops::RangeInclusive;
-
 use arrow::array::{ArrayRef, LargeStringBuilder};
 use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, plan_err};
 
 use super::arguments::{ListRows, Literals, Param, SettingNames, ValueColumn, list_of, lists, room, texts};
-use super::function::{Doc, Function, Settings};
+use super::function::{Doc, Function};
 use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::normalize::parse_steps;
@@ -17,11 +15,11 @@ use crate::kernel::text::shingles::{MAX_MIN_WORDS, ShingleBuffers, shingles};
 /// The units by their names.
 pub(super) const UNITS: SettingNames<Unit> = &[("word", Unit::Word), ("char", Unit::Char)];
 
-/// The hashes.
+/// The hashes by their names.
 pub(super) const HASHES: SettingNames<ShingleHash> =
     &[("xxh3", ShingleHash::Xxh3), ("crc32", ShingleHash::Crc32), ("sha256-31", ShingleHash::Sha256Mod31)];
 
-/// What a word is.
+/// The definitions of a word by their names.
 pub(super) const WORDS: SettingNames<Words> = &[
     ("unicode", Words::Unicode),
     ("auto", Words::Auto),
@@ -29,35 +27,30 @@ pub(super) const WORDS: SettingNames<Words> = &[
     ("spaces", Words::Spaces),
 ];
 
-/// What a text of fewer units than a shingle has.
+/// The treatments of texts with fewer units than a shingle.
 const SHORT: SettingNames<Short> = &[("reject", Short::Reject), ("whole", Short::Whole)];
 
-impl Settings for Shingle {
-    fn read(literals: Literals<'_>) -> Result<Self> {
-        let unit = literals.one_of(0, "unit", UNITS)?;
-        let size = literals.number(1, "size", 1..=MAX_SHINGLE_SIZE, Some(5))?;
-        let hash = literals.one_of(2, "hash", HASHES)?;
-        let normalize = match parse_steps(literals.string(3, "normalize", "")?) {
-            Ok(steps) => steps,
-            Err(error) => return plan_err!("{}: {error}", literals.function),
-        };
-        let min_words = literals.number(4, "min_words", 0..=MAX_MIN_WORDS, Some(0))?;
-        let words = literals.one_of(5, "words", WORDS)?;
-        let separator = literals.string(6, "separator", " ")?.to_owned();
-        let short = literals.one_of(7, "short", SHORT)?;
-        Ok(Self { normalize, unit, words, size, separator, hash, min_words, short })
-    }
+/// Reads the settings of `shingles`.
+pub(super) fn shingle_settings(literals: Literals<'_>) -> Result<Shingle> {
+    let unit = literals.one_of(0, "unit", UNITS)?;
+    let size = literals.number(1, "size", 1..=MAX_SHINGLE_SIZE, Some(5))?;
+    let hash = literals.one_of(2, "hash", HASHES)?;
+    let normalize = match parse_steps(literals.string(3, "normalize", "")?) {
+        Ok(steps) => steps,
+        Err(error) => return plan_err!("{}: {error}", literals.function),
+    };
+    let min_words = literals.number(4, "min_words", 0..=MAX_MIN_WORDS, Some(0))?;
+    let words = literals.one_of(5, "words", WORDS)?;
+    let separator = literals.string(6, "separator", " ")?.to_owned();
+    let short = literals.one_of(7, "short", SHORT)?;
+    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
 }
 
 /// The SQL function `shingles`.
-#[derive(Debug)]
-pub(crate) enum ShinglesFunction {}
-
-impl Function for ShinglesFunction {
-    const NAME: &'static str = "shingles";
-    const COLUMNS: [Param; 1] = [Param::Text];
-    const SETTINGS: RangeInclusive<usize> = 0..=8;
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static SHINGLES: Function = Function {
+    settings: 0..=8,
+    check: |literals| shingle_settings(literals).map(drop),
+    doc: Some(Doc {
         text: "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words or \
                characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` or, after \
                normalisation, of fewer words than `min_words`. The settings must be literals.",
@@ -98,79 +91,66 @@ impl Function for ShinglesFunction {
             ),
         ],
         related: &["minhash", "jaccard"],
-    });
+    }),
+    ..Function::new("shingles", &[Param::Text], |_| Ok(list_of(DataType::UInt64)), shingles_rows)
+};
 
-    type Settings = Shingle;
-
-    fn result() -> DataType {
-        list_of(DataType::UInt64)
-    }
-
-    fn rows([column]: [&ArrayRef; 1], by: &Shingle) -> Result<ArrayRef> {
-        // A word and the space behind it take about six bytes of English.
-        let bytes: usize = texts(Self::NAME, column)?.flatten().map(str::len).sum();
-        let mut scratch = ShingleBuffers::default();
-        lists(Self::NAME, texts(Self::NAME, column)?, room(bytes / 6), |text, hashes| {
-            shingles(text, by, &mut scratch, hashes)?;
-            Ok(true)
-        })
-    }
+fn shingles_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column] = columns else { return literals.wrong_columns() };
+    let by = shingle_settings(literals)?;
+    // A word and the space behind it take about six bytes of English.
+    let bytes: usize = texts(literals.function, column)?.flatten().map(str::len).sum();
+    let mut scratch = ShingleBuffers::default();
+    lists(literals.function, texts(literals.function, column)?, room(bytes / 6), |text, hashes| {
+        shingles(text, &by, &mut scratch, hashes)?;
+        Ok(true)
+    })
 }
 
-/// The distinct shingles of a text, as texts, with the arguments of `shingles`.
-#[derive(Debug)]
-pub(crate) enum ShingleTexts {}
+/// `shingle_texts(text, ..)`: the distinct shingles of a text as texts, with the arguments of `shingles`.
+pub(super) static SHINGLE_TEXTS: Function = Function {
+    settings: 0..=8,
+    check: |literals| shingle_settings(literals).map(drop),
+    ..Function::new("shingle_texts", &[Param::Text], |_| Ok(list_of(DataType::LargeUtf8)), shingle_texts_rows)
+};
 
-impl Function for ShingleTexts {
-    const NAME: &'static str = "shingle_texts";
-    const COLUMNS: [Param; 1] = [Param::Text];
-    const SETTINGS: RangeInclusive<usize> = 0..=8;
-
-    type Settings = Shingle;
-
-    fn result() -> DataType {
-        // Offsets of 64 bits: the shingles of a text take several times its bytes.
-        list_of(DataType::LargeUtf8)
-    }
-
-    fn rows([column]: [&ArrayRef; 1], by: &Shingle) -> Result<ArrayRef> {
-        // Shingles remain texts here, which needs another hash than `xxh3`.
-        let by = Shingle { hash: ShingleHash::Dictionary, ..by.clone() };
-        let mut scratch = CutScratch::default();
-        lists(Self::NAME, texts(Self::NAME, column)?, LargeStringBuilder::new(), |text, values| {
-            let set = shingle_texts(text, &by, &mut scratch)?;
-            set.iter().for_each(|shingle| values.append_value(shingle));
-            Ok(true)
-        })
-    }
+fn shingle_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column] = columns else { return literals.wrong_columns() };
+    let by = shingle_settings(literals)?;
+    // Shingles remain texts here, which needs another hash than `xxh3`.
+    let by = Shingle { hash: ShingleHash::Dictionary, ..by };
+    let mut scratch = CutScratch::default();
+    lists(literals.function, texts(literals.function, column)?, LargeStringBuilder::new(), |text, values| {
+        let set = shingle_texts(text, &by, &mut scratch)?;
+        set.iter().for_each(|shingle| values.append_value(shingle));
+        Ok(true)
+    })
 }
 
-/// The shingles of a text that have the given numbers, as texts: `shingle_samples(text, numbers, ..)`, with the settings of
-/// `shingles` behind the numbers. The list is as long as that of the numbers, with null for those that the text does not have.
-#[derive(Debug)]
-pub(crate) enum ShingleSamples {}
+/// `shingle_samples(text, numbers, ..)`: the shingles of a text with the given numbers as texts, with the settings of `shingles`
+/// after the numbers. The list is as long as the list of numbers, with null for shingles that the text does not have.
+pub(super) static SHINGLE_SAMPLES: Function = Function {
+    settings: 0..=8,
+    check: |literals| shingle_settings(literals).map(drop),
+    ..Function::new(
+        "shingle_samples",
+        &[Param::Text, Param::Set],
+        |_| Ok(list_of(DataType::LargeUtf8)),
+        shingle_samples_rows,
+    )
+};
 
-impl Function<2> for ShingleSamples {
-    const NAME: &'static str = "shingle_samples";
-    const COLUMNS: [Param; 2] = [Param::Text, Param::Set];
-    const SETTINGS: RangeInclusive<usize> = 0..=8;
-
-    type Settings = Shingle;
-
-    fn result() -> DataType {
-        list_of(DataType::LargeUtf8)
-    }
-
-    fn rows([column, wanted]: [&ArrayRef; 2], by: &Shingle) -> Result<ArrayRef> {
-        let wanted = ListRows::<UInt64Type>::new(Self::NAME, wanted)?;
-        let rows = texts(Self::NAME, column)?.zip(wanted.iter()).map(|(text, wanted)| text.zip(wanted));
-        let mut scratch = CutScratch::default();
-        lists(Self::NAME, rows, LargeStringBuilder::new(), |(text, wanted), values| {
-            let samples = shingles_numbered(text, wanted, by, &mut scratch)?;
-            samples.into_iter().for_each(|sample| values.append_option(sample));
-            Ok(true)
-        })
-    }
+fn shingle_samples_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column, numbers] = columns else { return literals.wrong_columns() };
+    let by = shingle_settings(literals)?;
+    let numbers = ListRows::<UInt64Type>::new(literals.function, numbers)?;
+    let rows = texts(literals.function, column)?.zip(numbers.iter()).map(|(text, numbers)| text.zip(numbers));
+    let mut scratch = CutScratch::default();
+    lists(literals.function, rows, LargeStringBuilder::new(), |(text, numbers), values| {
+        let samples = shingles_numbered(text, numbers, &by, &mut scratch)?;
+        samples.into_iter().for_each(|sample| values.append_option(sample));
+        Ok(true)
+    })
 }
 
 #[cfg(test)]
@@ -178,15 +158,17 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Array, ListArray, StringArray};
+    use datafusion::common::ScalarValue;
 
     use super::super::arguments::downcast;
     use super::*;
 
     #[test]
     fn rows_keep_their_nulls() {
-        let by = Shingle::read(Literals { function: "shingle_texts", values: &[] }).unwrap();
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a b"), None, Some("")]));
-        let rows = ShingleTexts::rows([&texts], &Shingle { size: 1, ..by }).unwrap();
+        let (word, one) = (ScalarValue::from("word"), ScalarValue::from(1_u64));
+        let literals = Literals { function: "shingle_texts", values: &[Some(&word), Some(&one)] };
+        let rows = shingle_texts_rows(&[texts], literals).unwrap();
         let rows: &ListArray = downcast(&rows).unwrap();
         assert_eq!((rows.value_length(0), rows.is_null(1), rows.value_length(2)), (2, true, 0));
     }

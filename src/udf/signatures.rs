@@ -1,6 +1,5 @@
 //! The functions that make and compare signatures.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray};
@@ -11,7 +10,7 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err, pl
 use super::arguments::{
     ListRows, Literals, Param, SettingNames, SignatureRows, ValueColumn, list_of, lists, room,
 };
-use super::function::{Doc, Function, Settings};
+use super::function::{Doc, Function};
 use super::sets::compared;
 use crate::job::BucketHash;
 use crate::kernel::linear::{self, Linear};
@@ -26,20 +25,16 @@ use crate::kernel::signature_set::signature_set;
 const SIGNATURE: &str = "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits; or a binary, as \
      `short_signature` returns it.";
 
-/// The documentation of the set that a signature is made from.
+/// The documentation of the set of a signature.
 const HASHED_SET: &str = "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.";
 const LENGTH: &str = "The signature's length, a literal from 1 to 65535.";
 const SEED: &str = "What the hash functions are drawn from, a literal of at least 0.";
 
 /// The SQL function `minhash`.
-#[derive(Debug)]
-pub(crate) enum MinhashFunction {}
-
-impl Function for MinhashFunction {
-    const NAME: &'static str = "minhash";
-    const COLUMNS: [Param; 1] = [Param::Set];
-    const SETTINGS: RangeInclusive<usize> = 2..=5;
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static MINHASH: Function = Function {
+    settings: 2..=5,
+    check: |literals| hash_functions(literals).map(drop),
+    doc: Some(Doc {
         text: "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
                multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
                for an empty one, which has no minima. The elements should be hashes, as `shingles` returns them.",
@@ -61,156 +56,110 @@ impl Function for MinhashFunction {
             ),
         ],
         related: &["minhash_similarity", "lsh_bands", "short_signature"],
-    });
+    }),
+    ..Function::new("minhash", &[Param::Set], |_| Ok(list_of(DataType::UInt32)), minhash_rows)
+};
 
-    type Settings = HashFamily;
-
-    fn result() -> DataType {
-        list_of(DataType::UInt32)
-    }
-
-    fn rows([sets]: [&ArrayRef; 1], family: &HashFamily) -> Result<ArrayRef> {
-        let functions = family.functions()?;
-        let rows = ListRows::<UInt64Type>::new(Self::NAME, sets)?;
-        let values = room(rows.len().saturating_mul(family.count));
-        lists(Self::NAME, rows.iter(), values, |set, values| {
-            match &functions {
-                _ if set.is_empty() => return Ok(false),
-                Functions::MultiplyShift(permutations) => minhash::minhash(set, permutations, values),
-                Functions::Linear(linear) => linear::minhash(set, linear, values),
-            }
-            Ok(true)
-        })
-    }
-}
-
-/// The checked settings of `minhash`. The functions are drawn when there are rows.
-pub(crate) struct HashFamily {
-    count: usize,
-    seed: u64,
-    /// Modulus and draws of the linear family.
-    linear: Option<(u64, u64)>,
-    /// The coefficients to use instead of drawing them.
-    given: Option<Vec<(u64, u64)>>,
+fn minhash_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [sets] = columns else { return literals.wrong_columns() };
+    let (count, functions) = hash_functions(literals)?;
+    let rows = ListRows::<UInt64Type>::new(literals.function, sets)?;
+    let values = room(rows.len().saturating_mul(count));
+    lists(literals.function, rows.iter(), values, |set, values| {
+        match &functions {
+            _ if set.is_empty() => return Ok(false),
+            HashFunctions::MultiplyShift(permutations) => minhash::minhash(set, permutations, values),
+            HashFunctions::Linear(linear) => linear::minhash(set, linear, values),
+        }
+        Ok(true)
+    })
 }
 
 /// The hash functions of a call.
-enum Functions {
+enum HashFunctions {
     MultiplyShift(Permutations),
     Linear(Linear),
 }
 
-impl Settings for HashFamily {
-    fn read(literals: Literals<'_>) -> Result<Self> {
-        let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
-        let seed = literals.integer(1, "seed", 0, None)?;
-        if literals.values.len() <= 2 {
-            return Ok(Self { count, seed, linear: None, given: None });
-        }
-        let modulus = literals.integer(2, "modulus", 2, None)?;
-        let draws = literals.integer(3, "draws", 1, Some(modulus - 1))?;
-        if !linear::allowed(count, modulus, draws) {
-            return plan_err!(
-                "minhash: modulus must be under 2^32 and draws under modulus and at least {count}, the number of \
-                 permutations; got {modulus} and {draws}"
-            );
-        }
-        Ok(Self { count, seed, linear: Some((modulus, draws)), given: given(literals, count)? })
+/// Reads the settings of `minhash`, and returns the number of functions and the functions.
+fn hash_functions(literals: Literals<'_>) -> Result<(usize, HashFunctions)> {
+    let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
+    let seed = literals.integer(1, "seed", 0, None)?;
+    if literals.values.len() <= 2 {
+        return Ok((count, HashFunctions::MultiplyShift(Permutations::new(count, seed))));
+    }
+    let modulus = literals.integer(2, "modulus", 2, None)?;
+    let draws = literals.integer(3, "draws", 1, Some(modulus - 1))?;
+    if !linear::allowed(count, modulus, draws) {
+        return plan_err!(
+            "minhash: modulus must be under 2^32 and draws under modulus and at least {count}, the number of \
+             permutations; got {modulus} and {draws}"
+        );
+    }
+    let functions = if literals.values.len() > 4 {
+        Linear::of(&coefficients(literals, count)?, modulus)
+    } else {
+        Linear::new(count, seed, modulus, draws)
+    };
+    match functions {
+        Some(linear) => Ok((count, HashFunctions::Linear(linear))),
+        None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
     }
 }
 
-/// The coefficients that a call gives for `count` functions, if it does.
-fn given(literals: Literals<'_>, count: usize) -> Result<Option<Vec<(u64, u64)>>> {
-    if literals.values.len() <= 4 {
-        return Ok(None);
-    }
+/// Reads the coefficients of `count` functions in a call.
+fn coefficients(literals: Literals<'_>, count: usize) -> Result<Vec<(u64, u64)>> {
     let text = literals.string(4, "coefficients", "")?;
     let numbers: Option<Vec<u64>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
     match numbers {
         Some(numbers) if numbers.len() == 2 * count => {
-            Ok(Some(numbers.as_chunks::<2>().0.iter().map(|&[a, b]| (a, b)).collect()))
+            Ok(numbers.as_chunks::<2>().0.iter().map(|&[a, b]| (a, b)).collect())
         }
         _ => plan_err!("minhash: coefficients must be {} whole numbers with spaces between them", 2 * count),
     }
 }
 
-impl HashFamily {
-    fn functions(&self) -> Result<Functions> {
-        let &Self { count, seed, linear, ref given } = self;
-        let Some((modulus, draws)) = linear else {
-            return Ok(Functions::MultiplyShift(Permutations::new(count, seed)));
-        };
-        let functions = match given {
-            Some(given) => Linear::of(given, modulus),
-            None => Linear::new(count, seed, modulus, draws),
-        };
-        match functions {
-            Some(linear) => Ok(Functions::Linear(linear)),
-            None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
-        }
-    }
+/// Reads the number of bins and the seed of `one_permutation`.
+fn bins(literals: Literals<'_>) -> Result<(usize, u64)> {
+    let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
+    Ok((count, literals.integer(1, "seed", 0, None)?))
 }
 
 /// The SQL function `one_permutation`.
-#[derive(Debug)]
-pub(crate) enum OnePermutation {}
-
-/// The settings of `one_permutation`.
-pub(crate) struct Bins {
-    count: usize,
-    seed: u64,
-}
-
-impl Settings for Bins {
-    fn read(literals: Literals<'_>) -> Result<Self> {
-        let count = literals.number(0, "permutations", PERMUTATIONS, None)?;
-        Ok(Self { count, seed: literals.integer(1, "seed", 0, None)? })
-    }
-}
-
-impl Function for OnePermutation {
-    const NAME: &'static str = "one_permutation";
-    const COLUMNS: [Param; 1] = [Param::Set];
-    const SETTINGS: RangeInclusive<usize> = 2..=2;
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static ONE_PERMUTATION: Function = Function {
+    settings: 2..=2,
+    check: |literals| bins(literals).map(drop),
+    doc: Some(Doc {
         text: "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent \
                of its length: every shingle falls into one of `permutations` bins, and each bin keeps its smallest \
                32-bit value. While there are empty bins, all shingles are hashed again by another function drawn \
-               from `seed`. Returns NULL for a NULL list and for an empty one. Signatures can be compared with those \
+               from `seed`. Returns NULL for a NULL list and for an empty one. SignatureRows can be compared with those \
                of the same length and seed, and not with those of `minhash`.",
         syntax: "one_permutation(shingles, permutations, seed)",
         example: ["one_permutation([1, 2, 3], 4, 42)", "[3558495407, 2257628742, 2735623570, 2358461157]"],
         arguments: &[("shingles", HASHED_SET), ("permutations", LENGTH), ("seed", SEED)],
         related: &["minhash", "minhash_similarity", "lsh_bands", "short_signature"],
-    });
+    }),
+    ..Function::new("one_permutation", &[Param::Set], |_| Ok(list_of(DataType::UInt32)), one_permutation_rows)
+};
 
-    type Settings = Bins;
-
-    fn result() -> DataType {
-        list_of(DataType::UInt32)
-    }
-
-    fn rows([sets]: [&ArrayRef; 1], bins: &Bins) -> Result<ArrayRef> {
-        let (rounds, mut scratch) = (Rounds::new(bins.count, bins.seed), Vec::new());
-        let rows = ListRows::<UInt64Type>::new(Self::NAME, sets)?;
-        let values = room(rows.len().saturating_mul(bins.count));
-        lists(Self::NAME, rows.iter(), values, |set, values| {
-            if !set.is_empty() {
-                one_permutation(set, &rounds, &mut scratch, values);
-            }
-            Ok(!set.is_empty())
-        })
-    }
+fn one_permutation_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [sets] = columns else { return literals.wrong_columns() };
+    let (count, seed) = bins(literals)?;
+    let (rounds, mut scratch) = (Rounds::new(count, seed), Vec::new());
+    let rows = ListRows::<UInt64Type>::new(literals.function, sets)?;
+    let values = room(rows.len().saturating_mul(count));
+    lists(literals.function, rows.iter(), values, |set, values| {
+        if !set.is_empty() {
+            one_permutation(set, &rounds, &mut scratch, values);
+        }
+        Ok(!set.is_empty())
+    })
 }
 
 /// The SQL function `short_signature`.
-#[derive(Debug)]
-pub(crate) enum ShortSignature {}
-
-impl Function for ShortSignature {
-    const NAME: &'static str = "short_signature";
-    const COLUMNS: [Param; 1] = [Param::Minima];
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static SHORT_SIGNATURE: Function = Function {
+    doc: Some(Doc {
         text: "Returns 16 bits of each value of a MinHash signature as a binary of half the size, as runs store \
                signatures with `minhash.bits = 16`: for each value two bytes, the lower one first, which are the upper \
                half of its product with 2654435761 modulo 2^32. `minhash_similarity` corrects for values that are equal \
@@ -222,61 +171,52 @@ impl Function for ShortSignature {
             "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits.",
         )],
         related: &["minhash", "one_permutation", "minhash_similarity", "lsh_bands"],
-    });
+    }),
+    ..Function::new("short_signature", &[Param::Minima], |_| Ok(DataType::Binary), short_signature_rows)
+};
 
-    type Settings = ();
-
-    fn result() -> DataType {
-        DataType::Binary
+fn short_signature_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [signatures] = columns else { return literals.wrong_columns() };
+    let rows = ListRows::<UInt32Type>::new(literals.function, signatures)?;
+    let lengths = rows.iter().map(|minima| 2 * minima.map_or(0, <[u32]>::len));
+    let length = rows.iter().flatten().map(|minima| 2 * minima.len()).sum();
+    if i32::try_from(length).is_err() {
+        return exec_err!(
+            "{}: the signatures of one batch have 2^31 bytes or more; lower datafusion.execution.batch_size",
+            literals.function
+        );
     }
-
-    fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
-        let rows = ListRows::<UInt32Type>::new(Self::NAME, signatures)?;
-        let lengths = rows.iter().map(|minima| 2 * minima.map_or(0, <[u32]>::len));
-        let length = rows.iter().flatten().map(|minima| 2 * minima.len()).sum();
-        if i32::try_from(length).is_err() {
-            return exec_err!(
-                "{}: the signatures of one batch have 2^31 bytes or more; lower datafusion.execution.batch_size",
-                Self::NAME
-            );
-        }
-        let mut bytes = Vec::with_capacity(length);
-        rows.iter().flatten().for_each(|minima| shorten(minima, &mut bytes));
-        let nulls: NullBuffer = rows.iter().map(|minima| minima.is_some()).collect();
-        Ok(Arc::new(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), bytes.into(), Some(nulls))?))
-    }
+    let mut bytes = Vec::with_capacity(length);
+    rows.iter().flatten().for_each(|minima| shorten(minima, &mut bytes));
+    let nulls: NullBuffer = rows.iter().map(|minima| minima.is_some()).collect();
+    Ok(Arc::new(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), bytes.into(), Some(nulls))?))
 }
-
-/// The SQL function `lsh_bands`.
-#[derive(Debug)]
-pub(crate) enum LshBands {}
 
 /// The hashes by their names.
 pub(super) const HASHES: SettingNames<BucketHash> =
     &[("xxh3", BucketHash::Xxh3), ("crc32", BucketHash::Crc32), ("crc32-tuple", BucketHash::Crc32Tuple)];
 
-impl Settings for Buckets {
-    fn read(literals: Literals<'_>) -> Result<Self> {
-        let bands = literals.number(0, "bands", PERMUTATIONS, None)?;
-        let rows = literals.number(1, "rows", PERMUTATIONS, None)?;
-        if bands * rows > *PERMUTATIONS.end() {
-            let most = PERMUTATIONS.end();
-            return plan_err!(
-                "lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have"
-            );
-        }
-        let hash = literals.one_of(2, "hash", HASHES)?;
-        let has_table_size = literals.values.len() > 3;
-        let table_size = has_table_size.then(|| literals.integer(3, "table_size", 1, None)).transpose()?;
-        Ok(Self { bands, rows, hash, table_size })
+/// Reads the settings of `lsh_bands`.
+fn bucket_settings(literals: Literals<'_>) -> Result<Buckets> {
+    let bands = literals.number(0, "bands", PERMUTATIONS, None)?;
+    let rows = literals.number(1, "rows", PERMUTATIONS, None)?;
+    if bands * rows > *PERMUTATIONS.end() {
+        let most = PERMUTATIONS.end();
+        return plan_err!(
+            "lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have"
+        );
     }
+    let hash = literals.one_of(2, "hash", HASHES)?;
+    let has_table_size = literals.values.len() > 3;
+    let table_size = has_table_size.then(|| literals.integer(3, "table_size", 1, None)).transpose()?;
+    Ok(Buckets { bands, rows, hash, table_size })
 }
 
-impl Function for LshBands {
-    const NAME: &'static str = "lsh_bands";
-    const COLUMNS: [Param; 1] = [Param::Signature];
-    const SETTINGS: RangeInclusive<usize> = 2..=4;
-    const DOC: Option<Doc> = Some(Doc {
+/// The SQL function `lsh_bands`.
+pub(super) static LSH_BANDS: Function = Function {
+    settings: 2..=4,
+    check: |literals| bucket_settings(literals).map(drop),
+    doc: Some(Doc {
         text: "Returns the LSH buckets of a MinHash signature, one for each of `bands` bands of `rows` values: two \
                documents that share a bucket are candidates. A bucket tells its band as well, so buckets of different \
                bands do not meet. Returns NULL for a NULL signature. It is an error if `bands * rows` is more than the \
@@ -301,43 +241,35 @@ impl Function for LshBands {
             ),
         ],
         related: &["minhash"],
-    });
+    }),
+    ..Function::new("lsh_bands", &[Param::Signature], |_| Ok(list_of(DataType::UInt64)), lsh_bands_rows)
+};
 
-    type Settings = Buckets;
-
-    fn result() -> DataType {
-        list_of(DataType::UInt64)
-    }
-
-    fn rows([signatures]: [&ArrayRef; 1], &by: &Buckets) -> Result<ArrayRef> {
-        let rows = SignatureRows::new(Self::NAME, signatures)?;
-        let values = room(rows.len().saturating_mul(by.bands));
-        lists(Self::NAME, rows.iter(), values, |signature, buckets| {
-            let enough = lsh_bands(signature, by, buckets);
-            enough.map(|()| true).ok_or_else(|| {
-                let Buckets { bands, rows, .. } = by;
-                exec_datafusion_err!(
-                    "lsh_bands: {bands} bands of {rows} rows need {} values, and the signature has {}",
-                    bands * rows,
-                    signature.len()
-                )
-            })
+fn lsh_bands_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [signatures] = columns else { return literals.wrong_columns() };
+    let by = bucket_settings(literals)?;
+    let rows = SignatureRows::new(literals.function, signatures)?;
+    let values = room(rows.len().saturating_mul(by.bands));
+    lists(literals.function, rows.iter(), values, |signature, buckets| {
+        let enough = lsh_bands(signature, by, buckets);
+        enough.map(|()| true).ok_or_else(|| {
+            let Buckets { bands, rows, .. } = by;
+            exec_datafusion_err!(
+                "lsh_bands: {bands} bands of {rows} rows need {} values, and the signature has {}",
+                bands * rows,
+                signature.len()
+            )
         })
-    }
+    })
 }
 
 /// The SQL function `minhash_similarity`.
-#[derive(Debug)]
-pub(crate) enum MinhashSimilarity {}
-
-impl Function<2> for MinhashSimilarity {
-    const NAME: &'static str = "minhash_similarity";
-    const COLUMNS: [Param; 2] = [Param::Signature, Param::Signature];
-    const REPEATS_LITERALS: bool = false;
-    const DOC: Option<Doc> = Some(Doc {
+pub(super) static MINHASH_SIMILARITY: Function = Function {
+    repeats_literals: false,
+    doc: Some(Doc {
         text: "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of \
                equal values at equal index, corrected for chance if they have 16 bits. Returns NULL if either signature \
-               is NULL or both are empty. Signatures of different lengths are an error. Signatures made with different \
+               is NULL or both are empty. SignatureRows of different lengths are an error. SignatureRows made with different \
                seeds are not an error, but their similarity means nothing.",
         syntax: "minhash_similarity(a, b)",
         example: ["minhash_similarity([4, 5, 6, 7], [4, 5, 6, 8])", "0.75"],
@@ -346,48 +278,42 @@ impl Function<2> for MinhashSimilarity {
             ("b", "A signature of the same type, the same length and the same seed."),
         ],
         related: &["minhash", "jaccard"],
-    });
+    }),
+    ..Function::new(
+        "minhash_similarity",
+        &[Param::Signature, Param::Signature],
+        |_| Ok(DataType::Float64),
+        minhash_similarity_rows,
+    )
+};
 
-    type Settings = ();
-
-    fn result() -> DataType {
-        DataType::Float64
-    }
-
-    fn rows(signatures: [&ArrayRef; 2], (): &()) -> Result<ArrayRef> {
-        compared::<SignatureRows>(Self::NAME, signatures, |a, b| match (a, b) {
-            (Signature::Of16(_), Signature::Of32(_)) | (Signature::Of32(_), Signature::Of16(_)) => exec_err!(
-                "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
-            ),
-            _ if a.len() != b.len() => exec_err!(
-                "minhash_similarity takes signatures of equal length, and got {} and {} values",
-                a.len(),
-                b.len()
-            ),
-            _ => Ok(minhash_similarity(a, b)),
-        })
-    }
+fn minhash_similarity_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    compared::<SignatureRows>(literals, columns, |a, b| match (a, b) {
+        (Signature::Of16(_), Signature::Of32(_)) | (Signature::Of32(_), Signature::Of16(_)) => exec_err!(
+            "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
+        ),
+        _ if a.len() != b.len() => exec_err!(
+            "minhash_similarity takes columns of equal length, and got {} and {} values",
+            a.len(),
+            b.len()
+        ),
+        _ => Ok(minhash_similarity(a, b)),
+    })
 }
 
-/// The values of a signature as a set, each with its place; NULL for a NULL signature.
-#[derive(Debug)]
-pub(crate) enum SignatureSet {}
+/// `signature_set(signature)`: the values of a signature as a set, each with its index; NULL for a NULL signature.
+pub(super) static SIGNATURE_SET: Function = Function::new(
+    "signature_set",
+    &[Param::Signature],
+    |_| Ok(list_of(DataType::UInt64)),
+    signature_set_rows,
+);
 
-impl Function for SignatureSet {
-    const NAME: &'static str = "signature_set";
-    const COLUMNS: [Param; 1] = [Param::Signature];
-
-    type Settings = ();
-
-    fn result() -> DataType {
-        list_of(DataType::UInt64)
-    }
-
-    fn rows([signatures]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
-        let rows = SignatureRows::new(Self::NAME, signatures)?;
-        lists(Self::NAME, rows.iter(), Vec::new(), |signature, values| {
-            signature_set(signature, values);
-            Ok(true)
-        })
-    }
+fn signature_set_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [signatures] = columns else { return literals.wrong_columns() };
+    let rows = SignatureRows::new(literals.function, signatures)?;
+    lists(literals.function, rows.iter(), Vec::new(), |signature, values| {
+        signature_set(signature, values);
+        Ok(true)
+    })
 }

@@ -1,6 +1,5 @@
 //! The functions of ids, fields and other values of columns.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -10,90 +9,61 @@ use arrow::array::{
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::kernels::cast_utils::Parser;
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{DataType, FieldRef, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
-use datafusion::common::utils::take_function_args;
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::{Result, exec_err, internal_datafusion_err, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
 
 use super::arguments::{Literals, Param, texts};
-use super::function::{Function, Settings, map};
+use super::function::Function;
 use crate::kernel::document_key::document_key;
 
-/// The key of a document with this id; NULL for a NULL id.
-#[derive(Debug)]
-pub(crate) enum DocumentKey {}
+/// `document_key(id)`: the key of a document; NULL for a NULL id.
+pub(super) static DOCUMENT_KEY: Function =
+    Function::new("document_key", &[Param::AsText], |_| Ok(DataType::UInt64), document_key_rows);
 
-impl Function for DocumentKey {
-    const NAME: &'static str = "document_key";
-    const COLUMNS: [Param; 1] = [Param::AsText];
-
-    type Settings = ();
-
-    fn result() -> DataType {
-        DataType::UInt64
-    }
-
-    fn rows([ids]: [&ArrayRef; 1], (): &()) -> Result<ArrayRef> {
-        let keys = texts(Self::NAME, ids)?.map(|id| id.map(document_key));
-        Ok(Arc::new(keys.collect::<UInt64Array>()))
-    }
+fn document_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [ids] = columns else { return literals.wrong_columns() };
+    let keys = texts(literals.function, ids)?.map(|id| id.map(document_key));
+    Ok(Arc::new(keys.collect::<UInt64Array>()))
 }
 
-/// The texts in a list: `joined_texts(list, field, ..)`, each in a line of its own. In lists of structs, they are in the named
-/// field, which may be a field of a struct, and may have lists itself. Null where the list is null.
-#[derive(Debug)]
-pub(crate) enum JoinedTexts {}
-
-/// The names of a field and the fields that it is in.
-pub(crate) struct FieldPath(Vec<String>);
-
-impl Settings for FieldPath {
-    fn read(literals: Literals<'_>) -> Result<Self> {
-        let names =
-            (0..literals.values.len()).map(|at| literals.string(at, "a field", "").map(str::to_owned));
-        names.collect::<Result<_>>().map(Self)
-    }
+/// Reads the names of a field and the fields around it.
+fn field_path(literals: Literals<'_>) -> Result<Vec<String>> {
+    let names = (0..literals.values.len()).map(|at| literals.string(at, "a field", "").map(str::to_owned));
+    names.collect()
 }
 
-impl Function for JoinedTexts {
-    const NAME: &'static str = "joined_texts";
-    const COLUMNS: [Param; 1] = [Param::Any];
-    const SETTINGS: RangeInclusive<usize> = 0..=usize::MAX;
+/// `joined_texts(list, field, ..)`: the texts in a list, one per line; NULL for a NULL list. In lists of structs, the texts are in the
+/// named field, which may be a field of a struct and may have lists itself.
+pub(super) static JOINED_TEXTS: Function = Function {
+    settings: 0..=usize::MAX,
+    check: |literals| field_path(literals).map(drop),
+    ..Function::new("joined_texts", &[Param::Any], |_| Ok(DataType::Utf8View), joined_texts_rows)
+};
 
-    type Settings = FieldPath;
-
-    fn result() -> DataType {
-        DataType::Utf8View
-    }
-
-    fn rows([lists]: [&ArrayRef; 1], FieldPath(path): &FieldPath) -> Result<ArrayRef> {
-        let mut texts = StringViewBuilder::with_capacity(lists.len());
-        for row in 0..lists.len() {
-            if lists.is_null(row) {
-                texts.append_null();
-                continue;
-            }
-            let mut found = Vec::new();
-            gather(&lists.slice(row, 1), path, &mut found)?;
-            texts.append_value(found.join("\n"));
+fn joined_texts_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [lists] = columns else { return literals.wrong_columns() };
+    let path = field_path(literals)?;
+    let mut texts = StringViewBuilder::with_capacity(lists.len());
+    for row in 0..lists.len() {
+        if lists.is_null(row) {
+            texts.append_null();
+            continue;
         }
-        Ok(Arc::new(texts.finish()))
+        let mut found = Vec::new();
+        gather(&lists.slice(row, 1), &path, &mut found)?;
+        texts.append_value(found.join("\n"));
     }
+    Ok(Arc::new(texts.finish()))
 }
 
 /// Adds the texts at `path` in all rows of `values`.
 fn gather(values: &ArrayRef, path: &[String], to: &mut Vec<String>) -> Result<()> {
     match values.data_type() {
+        DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            gather(&cast(values, &DataType::List(Arc::clone(item)))?, path, to)
+        }
         DataType::List(_) => {
             values.as_list::<i32>().iter().flatten().try_for_each(|inner| gather(&inner, path, to))
-        }
-        DataType::LargeList(_) => {
-            values.as_list::<i64>().iter().flatten().try_for_each(|inner| gather(&inner, path, to))
-        }
-        DataType::FixedSizeList(..) => {
-            values.as_fixed_size_list().iter().flatten().try_for_each(|inner| gather(&inner, path, to))
         }
         DataType::Struct(_) => {
             let structs = values.as_struct();
@@ -119,12 +89,13 @@ fn gather(values: &ArrayRef, path: &[String], to: &mut Vec<String>) -> Result<()
 const NUMBER: u8 = 1;
 const TEXT: u8 = 2;
 
-/// The number that a text is, by the rules of SQL casts; `None` for any other text.
+/// Returns the number that a text is by the rules of SQL casts; `None` for any other text.
 pub(crate) fn number(text: &str) -> Option<f64> {
     Float64Type::parse(text)
 }
 
-/// The key of a text: numbers come before other texts, which are in the order of their bytes. `None` for NaN, which has no order.
+/// Returns the key of a text: numbers come before other texts, which are in the order of their bytes. `None` for NaN, which has no
+/// order.
 pub(crate) fn order_key(text: &str) -> Option<Vec<u8>> {
     let Some(number) = number(text) else { return Some([&[TEXT][..], text.as_bytes()].concat()) };
     if number.is_nan() {
@@ -139,7 +110,7 @@ pub(crate) fn order_key(text: &str) -> Option<Vec<u8>> {
     Some([&[NUMBER][..], &ordered.to_be_bytes(), &whole.to_be_bytes()].concat())
 }
 
-/// Whether the value of a key is a number, and the value as a message shows it.
+/// Returns whether the value of a key is a number, and the value as a message shows it.
 pub(crate) fn shown(key: &[u8]) -> (bool, String) {
     let number = key.get(1..9).and_then(|bits| bits.try_into().ok()).map(u64::from_be_bytes);
     match (key.first(), number) {
@@ -151,59 +122,42 @@ pub(crate) fn shown(key: &[u8]) -> (bool, String) {
     }
 }
 
-/// The value by which a value is ordered: of texts the key by which numbers are compared as numbers, of floating point numbers the
-/// number, and NULL for NaN, whatever its sign. Values of other types stay as they are.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OrderKey {
-    signature: Signature,
-}
-
-impl Default for OrderKey {
-    fn default() -> Self {
-        Self { signature: Signature::any(1, Volatility::Immutable) }
-    }
-}
-
-impl ScalarUDFImpl for OrderKey {
-    fn name(&self) -> &str {
-        "order_key"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let [given] = take_function_args(self.name(), types)?;
-        Ok(match given {
+/// `order_key(x)`: the value by which a value is ordered. Texts have a key that compares numbers as numbers. Floating point numbers
+/// have themselves, and NaN of any sign is NULL. Values of other types do not change.
+pub(super) static ORDER_KEY: Function = Function::new(
+    "order_key",
+    &[Param::Any],
+    |types| {
+        Ok(match &types[0] {
             given if given.is_string() => DataType::Binary,
             given if given.is_floating() => DataType::Float64,
             given => given.clone(),
         })
-    }
+    },
+    order_key_rows,
+);
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arguments = take_function_args(self.name(), args.args)?;
-        map(&arguments, true, |[array]: [&ArrayRef; 1]| match array.data_type() {
-            given if given.is_string() => {
-                let texts = cast(array, &DataType::Utf8View)?;
-                let keys = texts.as_string_view().iter().map(|text| text.and_then(order_key));
-                Ok(Arc::new(keys.collect::<BinaryArray>()))
-            }
-            given if given.is_floating() => {
-                let numbers = cast(array, &DataType::Float64)?;
-                let numbers = numbers.as_primitive::<Float64Type>();
-                // Zero has no sign then.
-                let ordered = numbers.unary_opt::<_, Float64Type>(|n| (!n.is_nan()).then_some(n + 0.0));
-                Ok(Arc::new(ordered))
-            }
-            _ => Ok(Arc::clone(array)),
-        })
+fn order_key_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [array] = columns else { return literals.wrong_columns() };
+    match array.data_type() {
+        given if given.is_string() => {
+            let texts = cast(array, &DataType::Utf8View)?;
+            let keys = texts.as_string_view().iter().map(|text| text.and_then(order_key));
+            Ok(Arc::new(keys.collect::<BinaryArray>()))
+        }
+        given if given.is_floating() => {
+            let numbers = cast(array, &DataType::Float64)?;
+            let numbers = numbers.as_primitive::<Float64Type>();
+            // Zero has no sign then.
+            let ordered = numbers.unary_opt::<_, Float64Type>(|n| (!n.is_nan()).then_some(n + 0.0));
+            Ok(Arc::new(ordered))
+        }
+        _ => Ok(Arc::clone(array)),
     }
 }
 
-/// The bits of `array` as numbers of the type `to`, or lists of them, which have the same width and the other sign. `None` for
-/// other types.
+/// Returns the bits of `array` as numbers of the type `to`, or lists of them, with the same width and the other sign. `None` for other
+/// types.
 pub(crate) fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),
@@ -226,7 +180,7 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// The unsigned type of the same width; `None` for anything but signed numbers of 32 or 64 bits and lists of them.
+/// Returns the unsigned type of the same width; `None` for anything but signed numbers of 32 or 64 bits and lists of them.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),
@@ -239,57 +193,29 @@ fn unsigned(given: &DataType) -> Option<DataType> {
     }
 }
 
-/// Signed numbers as the unsigned ones of the same bits. The functions here work on unsigned numbers, and the public tables have
-/// signed ones, since not every engine reads unsigned columns.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct UnsignedBits {
-    signature: Signature,
-}
-
-impl Default for UnsignedBits {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
-    }
-}
-
-impl ScalarUDFImpl for UnsignedBits {
-    fn name(&self) -> &str {
-        "unsigned_bits"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let [given] = take_function_args(self.name(), types)?;
-        match unsigned(given) {
+/// `unsigned_bits(x)`: signed numbers as the unsigned numbers of the same bits. The functions here work on unsigned numbers, and the
+/// public tables have signed ones, since not every engine reads unsigned columns.
+pub(super) static UNSIGNED_BITS: Function = Function {
+    keeps_nullability: true,
+    ..Function::new(
+        "unsigned_bits",
+        &[Param::Any],
+        |types| match unsigned(&types[0]) {
             Some(unsigned) => Ok(unsigned),
             None => plan_err!(
-                "unsigned_bits takes signed numbers of 32 or 64 bits or lists of them, and got {given}"
+                "unsigned_bits takes signed numbers of 32 or 64 bits or lists of them, and got {}",
+                types[0]
             ),
-        }
-    }
+        },
+        unsigned_bits_rows,
+    )
+};
 
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let [given] = take_function_args(self.name(), args.arg_fields)?;
-        let data_type = self.return_type(&[given.data_type().clone()])?;
-        Ok(Arc::new(given.as_ref().clone().with_name(self.name()).with_data_type(data_type)))
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.return_type(types)?;
-        Ok(types.to_vec())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arguments = take_function_args(self.name(), args.args)?;
-        map(&arguments, true, |[array]: [&ArrayRef; 1]| {
-            unsigned(array.data_type())
-                .and_then(|to| reinterpret(array, &to))
-                .ok_or_else(|| internal_datafusion_err!("unsigned_bits got {}", array.data_type()))
-        })
-    }
+fn unsigned_bits_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [array] = columns else { return literals.wrong_columns() };
+    unsigned(array.data_type())
+        .and_then(|to| reinterpret(array, &to))
+        .ok_or_else(|| internal_datafusion_err!("unsigned_bits got {}", array.data_type()))
 }
 
 #[cfg(test)]
@@ -305,7 +231,7 @@ mod tests {
         lists.append_null();
         lists.append_value([] as [Option<&str>; 0]);
         let lists: ArrayRef = Arc::new(lists.finish());
-        let texts = JoinedTexts::rows([&lists], &FieldPath(Vec::new())).unwrap();
+        let texts = joined_texts_rows(&[lists], Literals { function: "joined_texts", values: &[] }).unwrap();
         assert_eq!(texts.as_string_view(), &StringViewArray::from(vec![Some("a b\nc"), None, Some("")]));
     }
 

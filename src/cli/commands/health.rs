@@ -45,8 +45,8 @@ impl Health {
 fn client() -> Result<(&'static str, ClientBuilder)> {
     let client = Client::builder().no_proxy();
     #[cfg(feature = "cluster")]
-    if let Some(trust) = crate::engine::cluster::credentials::Trust::of_process()? {
-        return Ok(("https", trust.of_client(client)));
+    if let Some(trust) = crate::engine::cluster::connections::Trust::from_environment()? {
+        return Ok(("https", trust.add_to_client(client)));
     }
     Ok(("http", client))
 }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::cli::process::build_runtime;
 use crate::cli::signals::signalled;
-use crate::engine::cluster::credentials::ClusterToken;
+use crate::engine::cluster::connections::ClusterToken;
 use crate::engine::cluster::scheduler::{self, SchedulerSettings};
 use crate::error::{Error, Result};
 
@@ -61,7 +61,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the risk.
 pub(crate) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
-    if allowed || ClusterToken::of_process().is_some() || is_loopback(bind) {
+    if allowed || ClusterToken::from_environment().is_some() || is_loopback(bind) {
         return Ok(());
     }
     Err(Error::job(format!(

@@ -1,7 +1,7 @@
-//! Checksums of shuffled files, by which bytes that a disk has changed are noticed before they are read as rows.
+//! Checksums of shuffled files, to detect bytes that a disk has changed before they are read as rows.
 //!
 //! A task writes the checksums of its files next to them. An executor checks a file before one of its tasks reads it, and before
-//! it is served to others.
+//! it serves the file to others.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -30,7 +30,7 @@ use tonic::Status;
 use super::settings::MESSAGE_BYTES;
 use crate::error::Error;
 
-/// Bytes of a file that are read at once.
+/// The bytes of a file that are read at once.
 const BLOCK: usize = 1 << 18;
 
 /// Bytes before the message in the body of a gRPC request: a flag and a length.
@@ -39,7 +39,7 @@ const GRPC_PREFIX: usize = 5;
 /// The shuffled files of a task.
 #[derive(Debug)]
 pub(super) struct TaskFiles {
-    /// The folder of its executor, which it writes to.
+    /// The folder of its executor.
     folder: String,
     job: JobId,
     /// The number of its query stage.
@@ -52,7 +52,7 @@ impl TaskFiles {
     /// The files of a task that runs `plan`.
     ///
     /// # Errors
-    /// When a file that it reads has no path.
+    /// When an input file has no path.
     pub(super) fn new(folder: &str, job: JobId, stage: usize, plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let mut inputs = Vec::new();
         plan.apply(|node| {
@@ -65,7 +65,7 @@ impl TaskFiles {
         Ok(Self { folder: folder.to_owned(), job, stage, inputs })
     }
 
-    /// Checks what it reads in this folder.
+    /// Checks the input files in this folder.
     ///
     /// # Errors
     /// When a file is damaged or cannot be read, with its name.
@@ -74,7 +74,7 @@ impl TaskFiles {
         here.try_for_each(|(file, partition)| check(file, *partition))
     }
 
-    /// Writes the checksums of its output.
+    /// Writes the checksums of the output files.
     ///
     /// # Errors
     /// When a file cannot be read or written.
@@ -85,18 +85,18 @@ impl TaskFiles {
         };
         for file in output.iter().map(path).collect::<Result<BTreeSet<_>>>()? {
             let checksums = parts(&file)?.into_iter().map(|part| checksum(&file, part));
-            std::fs::write(checksums_of(&file), checksums.collect::<io::Result<Vec<_>>>()?.concat())?;
+            std::fs::write(checksum_path(&file), checksums.collect::<io::Result<Vec<_>>>()?.concat())?;
         }
         Ok(())
     }
 }
 
-/// The path of a shuffled file's checksums.
-fn checksums_of(file: &Path) -> PathBuf {
+/// Returns the path of a shuffled file's checksums.
+fn checksum_path(file: &Path) -> PathBuf {
     file.with_extension("arrow.crc32")
 }
 
-/// The begin and the end of each part of a file that has a checksum: a header and the partitions, or the whole file.
+/// Returns the begin and the end of each part of a file with a checksum: the header and the partitions, or the whole file.
 fn parts(file: &Path) -> io::Result<Vec<(u64, u64)>> {
     if !is_sort_shuffle_output(file) {
         return Ok(vec![(0, std::fs::metadata(file)?.len())]);
@@ -107,7 +107,7 @@ fn parts(file: &Path) -> io::Result<Vec<(u64, u64)>> {
     Ok(all.map(|(begin, end)| (begin.unsigned_abs(), end.unsigned_abs())).collect())
 }
 
-/// The CRC-32 of a part of a file.
+/// Returns the CRC-32 of a part of a file.
 fn checksum(file: &Path, (begin, end): (u64, u64)) -> io::Result<[u8; 4]> {
     let mut file = File::open(file)?;
     file.seek(SeekFrom::Start(begin))?;
@@ -125,7 +125,7 @@ fn checksum(file: &Path, (begin, end): (u64, u64)) -> io::Result<[u8; 4]> {
 /// Fails with the name of the file if a partition of it is damaged.
 fn check(file: &Path, partition: usize) -> Result<(), Error> {
     let is_whole = || -> io::Result<bool> {
-        let (written, parts) = (std::fs::read(checksums_of(file))?, parts(file)?);
+        let (written, parts) = (std::fs::read(checksum_path(file))?, parts(file)?);
         let (written, _) = written.as_chunks::<4>();
         let mut whole = written.len() == parts.len();
         for (at, part) in parts.into_iter().enumerate().filter(|(at, _)| [0, partition + 1].contains(at)) {
@@ -141,8 +141,8 @@ fn check(file: &Path, partition: usize) -> Result<(), Error> {
     Err(Error::engine(format!("{}: {why}", file.display())))
 }
 
-/// `routes`, which serve the shuffled files in `folder` of `executor`, without damaged files.
-pub(super) fn only_whole(routes: Router, folder: String, executor: String) -> Router {
+/// Returns `routes`, which serve the shuffled files in `folder` of `executor`, and refuses damaged files.
+pub(super) fn refuse_damaged(routes: Router, folder: String, executor: String) -> Router {
     routes.layer(from_fn_with_state((folder, executor), serve))
 }
 
@@ -156,15 +156,16 @@ async fn serve(State((folder, executor)): State<(String, String)>, request: Requ
     }
 }
 
-/// `request`, once the file that it asks for is checked.
+/// Returns `request` after a check of the file that it asks for.
 async fn checked(request: Request, folder: &str) -> Result<Request, BoxError> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, MESSAGE_BYTES as usize).await?;
     let message = body.get(GRPC_PREFIX..).unwrap_or_default();
     // Drivers get the rows of a stage, and executors the bytes of files.
-    let fetch = match head.uri.path().ends_with("/DoGet") {
-        true => Ticket::decode(message)?.ticket,
-        false => Action::decode(message)?.body,
+    let fetch = if head.uri.path().ends_with("/DoGet") {
+        Ticket::decode(message)?.ticket
+    } else {
+        Action::decode(message)?.body
     };
     let Fetch::FetchPartition { job_id, stage_id, partition_id, file_id, layout, .. } =
         decode_protobuf(&fetch)?;

@@ -1,4 +1,4 @@
-//! The engine itself: it submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
+//! The engine itself: submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -26,9 +26,9 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
-use super::credentials::{Trust, scheme, with_endpoints};
-use super::failure::{self, AttemptFailure};
+use super::connections::{Trust, scheme, with_endpoints};
 use super::rest::{Advance, Executors, Rest};
+use super::tasks::{AttemptFailure, read_failure};
 use super::{Codec, settings};
 use crate::engine::control::{InputProgress, InputUnit, RunControl};
 use crate::engine::interface::{BUCKET_SHARE, Engine};
@@ -41,16 +41,16 @@ use crate::output::write::Write;
 use crate::plan::{OperatorExec, file_scan};
 use crate::source::{NumberRows, ParseFiles};
 
-/// How often a running job, or a scheduler that does not answer yet, is polled.
+/// The interval between two polls of a running job, or of a scheduler that does not answer yet.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The factor for the time limit of a stall while tasks run, since they report nothing until they end.
+/// The factor of a stall's time limit while tasks run, since they report nothing before they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// The pause before a stage is submitted again doubles at most this many times.
+/// The most doublings of the pause before a stage is submitted again.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// Reasons in the error of a stage that was lost repeatedly.
+/// The most reasons in the error of a stage that was lost repeatedly.
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
@@ -69,8 +69,8 @@ pub struct ClusterEngine {
 }
 
 impl ClusterEngine {
-    /// The engine on the cluster of `scheduler`, once it has an executor. Plans fit the executors at the time of planning; small queries run in
-    /// this process, with the memory of `engine`.
+    /// Connects to the cluster of `scheduler` once it has an executor. Plans fit the executors at the time of planning. Small queries
+    /// run in this process, with the memory of `engine`.
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
@@ -80,7 +80,7 @@ impl ClusterEngine {
         scheduler: &str,
         control: &RunControl,
     ) -> Result<Self> {
-        let trust = Trust::of_process()?;
+        let trust = Trust::from_environment()?;
         let rest = Rest::new(scheduler, trust.as_ref())?;
         absent(scheduler).await.map_or(Ok(()), Err)?;
         rest.accepts().await?;
@@ -100,7 +100,7 @@ impl ClusterEngine {
         })
     }
 
-    /// The executors that the cluster has now. `after` is the reason of the last lost attempt.
+    /// Returns the current executors of the cluster. `after` is the reason of the last lost attempt.
     async fn executors_now(&self, control: &RunControl, after: Option<Error>) -> Result<Executors> {
         executors(&self.rest, (&self.scheduler, self.settings.wait_seconds), control, after).await
     }
@@ -118,22 +118,15 @@ impl ClusterEngine {
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, AttemptFailure> {
         let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let compression = if settings::shuffles_texts(plan) { "lz4" } else { "none" };
-        let running = settings::with_compression(settings::running(config, plan, &name), compression);
-        let running = with_endpoints(running, self.trust.as_ref());
+        let running = with_endpoints(settings::running(config, plan, &name), self.trust.as_ref());
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
             let scheduler = format!("{}://{}", scheme(self.trust.as_ref()), self.scheduler);
-            let (plan, session) = (Arc::clone(plan), self.session.session_id());
-            let batches = execute_physical_plan::<PhysicalPlanNode>(
-                scheduler,
-                &ballista,
-                plan,
-                &codec,
-                session,
-                running.clone(),
-            );
-            batches.await?.try_collect().await
+            let (plan, id, running) = (Arc::clone(plan), self.session.session_id(), running.clone());
+            execute_physical_plan::<PhysicalPlanNode>(scheduler, &ballista, plan, &codec, id, running)
+                .await?
+                .try_collect()
+                .await
         };
         let mut seen =
             LastJobState { partitions: settings::query_stage_partitions(plan), ..LastJobState::default() };
@@ -143,12 +136,12 @@ impl ClusterEngine {
             () = control.stop.cancelled() => AttemptFailure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // Work that was lost and repeated since the last poll counts too.
+                    // Lost and repeated work since the last poll counts too.
                     self.look(&name, stage, &mut seen, control).await;
                     return Ok(batches);
                 }
                 // The job has ended: there is nothing to cancel.
-                Err(error) => return Err(failure::read(&error)),
+                Err(error) => return Err(read_failure(&error)),
             },
             why = self.watch_over(&name, stage, &mut seen, control) => AttemptFailure::Lost(Error::engine(why)),
         };
@@ -187,7 +180,7 @@ impl ClusterEngine {
         control: &RunControl,
     ) -> String {
         let began = Instant::now();
-        // Since when the cluster has no executor.
+        // The time since which the cluster has no executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
@@ -228,12 +221,12 @@ impl ClusterEngine {
     }
 }
 
-/// The running jobs of a run: one for each stage that runs at the same time. A job may wait while another has all executors,
-/// so none counts as stalled while one makes progress.
+/// The running jobs of a run, one for each of its running stages. A job may wait while another has all executors, so no job counts as
+/// stalled while one makes progress.
 struct Jobs {
-    /// When a task of one of them last began or ended.
+    /// The time when a task last began or ended.
     moved: Instant,
-    /// The running tasks of each job.
+    /// The number of running tasks of each job.
     running: BTreeMap<String, usize>,
 }
 
@@ -244,7 +237,7 @@ impl Jobs {
         self.running.insert(name.to_owned(), running);
     }
 
-    /// When one of them last made progress, and whether a task runs.
+    /// Returns the time of the last progress, and whether a task runs.
     fn last(&self) -> (Instant, bool) {
         (self.moved, self.running.values().any(|running| *running > 0))
     }
@@ -266,7 +259,7 @@ impl<'a> Watched<'a> {
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let mut jobs = self.jobs.lock();
-        // Its executors are free for the others from now on.
+        // Its executors are free for the other jobs from now on.
         jobs.moved = Instant::now();
         jobs.running.remove(self.name);
     }
@@ -278,7 +271,7 @@ struct LastJobState {
     /// Its id, once it is known.
     job: Option<String>,
     advance: Advance,
-    /// The partitions of its query stages, about.
+    /// The approximate number of partitions of its query stages.
     partitions: u64,
 }
 
@@ -323,7 +316,7 @@ impl Engine for ClusterEngine {
         control: &'a RunControl,
     ) -> BoxFuture<'a, Result<Vec<File>>> {
         Box::pin(async move {
-            // With many partitions, the rows of the final query stage would be lost with any executor that wrote some.
+            // With many partitions, any lost executor that wrote a part of the final query stage would take its rows along.
             let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(
                 with_stored_rows(&self.session, plan).await?,
             )?));
@@ -352,10 +345,7 @@ impl Engine for ClusterEngine {
                         "stage {stage} was submitted {attempts} times and never finished; run the same command again to \
                      continue from the last finished stage"
                     ));
-                    return Err(match because() {
-                        Some(why) => error.because(why),
-                        None => error,
-                    });
+                    return Err(error.with_cause(because()));
                 }
                 tracing::warn!(stage, attempts, why, "the stage is submitted again");
                 control.progress.recovering(&why);
@@ -370,15 +360,15 @@ impl Engine for ClusterEngine {
     }
 }
 
-/// Puts the reason of a lost attempt before earlier ones, each reason once.
+/// Puts the reason of a lost attempt before earlier reasons, without repetitions.
 fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.retain(|earlier| earlier != why);
     lost.insert(0, why.to_owned());
     lost.truncate(MAX_CAUSES);
 }
 
-/// `plan` with its sets of rows in an object next to the tables that it writes: each task gets all of a plan, and loads only the sets
-/// of the files that it reads.
+/// Stores the sets of rows of `plan` in an object next to the tables that it writes. Each task gets the whole plan, and loads only
+/// the sets of the files that it reads.
 async fn with_stored_rows(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
@@ -415,11 +405,11 @@ async fn with_stored_rows(
     Ok(plan)
 }
 
-/// `plan` in a form that can be sent.
+/// Returns `plan` in a form that can be sent.
 ///
-/// File scans lose their output partitionings. They keep the optimizer of this process from cutting scans, and would have more
-/// partitions than a task has. A node without rows becomes a scan of no rows: an `EmptyExec` has no metrics, and the scheduler
-/// never ends a query stage whose tasks have different numbers of them.
+/// File scans lose their output partitionings, which keep the optimizer of this process from cutting scans, and have more
+/// partitions than a task. A node without rows becomes a scan of no rows: an `EmptyExec` has no metrics, and the scheduler never
+/// ends a query stage whose tasks have different numbers of metrics.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
         if node.is::<EmptyExec>() {
@@ -437,8 +427,8 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// The error of an address whose host is unknown, or on which nothing listens, also after a short time. One that does not answer is
-/// waited for.
+/// Returns the error of an address whose host is unknown or on which nothing listens, also after a short time. An address that does
+/// not answer is no error yet.
 async fn absent(scheduler: &str) -> Option<Error> {
     let mut why = None;
     for pause in [POLL_INTERVAL, Duration::ZERO] {
@@ -460,7 +450,7 @@ async fn absent(scheduler: &str) -> Option<Error> {
     why
 }
 
-/// The executors of a scheduler, once it has one, within so many seconds. `after` is the reason of the last lost attempt.
+/// Waits some seconds until a scheduler has an executor, and returns its executors. `after` is the reason of the last lost attempt.
 async fn executors(
     rest: &Rest,
     (scheduler, wait_seconds): (&str, u64),
@@ -477,10 +467,7 @@ async fn executors(
         if began.elapsed().as_secs() >= wait_seconds {
             let message = format!("the scheduler {scheduler} had no executor for {wait_seconds} seconds");
             let missing = Error::engine(missing);
-            return Err(Error::engine(message).because(match after {
-                Some(why) => missing.because(why),
-                None => missing,
-            }));
+            return Err(Error::engine(message).because(missing.with_cause(after)));
         }
         tokio::select! {
             () = control.stop.cancelled() => return Err(Error::interrupted()),

@@ -1,7 +1,7 @@
 //! The executor: it polls a scheduler for tasks, runs them, and serves their output to other executors.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,11 +27,10 @@ use datafusion::prelude::SessionConfig;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::checksums::only_whole;
-use super::credentials::{Trust, acceptor, endpoints, with_endpoints};
+use super::checksums::refuse_damaged;
+use super::connections::{Trust, acceptor, endpoints, listen, serve, with_endpoints};
 use super::rest::{Rest, executor_id};
-use super::serve::{listen, serve};
-use super::settings::{MESSAGE_BYTES, own_stores};
+use super::settings::MESSAGE_BYTES;
 use super::tasks::{ExecutorState, Tasks};
 use super::{Codec, settings as configuration};
 use crate::engine::session;
@@ -60,11 +59,11 @@ pub(crate) struct ExecutorSettings {
     pub wait: u16,
 }
 
-/// Seconds after which leftovers of jobs in the work folder are removed, and between two clean-ups.
+/// The seconds after which leftovers of jobs in the work folder are removed, and the seconds between two clean-ups.
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until Ctrl-C or SIGTERM: then it ends its tasks and begins no others, and `leaving` becomes true.
+/// Runs an executor until `leaving` becomes true, by Ctrl-C or SIGTERM. Then it ends its tasks and begins no others.
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, the settings of TLS are wrong, or no scheduler
@@ -74,7 +73,7 @@ pub(crate) async fn run(
     listening: impl FnOnce(SocketAddr),
     leaving: impl Future<Output = bool> + Send + 'static,
 ) -> Result<()> {
-    let (trust, acceptor) = (Trust::of_process()?, acceptor()?);
+    let (trust, acceptor) = (Trust::from_environment()?, acceptor()?);
     if trust.is_some() != acceptor.is_some() {
         return Err(Error::job(format!(
             "an executor serves what its tasks wrote and fetches what others wrote: set {CLUSTER_CA}, {CLUSTER_CERTIFICATE} and \
@@ -82,11 +81,14 @@ pub(crate) async fn run(
         )));
     }
     let work_dir = spills::parent(settings.work_dir.clone())?;
-    let folder = shuffles(&work_dir)?;
+    let unusable =
+        || format!("cannot write to {}: choose another folder with --work-dir", work_dir.display());
+    // No other user can read it. Ballista removes every folder in it.
+    let folder = SpillFolder::create(&work_dir).context(unusable)?;
     let Some(shuffles) = folder.path().to_str() else {
         return Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", work_dir.display())));
     };
-    // Ballista listens there later, without an error that explains a wrong address.
+    // Ballista listens there later, and its error does not explain a wrong address.
     drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
     let probes = listen(settings.health, "--health").await?;
@@ -96,13 +98,13 @@ pub(crate) async fn run(
     let pool_bytes = session::pool_bytes(settings.memory) / settings.vcores * settings.vcores;
     let cores = cores(settings.vcores);
     let id = executor_id(cores, pool_bytes / settings.vcores);
-    let place = match &settings.advertise {
+    let address = match &settings.advertise {
         Some(host) => format!("{host}:{}", settings.bind.port()),
         None => settings.bind.to_string(),
     };
-    let runtime = own_stores(format!("the executor {place}"), session::builder(Some(work_dir.clone()))?);
-    let runtime = runtime.build_arc()?;
-    let tasks = Tasks::new(place.clone(), work_dir.clone());
+    let runtime =
+        session::builder(Some(work_dir.clone()), Some(format!("the executor {address}")))?.build_arc()?;
+    let tasks = Tasks::new(address.clone(), work_dir.clone());
     let to_others = trust.clone();
     let state = tasks.state();
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
@@ -129,7 +131,7 @@ pub(crate) async fn run(
             with_endpoints(SessionConfig::new_with_ballista(), to_others.as_ref())
         })),
         override_create_grpc_client_endpoint: Some(endpoints(trust.as_ref())),
-        override_arrow_flight_service: Some(flight(place, acceptor)),
+        override_arrow_flight_service: Some(flight(address, acceptor)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
@@ -142,7 +144,7 @@ pub(crate) async fn run(
     }
     let leaves = Arc::clone(&state);
     tokio::spawn(async move {
-        // It is false where signals cannot be received.
+        // It is false if signals cannot be received.
         if leaving.await {
             leaves.leaving.cancel();
         }
@@ -173,14 +175,14 @@ pub(crate) async fn run(
     ended
 }
 
-/// The server of what tasks of `executor` wrote, over TLS with an acceptor.
+/// Returns the server of the files of `executor`, over TLS with an acceptor.
 fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightServerProvider> {
     Arc::new(move |folder, address, mut shutdown, _| {
         let flight = FlightServiceServer::new(BallistaFlightService::new(folder.clone()))
             .max_encoding_message_size(MESSAGE_BYTES as usize)
             .max_decoding_message_size(MESSAGE_BYTES as usize);
         let routes = Router::new().route_service("/arrow.flight.protocol.FlightService/{*method}", flight);
-        let routes = only_whole(routes, folder, executor.clone());
+        let routes = refuse_damaged(routes, folder, executor.clone());
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
             let listener = TcpListener::bind(address).await?;
@@ -190,10 +192,10 @@ fn flight(executor: String, acceptor: Option<TlsAcceptor>) -> Arc<ArrowFlightSer
     })
 }
 
-/// How long an executor that stops tries to deregister at its scheduler.
+/// The time limit for deregistering at the scheduler.
 const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Deregisters this executor: its scheduler begins its tasks elsewhere at once.
+/// Deregisters this executor, so that its scheduler begins its tasks elsewhere at once.
 async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
     let last = HeartBeatParams {
@@ -215,8 +217,8 @@ async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     }
 }
 
-/// The tasks at once that plans are made for: at most twice the cores. More would only wait for each other, and make the
-/// partitions that all tasks exchange smaller.
+/// Returns the number of tasks that plans are made for, at most twice the cores. More tasks would wait for each other and exchange
+/// smaller partitions.
 fn cores(vcores: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(vcores, usize::from);
     if vcores > cores {
@@ -229,26 +231,22 @@ fn cores(vcores: usize) -> usize {
     vcores.min(cores.saturating_mul(2))
 }
 
-/// How often running tasks are counted while the disk is full.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
+/// The time for the scheduler to receive the state of the task that found the disk full.
+const REPORT_TIME: Duration = Duration::from_millis(500);
 
-/// After this many counts the executor ends, and other executors run the rest of its tasks.
-const DRAIN_LOOKS: usize = 120;
+/// The longest wait for running tasks while the disk is full. Other executors run the rest of them.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits until a task has found the executor's disk full, and then for the tasks that still run. It waits once at least, so that
-/// the scheduler receives the state of that task.
+/// Waits until a task has found the executor's disk full, and then for the running tasks.
 async fn drained_for_a_full_disk(state: &ExecutorState) {
     state.disk_full.cancelled().await;
     tracing::error!("no space is left on the disk of --work-dir: tasks go back to the scheduler");
-    for _ in 0..DRAIN_LOOKS {
-        tokio::time::sleep(DRAIN_INTERVAL).await;
-        if state.running() == 0 {
-            break;
-        }
-    }
+    tokio::time::sleep(REPORT_TIME).await;
+    state.tasks.close();
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, state.tasks.wait()).await;
 }
 
-/// Waits until a scheduler answers. Ballista would wait for a connection without end, and connect to any server.
+/// Waits until a scheduler answers. Ballista would wait forever for a connection, and connect to any server.
 async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"), trust)?;
@@ -272,15 +270,15 @@ async fn await_scheduler(settings: &ExecutorSettings, trust: Option<&Trust>) -> 
     })
 }
 
-/// How often the scheduler is checked.
+/// The interval between two checks of the scheduler.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns if the scheduler has taken no request for tasks within `settings.wait`. Otherwise it runs without end and logs when
-/// the scheduler stops and starts to answer: Ballista would log each of twenty requests a second.
+/// Returns if the scheduler has accepted no request for tasks within `settings.wait`. Otherwise it runs forever and logs when the
+/// scheduler stops and starts to answer. Ballista would log each of twenty requests a second.
 async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     let first = async {
         while !polls.is_ready() {
-            // More often than requests are sent, so that none is missed.
+            // More often than requests are sent.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -299,23 +297,17 @@ async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     }
 }
 
-/// A new folder inside `work_dir` for the output of tasks, which no other user can read. Ballista removes every folder in it.
-fn shuffles(work_dir: &Path) -> Result<SpillFolder> {
-    let unusable =
-        || format!("cannot write to {}: choose another folder with --work-dir", work_dir.display());
-    SpillFolder::create(work_dir).context(unusable)
-}
-
-/// `/healthz` answers while the process lives; `/readyz` while the scheduler answers it.
+/// Serves `/healthz` while the process lives, and `/readyz` while the scheduler answers.
 async fn serve_health(
     listener: TcpListener,
     health: ExecutorHealth,
     acceptor: Option<TlsAcceptor>,
 ) -> std::io::Result<()> {
     let ready = move || async move {
-        match health.is_ready() {
-            true => (StatusCode::OK, "ready\n"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler does not answer\n"),
+        if health.is_ready() {
+            (StatusCode::OK, "ready\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "the scheduler does not answer\n")
         }
     };
     let routes = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));

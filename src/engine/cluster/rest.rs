@@ -1,10 +1,8 @@
 //! The HTTP interface of a scheduler: its executors and jobs, and the errors of a process that it refuses.
 //!
-//! Ballista's registration of an executor has no fields for the cores and the memory that plans must fit. So they are in the
-//! executor's id: `executor-<uuid>-<cores>x<bytes>`.
+//! Ballista's registration of an executor has no fields for the cores and the memory that plans must fit. So the executor's id has
+//! them: `executor-<uuid>-<cores>x<bytes>`.
 
-use std::error::Error as _;
-use std::io;
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
@@ -13,11 +11,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio_rustls::rustls;
 
-use super::credentials::{ClusterToken, Trust, scheme};
+use super::connections::{ClusterToken, Trust, scheme};
 use crate::environment::{CLUSTER_CA, CLUSTER_CERTIFICATE, CLUSTER_KEY, CLUSTER_TOKEN};
-use crate::error::{Error, Result, one_line};
+use crate::error::{Error, Result, chain, one_line};
 
-/// How long an answer may take: all of them are small.
+/// The time limit of an answer. All answers are small.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A scheduler.
@@ -34,9 +32,9 @@ pub(super) struct Rest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Executors {
     pub count: usize,
-    /// Tasks that they run at once, limited by the cores of their machines.
+    /// The tasks that they run at once, limited by the cores of their machines.
     pub cores: usize,
-    /// Bytes that the operators of a task may reserve on the smallest executor.
+    /// The bytes that the operators of a task may reserve on the smallest executor.
     pub task_bytes: usize,
 }
 
@@ -45,7 +43,7 @@ pub(super) struct Executors {
 pub(super) struct Advance {
     pub query_stages: usize,
     pub query_stages_done: usize,
-    /// Tasks that have begun, run, and are done.
+    /// The numbers of tasks that have begun, that run, and that are done.
     pub tasks: usize,
     pub running: usize,
     pub done: usize,
@@ -71,7 +69,7 @@ struct JobEntry {
     job_name: String,
 }
 
-/// The version of a scheduler, by which it differs from other servers.
+/// The version of a scheduler, which other servers do not have.
 #[derive(Deserialize)]
 struct SchedulerVersion {
     #[serde(rename = "version")]
@@ -108,15 +106,13 @@ impl Rest {
     /// # Errors
     /// When the authorities of `trust` cannot be used.
     pub(super) fn new(address: &str, trust: Option<&Trust>) -> Result<Self> {
-        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
-        let client = match ClusterToken::of_process() {
-            Some(token) => client.user_agent(token.user_agent()),
-            None => client,
-        };
-        let client = match trust {
-            Some(trust) => trust.of_client(client),
-            None => client,
-        };
+        let mut client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().redirect(Policy::none());
+        if let Some(token) = ClusterToken::from_environment() {
+            client = client.user_agent(token.user_agent());
+        }
+        if let Some(trust) = trust {
+            client = trust.add_to_client(client);
+        }
         let client = client.build().map_err(|e| Error::job("no HTTP client can be made").because(e))?;
         Ok(Self { client, address: address.to_owned(), scheduler: format!("{}://{address}", scheme(trust)) })
     }
@@ -126,18 +122,17 @@ impl Rest {
         let answer = self.client.get(&url).send().await.map_err(|e| one_line(&e))?;
         let status = answer.status();
         let text = answer.text().await.map_err(|e| one_line(&e))?;
-        match status.is_success() {
-            true => serde_json::from_str(&text)
-                .map_err(|e| format!("{url} did not answer as a scheduler does: {e}")),
-            false => Err(format!("{url} answered {status}")),
+        if !status.is_success() {
+            return Err(format!("{url} answered {status}"));
         }
+        serde_json::from_str(&text).map_err(|e| format!("{url} did not answer as a scheduler does: {e}"))
     }
 
-    /// Checks that the scheduler does not refuse this process for its token or for TLS, and that this process trusts it. One that
-    /// does not answer is not refused.
+    /// Checks that the scheduler does not refuse this process for its token or for TLS, and that this process trusts it. No answer is
+    /// no refusal.
     ///
     /// # Errors
-    /// [`Kind::JobEntry`](crate::error::Kind::Job) with what to set.
+    /// [`Kind::Job`](crate::error::Kind::Job) with what to set.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),
@@ -146,7 +141,7 @@ impl Rest {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that the server is a scheduler; the error is the reason why not.
+    /// Checks that the server is a scheduler. The error is the reason why it is not.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<SchedulerVersion>("/api/version").await.map(|_| ())
     }
@@ -173,15 +168,14 @@ impl Rest {
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
         let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
-        let all_of = |word: &'static str| tasks().filter(move |task| task.status == word);
-        let of = |word| all_of(word).count();
+        let having = |status: &'static str| tasks().filter(move |task| task.status == status);
         Ok(Advance {
             query_stages: stages.len(),
             query_stages_done: stages.iter().filter(|stage| stage.stage_status == "Successful").count(),
             tasks: tasks().count(),
-            running: of("Running"),
-            done: of("Successful"),
-            partitions_done: all_of("Successful").map(|task| task.partition_id.len().max(1) as u64).sum(),
+            running: having("Running").count(),
+            done: having("Successful").count(),
+            partitions_done: having("Successful").map(|task| task.partition_id.len().max(1) as u64).sum(),
             lost: tasks().filter(|task| task.status.is_object()).count(),
             rows_in: stages.iter().map(|stage| stage.input_rows).max().unwrap_or(0),
             rows_out: stages.iter().map(|stage| stage.output_rows).max().unwrap_or(0),
@@ -196,10 +190,19 @@ impl Rest {
     }
 }
 
-/// The error of a process whose request the scheduler at `address` answered so; `None` if it was not refused.
+/// Returns the error of a request that the scheduler at `address` refused; `None` if `status` is no refusal.
 fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
     match status {
-        StatusCode::UNAUTHORIZED => Some(unauthorized(address)),
+        StatusCode::UNAUTHORIZED => {
+            let own = match ClusterToken::from_environment() {
+                Some(_) => "another one than this process has",
+                None => "and this process has none",
+            };
+            Some(Error::job(format!(
+                "the scheduler {address} asks for a token, {own}: set {CLUSTER_TOKEN} to the value that the scheduler was \
+                 started with"
+            )))
+        }
         StatusCode::UPGRADE_REQUIRED => Some(Error::job(format!(
             "the scheduler {address} asks for TLS, and this process has none: set {CLUSTER_CA} to the file of the authority that \
              signs the certificates of the cluster"
@@ -208,19 +211,9 @@ fn refused_by_answer(address: &str, status: StatusCode) -> Option<Error> {
     }
 }
 
-fn unauthorized(address: &str) -> Error {
-    let has = match ClusterToken::of_process() {
-        Some(_) => "another one than this process has",
-        None => "and this process has none",
-    };
-    Error::job(format!(
-        "the scheduler {address} asks for a token, {has}: set {CLUSTER_TOKEN} to the value that the scheduler was started with"
-    ))
-}
-
-/// The error of a process that made no TLS connection to the server at `address`; `None` if `failed` has another reason.
+/// Returns the error of a failed TLS connection to the server at `address`; `None` if `failed` has another reason.
 fn refused_by_tls(address: &str, failed: &reqwest::Error) -> Option<Error> {
-    let why = tls_error(failed)?;
+    let why = chain(failed).find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     let message = match why {
         rustls::Error::InvalidCertificate(_) => format!(
             "the certificate of the scheduler {address} cannot be trusted: give it one for this host that the authority in \
@@ -234,28 +227,12 @@ fn refused_by_tls(address: &str, failed: &reqwest::Error) -> Option<Error> {
     Some(Error::job(message).because(why.clone()))
 }
 
-/// The TLS error among the causes of `failed`.
-fn tls_error(failed: &reqwest::Error) -> Option<&rustls::Error> {
-    let mut cause = failed.source();
-    while let Some(error) = cause {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        // The content of an I/O error is not its source.
-        cause = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(content) => Some(content),
-            None => error.source(),
-        };
-    }
-    None
-}
-
-/// An executor's id, unique for each start of it.
+/// Returns a new executor's id, unique for each start.
 pub(super) fn executor_id(cores: usize, task_bytes: usize) -> String {
     format!("executor-{}-{cores}x{task_bytes}", uuid::Uuid::new_v4().simple())
 }
 
-/// (cores, bytes that the operators of a task may reserve) in an executor's id; `None` if it is not ours.
+/// Returns the cores in an executor's id, and the bytes that the operators of a task may reserve; `None` if the id is not ours.
 fn executor_resources(id: &str) -> Option<(usize, usize)> {
     let (cores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
     Some((cores.parse().ok()?, bytes.parse().ok()?))

@@ -1,32 +1,47 @@
 //! The scheduler: it cuts plans into query stages and assigns their tasks to the executors that poll it.
+//!
+//! Ballista's own scheduler does the work, and [`PatientScheduler`] in front of it changes three things:
+//!
+//! - Executors poll for tasks, and drivers for the end of a job. Ballista answers at once, and its clients sleep for 50 ms before
+//!   the next request, so a stage of ten query stages would take half a second. Here an empty answer waits for some milliseconds.
+//! - A new executor replaces the executor at its address, and a deregistered executor is lost. Their tasks begin again at once
+//!   instead of after the executor timeout.
+//! - Ballista keeps the plan and every task of a job for an hour after its end, and a run sends a job for each stage. Here only the
+//!   last few jobs are kept, for readers of the HTTP interface.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use ballista_core::ConfigProducer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
-use ballista_core::serde::protobuf::scheduler_grpc_server::{SERVICE_NAME, SchedulerGrpcServer};
+use ballista_core::serde::protobuf::scheduler_grpc_server::{
+    SERVICE_NAME, SchedulerGrpc, SchedulerGrpcServer,
+};
+use ballista_core::serde::protobuf::{self, ExecutorHeartbeat, executor_status, job_status};
+use ballista_core::serde::scheduler::ExecutorSpecification;
 use ballista_scheduler::api::get_routes;
-use ballista_scheduler::cluster::BallistaCluster;
-use ballista_scheduler::cluster::memory::InMemoryJobState;
+use ballista_scheduler::cluster::memory::{InMemoryClusterState, InMemoryJobState};
+use ballista_scheduler::cluster::{BallistaCluster, ClusterState, JobState};
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::create_scheduler;
-use ballista_scheduler::scheduler_server::SessionBuilder;
+use ballista_scheduler::scheduler_server::{SchedulerServer, SessionBuilder};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use tonic::{Request, Response, Status};
 
-use super::credentials::acceptor;
-use super::polls::{PatientScheduler, TaskScheduler};
-use super::scheduler_state::{ExecutorRegistry, FinishedJobs};
-use super::serve::{listen, serve};
-use super::settings::{MESSAGE_BYTES, own_stores};
+use super::connections::{acceptor, listen, serve};
+use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
 use crate::engine::session;
 use crate::error::{Error, Result};
@@ -50,7 +65,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
     let acceptor = acceptor()?;
     let listener = listen(settings.bind, "--bind").await?;
     let address = listener.local_addr()?;
-    let runtime = own_stores(format!("the scheduler {address}"), session::builder(None)?).build_arc()?;
+    let runtime = session::builder(None, Some(format!("the scheduler {address}")))?.build_arc()?;
     let build: SessionBuilder = Arc::new(move |config: SessionConfig| {
         configuration::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from)
     });
@@ -59,8 +74,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
         external_host: address.ip().to_string(),
-        // Executors that poll count their own free cores. A scheduler that pushes loses count when it takes tasks back, and
-        // then waits forever.
+        // Polling executors count their own free cores. A pushing scheduler loses count when it takes tasks back, and then waits
+        // forever.
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         executor_timeout_seconds: settings.executor_timeout,
         expire_dead_executor_interval_seconds: (settings.executor_timeout / 10).clamp(1, 15),
@@ -68,7 +83,9 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         grpc_server_max_decoding_message_size: MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
-        // Ballista redirects this path to a page of its own. There is no such path: a request has no control characters.
+        // `PatientScheduler` forgets jobs.
+        finished_job_state_clean_up_interval_seconds: 0,
+        // Ballista redirects this path to a page of its own. No request has it, because requests have no control characters.
         web_tui_route: "/\u{1}".to_owned(),
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
@@ -76,34 +93,349 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         ..Default::default()
     });
     let served = async {
-        let jobs = InMemoryJobState::new(&config.scheduler_id, build, configure);
-        let executors = Arc::new(ExecutorRegistry::default());
-        let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
+        let jobs = Arc::new(InMemoryJobState::new(&config.scheduler_id, build, configure));
+        let executors = Arc::new(InMemoryClusterState::default());
+        let cluster = BallistaCluster::new(Arc::clone(&executors) as _, Arc::clone(&jobs) as _);
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);
-        serve_all(listener, scheduler, acceptor).await
+        serve_all(
+            listener,
+            PatientScheduler { scheduler, executors, jobs, drivers: Drivers::default() },
+            acceptor,
+        )
+        .await
     };
     served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
 
-/// Serves plans, executors and the REST interface to those who know the token, and its health to all; over TLS with an acceptor.
+/// Serves plans, executors and the REST interface to clients with the token, and the health to all; over TLS with an acceptor.
 async fn serve_all(
     listener: TcpListener,
-    scheduler: TaskScheduler,
+    patient: PatientScheduler,
     acceptor: Option<TlsAcceptor>,
 ) -> ballista_core::error::Result<()> {
-    let grpc = SchedulerGrpcServer::new(PatientScheduler::new(scheduler.clone()))
+    let scheduler = Arc::new(patient.scheduler.clone());
+    let grpc = SchedulerGrpcServer::new(patient)
         .max_encoding_message_size(MESSAGE_BYTES as usize)
         .max_decoding_message_size(MESSAGE_BYTES as usize);
-    let scheduler = Arc::new(scheduler);
     let server = Arc::clone(&scheduler);
     let ready = move || async move {
-        match server.is_ready() {
-            true => (StatusCode::OK, "ready\n"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "there is no executor\n"),
+        if server.is_ready() {
+            (StatusCode::OK, "ready\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "there is no executor\n")
         }
     };
     let routes = get_routes(scheduler).route_service(&format!("/{SERVICE_NAME}/{{*method}}"), grpc);
     let health = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
     Ok(serve(listener, routes, health, acceptor, std::future::pending()).await?)
+}
+
+/// Ballista's scheduler for our plans.
+type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
+
+/// The milliseconds before each repeated look. The next query stage is usually ready after one or two.
+const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
+
+/// The time that executors wait for tasks after the last request of a driver for the end of its job. A cluster without a job gets
+/// no more requests than Ballista's own.
+const AWAITED: Duration = Duration::from_secs(2);
+
+/// The heartbeat of an executor that is lost, in seconds since 1970: older than any timeout.
+const EXPIRED: u64 = 0;
+
+/// The number of jobs that are kept after their end. Clients do not need them: they are notified of the end.
+const MAX_FINISHED: usize = 16;
+
+/// Ballista's scheduler, with the changes above.
+struct PatientScheduler {
+    scheduler: TaskScheduler,
+    executors: Arc<InMemoryClusterState>,
+    jobs: Arc<InMemoryJobState>,
+    drivers: Drivers,
+}
+
+impl PatientScheduler {
+    /// Expires the executors that had the address of the new executor `id`.
+    async fn expire_predecessors(&self, id: &str) -> ballista_core::error::Result<()> {
+        let new = self.executors.get_executor_metadata(id).await?;
+        for old in self.executors.registered_executor_metadata().await {
+            if (&old.host, old.port) == (&new.host, new.port) && old.id != new.id {
+                tracing::warn!(gone = old.id, new = new.id, "an executor replaces the one at its address");
+                self.expire(&old.id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an executor count as lost.
+    async fn expire(&self, id: &str) -> ballista_core::error::Result<()> {
+        match self.executors.get_executor_heartbeat(id) {
+            Some(last) => {
+                let lost = ExecutorHeartbeat { timestamp: EXPIRED, ..last };
+                self.executors.save_executor_heartbeat(lost).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Removes all finished jobs but the last few.
+    async fn forget_jobs(&self) -> ballista_core::error::Result<()> {
+        let mut finished = Vec::new();
+        for job in self.jobs.get_jobs().await? {
+            let ended_at = match self.jobs.get_job_status(&job).await?.and_then(|job| job.status) {
+                Some(job_status::Status::Successful(job)) => job.ended_at,
+                Some(job_status::Status::Failed(job)) => job.ended_at,
+                _ => continue,
+            };
+            finished.push((ended_at, job));
+        }
+        finished.sort();
+        finished.truncate(finished.len().saturating_sub(MAX_FINISHED));
+        for (_, job) in finished {
+            self.jobs.remove_job(&job).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The drivers that wait for the end of a job.
+#[derive(Default)]
+struct Drivers {
+    /// Each stream of job states holds a reference.
+    streams: Arc<()>,
+    /// The time of the last request for a job state.
+    asked: Mutex<Option<Instant>>,
+}
+
+impl Drivers {
+    fn note_request(&self) {
+        *self.asked.lock() = Some(Instant::now());
+    }
+
+    /// Returns the states of a job. A driver counts as waiting while it holds them.
+    fn waiting<S: Stream + Send + 'static>(&self, states: S) -> impl Stream<Item = S::Item> + Send + 'static {
+        let waits = Arc::clone(&self.streams);
+        states.inspect(move |_| _ = &waits)
+    }
+
+    /// Whether a driver waits, so that tasks may come soon.
+    fn wait(&self) -> bool {
+        Arc::strong_count(&self.streams) > 1 || self.asked.lock().is_some_and(|at| at.elapsed() < AWAITED)
+    }
+}
+
+type PollAnswer<T> = Result<Response<T>, Status>;
+
+/// Repeats the request until the answer is not `empty` or the waits are over.
+async fn look<T, F: Future<Output = PollAnswer<T>>>(
+    first: F,
+    empty: impl Fn(&T) -> bool,
+    mut again: impl FnMut() -> F,
+) -> PollAnswer<T> {
+    let mut answer = first.await?;
+    for wait in WAITS {
+        if !empty(answer.get_ref()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        answer = again().await?;
+    }
+    Ok(answer)
+}
+
+/// Whether an executor runs no task. A busy executor must report the ends of its tasks in time.
+fn is_idle(params: &protobuf::PollWorkParams) -> bool {
+    let specification = params.metadata.as_ref().and_then(|executor| executor.specification.clone());
+    let specification: Option<ExecutorSpecification> = specification.map(Into::into);
+    specification.is_some_and(|executor| executor.vcores == params.num_free_vcores)
+}
+
+fn is_empty(work: &protobuf::PollWorkResult) -> bool {
+    work.tasks.is_empty() && work.jobs_to_clean.is_empty()
+}
+
+fn is_unfinished(job: &protobuf::GetJobStatusResult) -> bool {
+    let status = job.status.as_ref().and_then(|job| job.status.as_ref());
+    matches!(status, Some(job_status::Status::Queued(_) | job_status::Status::Running(_)))
+}
+
+#[async_trait]
+impl SchedulerGrpc for PatientScheduler {
+    type ExecuteQueryPushStream = <TaskScheduler as SchedulerGrpc>::ExecuteQueryPushStream;
+
+    async fn poll_work(
+        &self,
+        request: Request<protobuf::PollWorkParams>,
+    ) -> PollAnswer<protobuf::PollWorkResult> {
+        let (metadata, extensions, params) = request.into_parts();
+        let new = params.metadata.as_ref().map(|executor| executor.id.clone());
+        let new = new.filter(|id| self.executors.get_executor_heartbeat(id).is_none());
+        // The ends of tasks are reported once.
+        let later = protobuf::PollWorkParams { task_status: Vec::new(), ..params.clone() };
+        let waits = self.drivers.wait() && is_idle(&params);
+        let poll = |params| {
+            let request = Request::from_parts(metadata.clone(), extensions.clone(), params);
+            self.scheduler.poll_work(request)
+        };
+        let answer = if waits {
+            look(poll(params), is_empty, || poll(later.clone())).await?
+        } else {
+            poll(params).await?
+        };
+        if let Some(id) = new {
+            self.expire_predecessors(&id).await.map_err(|e| Status::internal(e.to_string()))?;
+        }
+        Ok(answer)
+    }
+
+    async fn get_job_status(
+        &self,
+        request: Request<protobuf::GetJobStatusParams>,
+    ) -> PollAnswer<protobuf::GetJobStatusResult> {
+        self.drivers.note_request();
+        let (metadata, extensions, params) = request.into_parts();
+        let status = || {
+            let request = Request::from_parts(metadata.clone(), extensions.clone(), params.clone());
+            self.scheduler.get_job_status(request)
+        };
+        look(status(), is_unfinished, status).await
+    }
+
+    async fn register_executor(
+        &self,
+        request: Request<protobuf::RegisterExecutorParams>,
+    ) -> PollAnswer<protobuf::RegisterExecutorResult> {
+        self.scheduler.register_executor(request).await
+    }
+
+    async fn heart_beat_from_executor(
+        &self,
+        request: Request<protobuf::HeartBeatParams>,
+    ) -> PollAnswer<protobuf::HeartBeatResult> {
+        let (id, status) = (request.get_ref().executor_id.clone(), request.get_ref().status.clone());
+        let answer = self.scheduler.heart_beat_from_executor(request).await?;
+        if matches!(status.and_then(|status| status.status), Some(executor_status::Status::Dead(_))) {
+            self.expire(&id).await.map_err(|e| Status::internal(e.to_string()))?;
+        }
+        Ok(answer)
+    }
+
+    async fn update_task_status(
+        &self,
+        request: Request<protobuf::UpdateTaskStatusParams>,
+    ) -> PollAnswer<protobuf::UpdateTaskStatusResult> {
+        SchedulerGrpc::update_task_status(&self.scheduler, request).await
+    }
+
+    async fn create_update_session(
+        &self,
+        request: Request<protobuf::CreateUpdateSessionParams>,
+    ) -> PollAnswer<protobuf::CreateUpdateSessionResult> {
+        self.scheduler.create_update_session(request).await
+    }
+
+    async fn remove_session(
+        &self,
+        request: Request<protobuf::RemoveSessionParams>,
+    ) -> PollAnswer<protobuf::RemoveSessionResult> {
+        self.scheduler.remove_session(request).await
+    }
+
+    async fn execute_query_push(
+        &self,
+        request: Request<protobuf::ExecuteQueryParams>,
+    ) -> PollAnswer<Self::ExecuteQueryPushStream> {
+        self.forget_jobs().await.map_err(|e| Status::internal(e.to_string()))?;
+        let states = self.scheduler.execute_query_push(request).await?;
+        Ok(states.map(|states| -> Self::ExecuteQueryPushStream { Box::pin(self.drivers.waiting(states)) }))
+    }
+
+    async fn execute_query(
+        &self,
+        request: Request<protobuf::ExecuteQueryParams>,
+    ) -> PollAnswer<protobuf::ExecuteQueryResult> {
+        self.drivers.note_request();
+        self.forget_jobs().await.map_err(|e| Status::internal(e.to_string()))?;
+        self.scheduler.execute_query(request).await
+    }
+
+    async fn get_job_metrics(
+        &self,
+        request: Request<protobuf::GetJobMetricsParams>,
+    ) -> PollAnswer<protobuf::GetJobMetricsResult> {
+        self.scheduler.get_job_metrics(request).await
+    }
+
+    async fn executor_stopped(
+        &self,
+        request: Request<protobuf::ExecutorStoppedParams>,
+    ) -> PollAnswer<protobuf::ExecutorStoppedResult> {
+        self.scheduler.executor_stopped(request).await
+    }
+
+    async fn cancel_job(
+        &self,
+        request: Request<protobuf::CancelJobParams>,
+    ) -> PollAnswer<protobuf::CancelJobResult> {
+        SchedulerGrpc::cancel_job(&self.scheduler, request).await
+    }
+
+    async fn clean_job_data(
+        &self,
+        request: Request<protobuf::CleanJobDataParams>,
+    ) -> PollAnswer<protobuf::CleanJobDataResult> {
+        self.scheduler.clean_job_data(request).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ballista_core::serde::protobuf::{ExecutorRegistration, PollWorkParams};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_waits_until_it_has_something_to_say() {
+        for (ready_at, asked) in [(1, 1), (3, 3), (100, 1 + WAITS.len())] {
+            let times = Cell::new(0);
+            let ready = || {
+                times.set(times.get() + 1);
+                std::future::ready(Ok(Response::new(times.get() >= ready_at)))
+            };
+            let answer = look(ready(), |ready| !ready, ready).await.unwrap().into_inner();
+            assert_eq!((answer, times.get()), (ready_at <= asked, asked));
+        }
+        let fails = || std::future::ready(Err::<Response<bool>, _>(Status::internal("broken")));
+        assert!(look(fails(), |_| true, fails).await.is_err());
+    }
+
+    #[test]
+    fn no_answer_waits_unless_a_driver_does() {
+        let drivers = Drivers::default();
+        assert!(!drivers.wait());
+        // One that asks.
+        drivers.note_request();
+        assert!(drivers.wait());
+        *drivers.asked.lock() = Instant::now().checked_sub(AWAITED);
+        assert!(!drivers.wait());
+        // One that is sent the states.
+        let states = drivers.waiting(futures::stream::iter([1, 2]));
+        assert!(drivers.wait());
+        drop(states);
+        assert!(!drivers.wait());
+    }
+
+    #[test]
+    fn executors_with_a_task_are_answered_at_once() {
+        let specification = Some(ExecutorSpecification::default().with_vcores(2).into());
+        let metadata = Some(ExecutorRegistration { specification, ..Default::default() });
+        for (num_free_vcores, idle) in [(0, false), (1, false), (2, true)] {
+            let params = PollWorkParams { metadata: metadata.clone(), num_free_vcores, task_status: vec![] };
+            assert_eq!(is_idle(&params), idle);
+        }
+        assert!(!is_idle(&PollWorkParams::default()));
+    }
 }

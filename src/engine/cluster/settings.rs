@@ -1,60 +1,54 @@
-//! The configuration of plans on a cluster, the stores of its processes, and the partitions of its query stages.
+//! The configurations of plans on a cluster, and the partitions of its query stages.
 
 use std::sync::Arc;
 
 use ballista_core::extension::SessionConfigExt;
-use datafusion::error::Result as DfResult;
-use datafusion::execution::object_store::ObjectStoreRegistry;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use datafusion::prelude::SessionConfig;
-use object_store::ObjectStore;
-use url::Url;
 
-use super::failure;
 use super::rest::Executors;
-use crate::engine::held_sides::below_divided_sides;
-use crate::engine::session;
+use crate::engine::session::{self, below_divided_sides};
 use crate::error::Result;
 use crate::udf;
 
 /// The largest message between driver, scheduler and executors: a plan with the names of its files.
 pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
 
-/// Memory of a task with which one partition for each core is enough. With less memory there are more partitions, so that the
-/// rows of a join or an aggregation in one task are fewer.
+/// The memory of a task with which one partition for each core is enough. Less memory gives more partitions, so that a join or an
+/// aggregation of one task has fewer rows.
 const ROOMY: usize = 512 << 20;
 
 /// The most partitions for each core.
 const MAX_PER_CORE: usize = 8;
 
-/// The most partitions of a plan, unless there are more cores. Two query stages exchange the square of that many files, whose
-/// places the scheduler keeps.
+/// The most partitions of a plan, unless there are more cores. Two query stages exchange the square of that many files, and the
+/// scheduler keeps the location of each.
 const MAX_PARTITIONS: usize = 256;
 
-/// A session that knows all names in plans that arrive as bytes.
+/// Returns a session state with all functions that plans may name when they arrive as bytes.
 ///
 /// # Errors
 /// When a function cannot be registered.
 pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let mut state = session::state(config, runtime)?;
-    for function in udf::of_stages() {
+    for function in udf::stage_functions() {
         state.register_udf(function)?;
     }
     Ok(state)
 }
 
-/// Partitions of a plan for these executors.
+/// Returns the partitions of a plan for these executors.
 fn partitions(executors: &Executors) -> usize {
     let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MAX_PER_CORE);
     (executors.cores * per_core).min(MAX_PARTITIONS.max(executors.cores))
 }
 
-/// The configuration for planning, which fits the executors.
+/// Returns the configuration for planning, which fits the executors.
 pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
@@ -65,21 +59,20 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
-        // In addition to the task's pool, and at most half of the memory that no pool accounts for.
+        // Not part of the task's pool, and at most half of the memory that no pool accounts for.
         .set_u64(
             "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
             (executors.task_bytes / 5).min(256 << 20) as u64,
         )
 }
 
-/// The configuration with which shuffled rows are compressed by `codec`, or not at all by `none`.
-pub(super) fn with_compression(config: SessionConfig, codec: &str) -> SessionConfig {
-    config.set_str("ballista.shuffle.compression.codec", codec)
-}
-
-/// The configuration to run `plan`, which was made with `planning`, as the job `name`.
+/// Returns the configuration to run `plan`, which was made with `planning`, as the job `name`.
 pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, name: &str) -> SessionConfig {
-    let mut config = planning.clone().set_str("ballista.job.name", name);
+    let compression = if shuffles_texts(plan) { "lz4" } else { "none" };
+    let mut config = planning
+        .clone()
+        .set_str("ballista.job.name", name)
+        .set_str("ballista.shuffle.compression.codec", compression);
     // The rows of a file are numbered by counting, so the scheduler must not change scans.
     config.options_mut().optimizer.repartition_file_scans = false;
     let config = with_sides_of_planner(config);
@@ -90,7 +83,7 @@ pub(super) fn running(planning: &SessionConfig, plan: &Arc<dyn ExecutionPlan>, n
 /// The bytes of a side that Ballista's scheduler holds whole.
 const HELD_BYTES: &str = "ballista.optimizer.broadcast_join_threshold_bytes";
 
-/// The scheduler optimises joins again, and must not hold larger sides than the planner did.
+/// Limits the sides that the scheduler holds to the limit of the planner, because the scheduler optimises joins again.
 fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
     let optimizer = &config.options().optimizer;
     let (bytes, rows) =
@@ -100,37 +93,7 @@ fn with_sides_of_planner(config: SessionConfig) -> SessionConfig {
         .set_u64("ballista.optimizer.broadcast_join_threshold_rows", rows as u64)
 }
 
-/// Adds stores whose errors about the environment name the process `who`, since plans open stores wherever they are
-/// decoded.
-pub(super) fn own_stores(who: String, builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
-    let stores = Arc::clone(&builder.object_store_registry);
-    builder.with_object_store_registry(Arc::new(OwnStores { stores, who }))
-}
-
-#[derive(Debug)]
-struct OwnStores {
-    stores: Arc<dyn ObjectStoreRegistry>,
-    who: String,
-}
-
-impl ObjectStoreRegistry for OwnStores {
-    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
-        self.stores.register_store(url, store)
-    }
-
-    fn deregister_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
-        self.stores.deregister_store(url)
-    }
-
-    fn get_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
-        self.stores.get_store(url).map_err(|error| match failure::is_of_environment(&error) {
-            true => failure::of_environment(&self.who, &error).into(),
-            false => error,
-        })
-    }
-}
-
-/// The partitions of the query stages of a plan: about, since Ballista may plan some joins in other ways.
+/// Returns the approximate number of partitions of a plan's query stages. Ballista may plan some joins in other ways.
 pub(super) fn query_stage_partitions(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     partition_count(plan) + before_shuffles(plan)
 }
@@ -139,8 +102,8 @@ fn partition_count(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     plan.output_partitioning().partition_count() as u64
 }
 
-/// Whether the rows that a plan divides by a key have texts. All else that stages shuffle are hashes, which no codec makes smaller.
-pub(super) fn shuffles_texts(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether a plan divides rows with texts by a key. Stages shuffle hashes otherwise, which no codec makes smaller.
+fn shuffles_texts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let has_texts = || plan.schema().fields().iter().any(|field| field.data_type().is_string());
     divides(plan) && has_texts() || plan.children().into_iter().any(shuffles_texts)
 }
@@ -150,14 +113,14 @@ fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<RepartitionExec>().is_some_and(is_hash)
 }
 
-/// Those of the query stages whose rows are shuffled.
+/// Returns the partitions of the query stages whose rows are shuffled.
 fn before_shuffles(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let ends_stage =
         plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>() || divides(plan);
-    let of = |input: &Arc<dyn ExecutionPlan>| {
+    let partitions = |input: &Arc<dyn ExecutionPlan>| {
         before_shuffles(input) + if ends_stage { partition_count(input) } else { 0 }
     };
-    plan.children().into_iter().map(of).sum()
+    plan.children().into_iter().map(partitions).sum()
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! The tasks of an executor: their errors name the executor and all causes, and a full disk ends the executor. They share their
-//! connections to other executors: one for each fetch would use up the ports of a machine, and Ballista's own pool is private.
+//! The tasks of an executor, and the consequences of their errors for a stage.
+//!
+//! The error of a task names the executor and all causes, and a full disk ends the executor. Tasks share their connections to other
+//! executors: a connection for each fetch would use up the ports of a machine, and Ballista's own pool is private.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -28,19 +29,22 @@ use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::checksums::TaskFiles;
-use super::failure::{self, causes, chain};
-use crate::engine::stores::TRANSIENT;
-use crate::error::{Cause, Error, Kind};
+use super::wire::SHUFFLE_LOST;
+use crate::engine::stores::{TRANSIENT, environment_error};
+use crate::environment::names_variable;
+use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
+use crate::error::{Cause, Error, Kind, cause};
 
-/// How long an ending executor holds a task before it hands it back, so that others can poll for it meanwhile.
+/// The time that an ending executor holds a task before it returns the task, so that others can poll for it meanwhile.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
-/// An executor whose disk is full twice within this time ends.
+/// An executor ends if its disk is full twice within this time.
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
-/// Mebibytes that must be free after a task has found the disk full.
+/// The mebibytes that must be free after a task has found the disk full.
 const MIN_SPACE_MIB: usize = 16;
 
 /// Runs the tasks of an executor with Ballista's engine.
@@ -50,7 +54,7 @@ pub(super) struct Tasks {
 }
 
 /// The state that the tasks of an executor share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ExecutorState {
     /// The executor's host and port, for errors.
     executor: String,
@@ -62,23 +66,17 @@ pub(super) struct ExecutorState {
     pub(super) disk_full: CancellationToken,
     /// When a task last found no space on it.
     last_full: Mutex<Option<Instant>>,
-    running: AtomicUsize,
+    /// The running tasks.
+    pub(super) tasks: TaskTracker,
 }
 
 impl ExecutorState {
     fn new(executor: String, work_dir: PathBuf) -> Self {
-        Self {
-            executor,
-            work_dir,
-            leaving: CancellationToken::new(),
-            disk_full: CancellationToken::new(),
-            last_full: Mutex::default(),
-            running: AtomicUsize::new(0),
-        }
+        Self { executor, work_dir, ..Self::default() }
     }
 
-    /// Registers a task that found no space on the disk. Its spills are removed with it, so there may be space again. If there
-    /// is not, or if this happens again, the executor ends.
+    /// Registers a task that found no space on the disk. Its spills are removed with it, so there may be space again. The executor
+    /// ends if there is no space, or if this happens again.
     fn note_full_disk(&self) {
         let mut last = self.last_full.lock();
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
@@ -87,11 +85,6 @@ impl ExecutorState {
             self.leaving.cancel();
             self.disk_full.cancel();
         }
-    }
-
-    /// Running tasks.
-    pub(super) fn running(&self) -> usize {
-        self.running.load(Ordering::Relaxed)
     }
 }
 
@@ -109,10 +102,9 @@ fn has_space(folder: &Path) -> bool {
 }
 
 impl Tasks {
-    /// For the executor at this host and port, and its folder.
+    /// The tasks of the executor at this host and port, with its folder.
     pub(super) fn new(executor: String, work_dir: PathBuf) -> Self {
-        let connections = Arc::new(Connections::default());
-        let ballista = DefaultExecutionEngine::with_client_pool(connections);
+        let ballista = DefaultExecutionEngine::with_client_pool(Arc::new(Connections::default()));
         Self { ballista, state: Arc::new(ExecutorState::new(executor, work_dir)) }
     }
 
@@ -148,31 +140,14 @@ struct RunningTask {
 }
 
 impl RunningTask {
-    /// Runs the task between the checks of the files that it reads and the checksums of those that it writes.
+    /// Checks the files that the task reads, runs it, and writes the checksums of its output.
     async fn run(&self, task_id: usize, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
-        let damaged = |why| {
-            failure::on_executor(&self.state.executor, "a shuffled file on its disk is damaged or gone", why)
-        };
+        let damaged =
+            |why| on_executor(&self.state.executor, "a shuffled file on its disk is damaged or gone", why);
         self.files.check_inputs().map_err(damaged)?;
         let output = self.stage.execute_query_stage(task_id, context).await?;
         self.files.write_checksums(&output)?;
         Ok(output)
-    }
-}
-
-/// Counts a task while it runs.
-struct Running<'a>(&'a AtomicUsize);
-
-impl<'a> Running<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -188,7 +163,7 @@ impl QueryStageExecutor for RunningTask {
             // The scheduler assigns a cancelled task again, and does not count it as failed.
             return Err(BallistaError::Cancelled.into_datafusion());
         }
-        let _running = Running::begin(&self.state.running);
+        let _running = self.state.tasks.token();
         let task = context.task_id().unwrap_or_default();
         let job = tracing::enabled!(tracing::Level::DEBUG).then(|| job_name(&context));
         tracing::debug!(task, job, "a task begins");
@@ -220,40 +195,43 @@ impl fmt::Display for RunningTask {
     }
 }
 
-/// The name of a task's job, which contains the stage.
+/// Returns the name of a task's job, which contains the stage.
 fn job_name(context: &TaskContext) -> String {
     let mut settings = context.session_config().options().entries().into_iter();
     settings.find(|setting| setting.key == BALLISTA_JOB_NAME).and_then(|name| name.value).unwrap_or_default()
 }
 
-/// `error` for the driver. Ballista passes on the debug text alone, so every error becomes one of ours, whose debug text has all
-/// causes.
+/// Returns `error` for the driver. Ballista passes on the debug text alone, so every error becomes one of ours, whose debug text has
+/// all causes.
 fn explain(error: DataFusionError, state: &ExecutorState) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
         Fault::Ours | Fault::Cancelled => error,
-        Fault::Environment => failure::of_environment(&format!("the executor {executor}"), &error).into(),
+        Fault::Environment => {
+            let own = chain(&error).find_map(|cause| cause.downcast_ref::<Error>());
+            let kind = own.map_or(Kind::Input, Error::kind);
+            environment_error(&format!("the executor {executor}"), kind, causes(&error)).into()
+        }
         Fault::Memory => {
             let message = format!("a task ran out of memory on the executor {executor}");
             Error::new(Kind::Memory, message).because(causes(&error)).into()
         }
-        Fault::Store => failure::on_executor(executor, "its storage does not answer", causes(&error)).into(),
+        Fault::Store => on_executor(executor, "its storage does not answer", causes(&error)).into(),
         Fault::DiskFull => {
             state.note_full_disk();
-            failure::on_executor(executor, "no space is left on its disk", causes(&error)).into()
+            on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Ballista would run the query stages again whose output cannot be fetched, and then this one, which would fail (see
-        // `rerun_guard`) without this cause.
+        // Ballista would rerun the query stages whose output cannot be fetched, and then this stage, which would fail without this
+        // cause (see `wire`).
         Fault::Fetch(why) => {
-            failure::on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why))
-                .into()
+            on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why)).into()
         }
         // Ballista runs a task again after an I/O error.
         Fault::Io(kind) => {
-            let error = failure::on_executor(executor, "reading or writing failed", causes(&error));
+            let error = on_executor(executor, "reading or writing failed", causes(&error));
             DataFusionError::IoError(std::io::Error::new(kind, error))
         }
-        Fault::Other => failure::on_executor(executor, "it ended with an error", causes(&error)).into(),
+        Fault::Other => on_executor(executor, "it ended with an error", causes(&error)).into(),
     }
 }
 
@@ -298,7 +276,7 @@ fn fault(error: &DataFusionError) -> Fault {
     if chain(error).any(|cause| cause.to_string().contains(TRANSIENT)) {
         return Fault::Store;
     }
-    if failure::is_of_environment(error) {
+    if chain(error).any(|cause| names_variable(&cause.to_string())) {
         return Fault::Environment;
     }
     if chain(error).any(|cause| cause.is::<Error>()) {
@@ -320,16 +298,91 @@ fn fault(error: &DataFusionError) -> Fault {
     }
 }
 
-/// Connections that were unused for this long are closed.
+/// The reason for the end of an attempt of a stage.
+#[derive(Debug)]
+pub(super) enum AttemptFailure {
+    /// A part of the cluster was lost: another attempt may succeed.
+    Lost(Error),
+    /// Another attempt would fail again.
+    Final(Error),
+}
+
+/// The prefix of an error that another executor may not have.
+const ON_EXECUTOR: &str = "a task failed on the executor ";
+
+/// Returns the error of a task that failed because of `executor` or its connections.
+fn on_executor(
+    executor: &str,
+    fault: &str,
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::engine(format!("{ON_EXECUTOR}{executor}: {fault}")).because(cause)
+}
+
+/// Reads the failure of an attempt from the client's error. The error crossed processes, so only its text is left.
+pub(super) fn read_failure(error: &DataFusionError) -> AttemptFailure {
+    let text = error.to_string();
+    if text.contains(SHUFFLE_LOST) {
+        return AttemptFailure::Lost(Error::engine(SHUFFLE_LOST));
+    }
+    let own = Error::from_wire(&text);
+    let exhausted = match &own {
+        Some(own) => own.kind() == Kind::Memory,
+        None => is_exhausted_pool(&text),
+    };
+    if exhausted {
+        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
+                      more --memory or fewer --vcores";
+        let cause = own.map_or_else(|| first_line(&text), |own| own.one_line());
+        return AttemptFailure::Final(Error::new(Kind::Memory, advice).because(cause));
+    }
+    if let Some(own) = own {
+        let passes = is_passing_in_ballista(&text) || text.contains(TRANSIENT);
+        let is_lost = passes || own.to_string().starts_with(ON_EXECUTOR);
+        return if is_lost { AttemptFailure::Lost(own) } else { AttemptFailure::Final(own) };
+    }
+    AttemptFailure::Lost(Error::engine(first_line(&text)))
+}
+
+/// Returns the first line of a text without the plans and backtraces behind it, at most 500 characters.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(500).collect()
+}
+
+/// Returns an error of ours with the messages of `error` and its causes.
+fn causes(error: &DataFusionError) -> Error {
+    use BallistaError::{ArrowError, DataFusionError as EngineError, IoError};
+    let only_wraps = |cause: &Cause<'_>| {
+        matches!(cause.downcast_ref(), Some(DataFusionError::External(_)))
+            || matches!(cause.downcast_ref(), Some(EngineError(_) | ArrowError(_) | IoError(_)))
+    };
+    let messages = chain(error).filter(|cause| !only_wraps(cause)).map(|cause| cause.to_string()).collect();
+    Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
+}
+
+/// Returns an error and its causes, outermost first. Ballista's errors do not return the errors inside them as sources.
+fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
+    let error: Cause = error;
+    std::iter::successors(Some(error), |error| match error.downcast_ref::<BallistaError>() {
+        Some(BallistaError::DataFusionError(error)) => Some(error.as_ref() as Cause),
+        Some(BallistaError::ArrowError(error)) => Some(error.as_ref() as Cause),
+        Some(BallistaError::IoError(error)) => Some(error as Cause),
+        Some(BallistaError::TonicError(error)) => Some(error as Cause),
+        Some(_) => None,
+        None => cause(*error),
+    })
+}
+
+/// Connections are closed after this time without use.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Open, unused connections.
 #[derive(Default)]
 pub(super) struct Connections {
-    idle: Arc<Mutex<Vec<Idle>>>,
+    idle: Arc<Mutex<Vec<IdleConnection>>>,
 }
 
-struct Idle {
+struct IdleConnection {
     to: (String, u16, GrpcClientConfig),
     since: Instant,
     client: BallistaClient,
@@ -342,7 +395,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Closes connections that were unused for too long, and takes the one that was used last.
+    /// Closes connections that were unused for too long, and takes the last used connection.
     fn take(&self, to: &(String, u16, GrpcClientConfig)) -> Option<BallistaClient> {
         let mut idle = self.idle.lock();
         idle.retain(|idle| idle.since.elapsed() < IDLE);
@@ -379,16 +432,12 @@ impl BallistaClientPool for Connections {
             }
         };
         let idle = Arc::clone(&self.idle);
-        let put_back = move |client| {
-            let mut idle = idle.lock();
-            idle.push(Idle { to, since: Instant::now(), client });
-        };
+        let put_back = move |client| idle.lock().push(IdleConnection { to, since: Instant::now(), client });
         Ok(PooledClient::new(client, Box::new(put_back)))
     }
 
     async fn evict_idle(&self) {
-        let mut idle = self.idle.lock();
-        idle.retain(|idle| idle.since.elapsed() < IDLE);
+        self.idle.lock().retain(|idle| idle.since.elapsed() < IDLE);
     }
 }
 
@@ -466,5 +515,72 @@ mod tests {
                  port 9 refused: {TRANSIENT}"
             )
         );
+    }
+
+    fn failed(inner: DataFusionError) -> DataFusionError {
+        let inner = ballista_core::error::BallistaError::DataFusionError(Box::new(inner));
+        let task = ballista_core::serde::protobuf::FailedTask::from(inner);
+        DataFusionError::Execution(format!("Job abc failed: {}", task.error))
+    }
+
+    #[test]
+    fn own_errors_are_final_with_their_kind() {
+        let error = failed(Error::input("a.csv is damaged").into());
+        let AttemptFailure::Final(own) = read_failure(&error) else { panic!("{error}") };
+        assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "a.csv is damaged"));
+    }
+
+    #[test]
+    fn an_error_of_an_executors_environment_names_the_executor() {
+        let variable = Error::job("the variable AWS_REGION cannot be used: expected the name of a region");
+        let error = DataFusionError::from(variable).context("while planning");
+        let error = failed(explain(error, &state()));
+        let AttemptFailure::Final(own) = read_failure(&error) else { panic!("{error}") };
+        assert_eq!(own.kind(), Kind::Job);
+        assert!(own.to_string().starts_with("the executor 10.0.0.7:50051 cannot use the storage"), "{own}");
+        assert!(innermost(&own).contains("AWS_REGION"), "{own:?}");
+        let damaged = Error::input("reading s3://bucket/AWS_REGION/a.csv failed");
+        assert_eq!(fault(&damaged.into()), Fault::Ours);
+    }
+
+    #[test]
+    fn a_store_that_does_not_answer_is_tried_again() {
+        let away = Error::input(format!("s3://bucket/a: the storage answered 503: {TRANSIENT}"));
+        let error = failed(Error::input("reading s3://bucket/a failed").because(away).into());
+        let AttemptFailure::Lost(why) = read_failure(&error) else { panic!("{error}") };
+        assert!(innermost(&why).contains("503"), "{why:?}");
+    }
+
+    #[test]
+    fn a_task_is_tried_on_another_executor_and_the_innermost_cause_arrives() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = DataFusionError::from(full).context("while sorting");
+        let error = failed(on_executor("10.0.0.7:50051", "no space is left on its disk", full).into());
+        let AttemptFailure::Lost(why) = read_failure(&error) else { panic!("{error}") };
+        assert!(why.to_string().contains("10.0.0.7:50051"), "{why}");
+        assert!(innermost(&why).contains("no storage space"), "{why:?}");
+    }
+
+    fn innermost(error: &Error) -> String {
+        crate::error::chain(error).last().unwrap().to_string()
+    }
+
+    #[test]
+    fn too_little_memory_is_final() {
+        let exhausted = || DataFusionError::ResourcesExhausted("no more".into());
+        for error in [exhausted(), Error::from(exhausted()).into()] {
+            let error = failed(error);
+            let AttemptFailure::Final(own) = read_failure(&error) else { panic!("{error}") };
+            assert_eq!(own.kind(), Kind::Memory);
+            assert!(own.to_string().contains("executors") && innermost(&own).contains("no more"), "{own:?}");
+        }
+    }
+
+    #[test]
+    fn transient_errors_are_tried_again() {
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        for error in [failed(reset.into()), DataFusionError::Execution("h2: broken pipe".into())] {
+            assert!(matches!(read_failure(&error), AttemptFailure::Lost(_)), "{error}");
+        }
     }
 }

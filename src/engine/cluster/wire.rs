@@ -1,9 +1,9 @@
 //! The nodes of our operators as bytes, for schedulers and executors, and a guard against query stages that run again.
 //!
-//! When an executor is lost, the scheduler begins query stages again that had read its output. The output that such a stage had
-//! finished on other executors stays an input of the next stages, together with the new output: its rows are repeated. New tasks
-//! also have the numbers and the files of old ones, which may still run. So the tasks of such a stage fail here, and with them
-//! the job, and the driver submits the stage again as a job with new files.
+//! When an executor is lost, the scheduler reruns query stages that had read its output. The finished output of such a stage on
+//! other executors stays an input of the next stages, beside the new output, so its rows are repeated. New tasks also have the
+//! numbers and the files of old tasks, which may still run. So the tasks of such a stage fail here, and the job fails with them.
+//! The driver submits the stage again as a job with new files.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl PhysicalExtensionCodec for Codec {
 }
 
 fn node(plan: &dyn ExecutionPlan) -> Option<WireNode> {
-    if let Some(operator) = Operator::of(plan) {
+    if let Some(operator) = Operator::described(plan) {
         return Some(WireNode::Operator(operator));
     }
     if let Some(write) = OperatorExec::<Write>::described(plan) {
@@ -123,14 +123,11 @@ fn plan(
     }
 }
 
-/// The message of such a task, and of the driver about the stage.
+/// The message of a task in a rerun query stage, and of the driver about the stage.
 pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
 
-/// `node`, or a node that fails if `node` reads the input of a query stage that runs again.
-pub(super) fn fail_reruns(
-    node: Arc<dyn ExecutionPlan>,
-    context: &TaskContext,
-) -> Result<Arc<dyn ExecutionPlan>> {
+/// Returns `node`, or a node that fails if `node` reads the input of a rerun query stage.
+fn fail_reruns(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
     match node.downcast_ref::<ShuffleReaderExec>() {
         Some(reader) if context.task_id().is_some_and(|task| is_rerun_stage(&task)) => {
             OperatorExec::plan(RerunGuard(Arc::clone(reader.properties())), Vec::new())
@@ -139,8 +136,8 @@ pub(super) fn fail_reruns(
     }
 }
 
-/// Takes the place of a reader and fails when it runs. A task that could not be decoded would be reported as one of the first
-/// attempt, for which the scheduler no longer waits.
+/// Replaces a reader and fails when it runs. An error of decoding would be reported for the first attempt, for which the scheduler no
+/// longer waits.
 #[derive(Debug, Clone)]
 struct RerunGuard(Arc<PlanProperties>);
 
@@ -174,15 +171,12 @@ mod tests {
     use crate::clusters::Division;
     use crate::job::{ClusterMethod, Measure, Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
+    use crate::operator::clusters::Represent;
     use crate::operator::dense_pairs::{DensePairs, DensePass};
-    use crate::operator::first_of_each::{ColumnOrder, FirstOfEach};
-    use crate::operator::lists::Lists;
-    use crate::operator::may_match::{MatchRule, MayMatch};
-    use crate::operator::may_repeat::MayRepeat;
-    use crate::operator::prefixes::{Prefixes, Tokens};
-    use crate::operator::represent::Represent;
+    use crate::operator::filters::{MatchRule, MayMatch, MayRepeat};
+    use crate::operator::keyed_rows::{ColumnOrder, FirstOfEach, Lists};
+    use crate::operator::prefixes::{Prefixes, TokenCounts, Tokens};
     use crate::operator::score::{Probe, Scoring};
-    use crate::operator::token_counts::TokenCounts;
     use crate::output::attempt::Attempt;
     use crate::output::write::{TableRows, TableTarget};
     use crate::source::SPLIT_COLUMN;
@@ -203,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers arrive to the last bit.
+        /// Numbers keep every bit.
         #[test]
         fn operators_arrive_as_they_were(
             threshold in prop_oneof![Just(0.8), Just(0.1 + 0.2), 0.0..1.0f64],
@@ -245,7 +239,7 @@ mod tests {
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
                 let plan = operator.over(inputs.clone()).unwrap();
-                prop_assert_eq!(Operator::of(there_and_back(&plan, &inputs).as_ref()), Some(operator));
+                prop_assert_eq!(Operator::described(there_and_back(&plan, &inputs).as_ref()), Some(operator));
             }
         }
     }
@@ -302,19 +296,11 @@ mod tests {
     #[test]
     fn readers_of_query_stages_that_run_again_fail_and_all_others_stay() {
         let context = |id: Option<&str>| {
-            let none = Default::default;
-            let (config, runtime) = (SessionConfig::new(), Default::default());
-            let id = id.map(str::to_owned);
-            TaskContext::new(
-                id,
-                "s".into(),
-                config,
-                none(),
-                Default::default(),
-                Default::default(),
-                Default::default(),
-                runtime,
-            )
+            let functions =
+                || (Default::default(), Default::default(), Default::default(), Default::default());
+            let (scalar, higher, aggregate, window) = functions();
+            let (id, config) = (id.map(str::to_owned), SessionConfig::new());
+            TaskContext::new(id, "s".into(), config, scalar, higher, aggregate, window, Default::default())
         };
         let schema = Arc::new(Schema::empty());
         let reader =

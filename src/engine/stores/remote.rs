@@ -1,4 +1,4 @@
-//! A remote store: reads and listings resume after a broken connection, uploads are aborted, and errors are explained.
+//! A remote store: reads resume after a broken connection, uploads are aborted, and errors are explained.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,19 +16,19 @@ use object_store::{
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::connector::{CHECKSUM_METADATA, Checksum};
-use super::explain::{BucketUrl, STORE, broke_off, is_transient, lost};
+use super::errors::{BucketUrl, STORE, is_transient, lost};
+use super::s3_http::{CHECKSUM_METADATA, Checksum};
 use crate::output::upload::Digest;
 
-/// Resumptions of a read or a listing without progress. Each has the full time limit of a request, since a long
-/// download may break off for that reason alone.
+/// The most resumptions of a read without progress. Each has the full time limit of a request, since a long download may break
+/// off for that reason alone.
 const TIMES: usize = 3;
 
 /// A store with explained errors and reads that resume.
 #[derive(Clone)]
 pub(super) struct Remote {
     inner: Arc<dyn ObjectStore>,
-    /// The same store, for reading objects.
+    /// A client of the same store that reads objects.
     reads: Arc<dyn ObjectStore>,
     bucket_url: Arc<BucketUrl>,
 }
@@ -50,31 +50,24 @@ impl Remote {
         move |error| bucket_url.explain(Some(&object), error)
     }
 
-    fn listed(&self, prefix: Option<&Path>, after: Option<Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let listing = RunningListing {
-            store: self.clone(),
-            prefix: prefix.cloned(),
-            stream: self.list_once(prefix, after.as_ref()),
-            after,
-            failures: 0,
-            repeats: Repeats::default(),
-        };
-        stream::try_unfold(listing, |mut listing| async move {
-            let meta = listing.next().await?;
-            Ok(meta.map(|meta| (meta, listing)))
-        })
-        .boxed()
-    }
-
-    fn list_once(
+    /// Explains the errors of a listing under `prefix`, and ends it if it repeats itself.
+    fn checked_listing(
         &self,
         prefix: Option<&Path>,
-        after: Option<&Path>,
+        listing: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        match after {
-            Some(after) => self.inner.list_with_offset(prefix, after),
-            None => self.inner.list(prefix),
-        }
+        let (bucket_url, prefix) = (Arc::clone(&self.bucket_url), prefix.cloned());
+        let mut repeats = Repeats::default();
+        let checked = listing.map(move |meta| {
+            let meta = meta.map_err(|error| bucket_url.explain(prefix.as_ref(), error))?;
+            if repeats.has_repeated(&meta.location) {
+                let message =
+                    format!("the listing came to {} a second time, so it would never end", meta.location);
+                return Err(bucket_url.refused(prefix.as_ref(), &message));
+            }
+            Ok(meta)
+        });
+        checked.boxed()
     }
 }
 
@@ -98,7 +91,7 @@ impl ObjectStore for Remote {
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
                 // The client library does not retry a request that the store may have carried out. A second put would
-                // fail, as it should.
+                // fail correctly.
                 Err(error) if options.mode != PutMode::Overwrite && failures < TIMES && lost(&error) => {
                     failures += 1
                 }
@@ -113,9 +106,8 @@ impl ObjectStore for Remote {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         let (store, location) = (self.clone(), location.clone());
-        let under_way = begin_upload();
-        // In a task of its own, which ends even if its caller is dropped: an upload that the store has begun by then is
-        // aborted.
+        let under_way = UNDER_WAY.token();
+        // In a task of its own, which ends even if its caller is dropped. An upload that the store has begun by then is aborted.
         let begun = tokio::spawn(async move {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
@@ -129,7 +121,7 @@ impl ObjectStore for Remote {
         let store = if options.head { &self.inner } else { &self.reads };
         let mut got = store.get_opts(location, options.clone()).await.map_err(self.explained(location))?;
         let checksum = got.attributes.get(&Attribute::Metadata(CHECKSUM_METADATA.into()));
-        let checksum = checksum.and_then(|checksum| Checksum::of(checksum));
+        let checksum = checksum.and_then(|checksum| Checksum::from_metadata(checksum));
         let (GetResultPayload::Stream(stream), false) = (&mut got.payload, options.head) else {
             return Ok(got);
         };
@@ -157,7 +149,7 @@ impl ObjectStore for Remote {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(prefix, None)
+        self.checked_listing(prefix, self.inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -165,7 +157,7 @@ impl ObjectStore for Remote {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(prefix, Some(offset.clone()))
+        self.checked_listing(prefix, self.inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
@@ -182,65 +174,26 @@ impl ObjectStore for Remote {
     }
 }
 
-/// A running listing.
-struct RunningListing {
-    store: Remote,
-    prefix: Option<Path>,
-    /// The last object that came.
-    after: Option<Path>,
-    stream: BoxStream<'static, Result<ObjectMeta>>,
-    failures: usize,
-    repeats: Repeats,
-}
-
-impl RunningListing {
-    async fn next(&mut self) -> Result<Option<ObjectMeta>> {
-        loop {
-            match self.stream.try_next().await {
-                Ok(Some(meta)) => {
-                    if self.repeats.see(&meta.location) {
-                        let message = format!(
-                            "the listing came to {} a second time, so it would never end",
-                            meta.location
-                        );
-                        return Err(self.store.bucket_url.refused(self.prefix.as_ref(), &message));
-                    }
-                    self.after = Some(meta.location.clone());
-                    self.failures = 0;
-                    return Ok(Some(meta));
-                }
-                Ok(None) => return Ok(None),
-                // The client has retried a request that failed, but not an answer that broke off.
-                Err(error) if broke_off(&error) && self.failures < TIMES => {
-                    self.failures += 1;
-                    self.stream = self.store.list_once(self.prefix.as_ref(), self.after.as_ref());
-                }
-                Err(error) => return Err(self.store.bucket_url.explain(self.prefix.as_ref(), error)),
-            }
-        }
-    }
-}
-
-/// Detects a listing that repeats itself, in constant memory: one object is compared with all that follow, and replaced after
-/// twice as many as the last time (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+/// Detects a listing that repeats itself, in constant memory. One object is compared with all later objects, and replaced after
+/// twice as many as before (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug, Default)]
 struct Repeats {
-    held: Option<Path>,
-    /// Objects that came after the held one.
+    compared: Option<Path>,
+    /// The number of objects after the compared one.
     since: u64,
-    /// Objects after which the held one is replaced.
+    /// The number of objects after which the compared one is replaced.
     term: u64,
 }
 
 impl Repeats {
     /// Whether `location` came before.
-    fn see(&mut self, location: &Path) -> bool {
-        if self.held.as_ref() == Some(location) {
+    fn has_repeated(&mut self, location: &Path) -> bool {
+        if self.compared.as_ref() == Some(location) {
             return true;
         }
         self.since += 1;
         if self.since >= self.term {
-            self.held = Some(location.clone());
+            self.compared = Some(location.clone());
             self.term = (2 * self.since).max(1);
             self.since = 0;
         }
@@ -256,7 +209,7 @@ struct Body {
     e_tag: Option<String>,
     /// The bytes of the object that are missing.
     left: Range<u64>,
-    /// The checksum of an object that is read whole, if the store has one.
+    /// The checksum of an object that is read whole, if the store has a checksum.
     checksum: Option<Checksum>,
     stream: BoxStream<'static, Result<Bytes>>,
     failures: usize,
@@ -276,7 +229,7 @@ impl Body {
                     self.failures = 0;
                     if let Some(checksum) = &mut self.checksum {
                         checksum.update(&bytes);
-                        // Before the last bytes are passed on: a reader that has them all does not poll again.
+                        // Before the last bytes are passed on, because a reader with all bytes does not poll again.
                         if self.left.is_empty() && !checksum.is_right() {
                             return Err(self.store.bucket_url.altered(&self.location));
                         }
@@ -308,7 +261,7 @@ impl Body {
     }
 }
 
-/// A running upload in parts. Dropping it aborts the upload: a store keeps, and bills, the parts of one that never ends.
+/// A running upload in parts. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
 #[derive(Debug)]
 struct PartUpload {
     /// `None` after the end.
@@ -316,12 +269,12 @@ struct PartUpload {
     sent: Digest,
     store: Remote,
     location: Path,
-    /// The end of the process waits for it.
+    /// The end of the process waits for this token.
     under_way: TaskTrackerToken,
 }
 
 impl Remote {
-    /// The object at `location`, if it has the bytes of this digest.
+    /// Returns the object at `location` if it has the bytes of this digest.
     async fn uploaded(&self, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
         let got = self.get(location).await?;
         let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
@@ -366,10 +319,8 @@ impl MultipartUpload for PartUpload {
         let put = match completed {
             // If the answer was lost, the upload may be complete: then the store has the object and not the upload.
             Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
-                match self.store.uploaded(&self.location, self.sent.clone()).await {
-                    Ok(Some(put)) => put,
-                    Ok(None) | Err(_) => return Err(error),
-                }
+                let uploaded = self.store.uploaded(&self.location, self.sent.clone()).await;
+                uploaded.ok().flatten().ok_or(error)?
             }
             completed => completed?,
         };
@@ -399,17 +350,12 @@ impl Drop for PartUpload {
     }
 }
 
-/// Closed from the beginning, so that waiting ends whenever no upload runs.
+/// The running uploads. It is closed from the beginning, so that waiting ends whenever no upload runs.
 static UNDER_WAY: LazyLock<TaskTracker> = LazyLock::new(|| {
     let tracker = TaskTracker::new();
     tracker.close();
     tracker
 });
-
-/// Counts an upload while the token lives.
-fn begin_upload() -> TaskTrackerToken {
-    UNDER_WAY.token()
-}
 
 /// Waits until every upload is completed or aborted.
 pub(crate) async fn uploads_ended() {
@@ -424,11 +370,11 @@ mod tests {
     fn repetitions_of_any_length_are_detected() {
         let path = |i: usize| Path::from(format!("{i}"));
         let mut line = Repeats::default();
-        assert!(!(0..5_000).any(|i| line.see(&path(i))));
+        assert!(!(0..5_000).any(|i| line.has_repeated(&path(i))));
         for (before, circle) in [(0, 1), (0, 2), (3, 5), (1_000, 1_500), (10, 700)] {
             let mut repeats = Repeats::default();
             let keys = (0..before).chain((0..).map(|i| before + i % circle));
-            let noticed = keys.take(10 * (before + circle)).position(|i| repeats.see(&path(i)));
+            let noticed = keys.take(10 * (before + circle)).position(|i| repeats.has_repeated(&path(i)));
             assert!(noticed.is_some_and(|at| at >= before + circle), "{before} {circle} {noticed:?}");
         }
     }

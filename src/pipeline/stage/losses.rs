@@ -30,7 +30,7 @@ impl WorkTable {
     /// The positions of the texts of removals that are read again.
     const REMOVAL_POSITIONS: Self = Self::new("removal_positions", POSITION_COLUMNS);
     /// The shingles that are lost with each shingle set whose representative has another set.
-    pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::losses::schema)]);
+    pub(crate) const LOSSES: Self = Self::new("losses", &[Operator(operator::clusters::losses_schema)]);
 }
 
 /// Bytes of a shingle set: four joins, one above the other, hold its row at the same time.

@@ -13,7 +13,7 @@ use crate::frames::pairs::{longest_text_bytes, pairs, text_bytes, texts, with_pa
 use crate::frames::reference::new_and_reference;
 use crate::frames::sketches::buckets;
 use crate::frames::{self, merged};
-use crate::operator::scorer;
+use crate::operator::sketches::score_schema;
 use crate::pipeline::groups::{self, NAMES, own};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::reference::chain::Chain;
@@ -32,7 +32,7 @@ impl WorkTable {
     /// The positions of the texts of candidates.
     pub(crate) const POSITIONS: Self = Self::new("positions", POSITION_COLUMNS);
     /// Pairs that reach the threshold, except for pairs of copies.
-    pub(crate) const SCORES: Self = Self::new("scores", &[Operator(scorer::schema)]);
+    pub(crate) const SCORES: Self = Self::new("scores", &[Operator(score_schema)]);
     /// Documents of pairs.
     pub(crate) const MEMBERS: Self = Self::new(
         "members",

@@ -7,7 +7,8 @@ use super::pair_limit::{self, EstimatedDocuments, PairEstimate};
 use crate::frames::prefix::{leader_pairs, only, prefixes, scores_of_settled, settled, states};
 use crate::frames::{columns, renamed};
 use crate::operator::dense_pairs::DensePairs;
-use crate::operator::{prefixes, scorer};
+use crate::operator::prefixes::prefix_schema;
+use crate::operator::sketches::score_schema;
 use crate::pipeline::numbers::rows_of;
 use crate::pipeline::sketches::{join, joined};
 use crate::pipeline::stage::interface::{Planned, Result, StageContext, WorkTable, not_null, null};
@@ -17,13 +18,13 @@ use crate::pipeline::verify::{BYTES_OF_PREFIX, CandidatePairs, verify};
 
 impl WorkTable {
     /// The rarest shingles of documents in dense buckets.
-    const PREFIXES: Self = Self::new("prefixes", &[Operator(prefixes::schema)]);
+    const PREFIXES: Self = Self::new("prefixes", &[Operator(prefix_schema)]);
     /// Leaders of a round, and the documents that they are compared with.
     const PROPOSED: Self = Self::new("proposed", PAIR_COLUMNS);
     /// Leaders of a round.
     const LEADERS: Self = Self::new("leaders", &[Numbers(&["a"])]);
     /// The pairs of leaders that reach the threshold.
-    const FOLLOWERS: Self = Self::new("followers", &[Operator(scorer::schema)]);
+    const FOLLOWERS: Self = Self::new("followers", &[Operator(score_schema)]);
     /// Candidates, also of dense buckets.
     pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", PAIR_COLUMNS);
 }

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use datafusion::prelude::lit;
 
-use crate::operator::scorer;
+use crate::operator::sketches;
 use crate::pipeline::stage::interface::{
     CandidateSearch, Planned, ScoresWithoutCandidates, StagePlacement, StagePlan,
 };
@@ -14,7 +14,7 @@ pub(super) static NONE: CandidateSearch = CandidateSearch::without_candidates(
     ScoresWithoutCandidates {
         describe: |_| "compare no documents".into(),
         plan: StagePlan::Now(|cx| {
-            let none = cx.session().read_batch(RecordBatch::new_empty(scorer::schema()))?;
+            let none = cx.session().read_batch(RecordBatch::new_empty(sketches::score_schema()))?;
             Ok(Planned { place: StagePlacement::Here, ..Planned::new(0, vec![none]) })
         }),
     },

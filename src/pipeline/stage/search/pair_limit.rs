@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use crate::frames::copies::{Paired, Rules, without_copies};
 use crate::frames::pairs::{count_of_copies, count_of_scores};
 use crate::frames::{columns, renamed};
-use crate::operator::scorer;
+use crate::operator::sketches::score_schema;
 use crate::pipeline::numbers::{one_number, rows_of};
 use crate::pipeline::sketches::{SKETCH, find_texts_to_cut, sketches};
 use crate::pipeline::stage::interface::{
@@ -19,7 +19,7 @@ impl WorkTable {
     /// The positions of the texts of a sample.
     const SAMPLE_POSITIONS: Self = Self::new("sample_positions", POSITION_COLUMNS);
     /// Pairs of a sample that reach the threshold.
-    const SAMPLE: Self = Self::new("sample", &[Operator(scorer::schema)]);
+    const SAMPLE: Self = Self::new("sample", &[Operator(score_schema)]);
 }
 
 /// The approximate number of documents of a sample. Every two of them are compared to estimate the number of pairs.

@@ -5,7 +5,7 @@ use super::pair_limit::{self, EstimatedDocuments};
 use crate::frames::candidates::may_match_by_elements;
 use crate::frames::prefix::{candidates, frequencies};
 use crate::job::Compare;
-use crate::operator::token_counts;
+use crate::operator::prefixes::counter_schema;
 use crate::pipeline::groups;
 use crate::pipeline::sketches::{join, new_to_join, to_join};
 use crate::pipeline::stage::interface::{
@@ -85,7 +85,7 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, hot: Option<WorkTable>) -
 
 impl WorkTable {
     /// How often shingles occur among the documents of a prefix join.
-    pub(crate) const FREQUENCIES: Self = Self::new("frequencies", &[Operator(token_counts::schema)]);
+    pub(crate) const FREQUENCIES: Self = Self::new("frequencies", &[Operator(counter_schema)]);
 }
 
 /// Counts the shingles of new documents, before the reference documents are read.

@@ -1,4 +1,4 @@
-//! The rows of a partition, grouped by bucket: in memory, or by merging sorted runs on disk.
+//! Groups the rows of a partition by bucket, in memory or by merging sorted runs on disk.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
-use crate::plan::{PartitionReads, PartitionStore};
+use crate::plan::{Batches, PartitionReads, PartitionStore};
 
 /// (bucket, document).
 pub type BucketRow = (u64, u64);
@@ -23,24 +22,24 @@ pub type BucketRow = (u64, u64);
 /// Rows of the output batches.
 const BATCH_ROWS: usize = 8_192;
 
-/// The least number of rows by which the reservation grows.
+/// The least growth of the reservation, in rows.
 const GROWTH: usize = 1 << 16;
 
-/// The number of parts that rows are scattered to, as a power of two: each of them needs a cache line at the same time.
+/// The number of parts of the first scattering, as a power of two. Each part needs a cache line at the same time.
 const SCATTER_BITS: u32 = 11;
 
 /// Fewer rows are sorted without scattering.
 const FEW: usize = 1 << 12;
 
-/// Parts of fewer or more rows are sorted without scattering them again.
+/// Smaller and larger parts are sorted without a second scattering.
 const FEW_OF_A_PART: usize = 1 << 6;
 const MANY_OF_A_PART: usize = 1 << 15;
 
-/// Rows (bucket: UInt64, doc: UInt64) in any order -> the same rows, grouped by bucket.
-pub(super) async fn by_bucket(
+/// Groups rows (bucket: UInt64, doc: UInt64) by bucket.
+pub(super) async fn group_by_bucket(
     mut input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
+) -> Result<Batches> {
     let schema = input.schema();
     let held = MemoryConsumer::new("ByBucket").with_can_spill(true).register(context.memory_pool());
     let mut rows: Vec<BucketRow> = Vec::new();
@@ -67,52 +66,64 @@ pub(super) async fn by_bucket(
     merge(&runs, &schema, held, &context)
 }
 
-/// Bytes of rows while they are grouped, which copies them.
+/// Bytes of rows while they are grouped. Grouping copies them.
 fn bytes(rows: usize) -> usize {
     2 * rows * size_of::<BucketRow>()
 }
 
-/// Makes room for `more` rows, growing by half at least. False if the pool has none.
+/// Makes room for `more` rows, and grows by half at least. Returns false if the pool has no memory for them.
 fn grow(rows: &mut Vec<BucketRow>, more: usize, held: &MemoryReservation) -> bool {
-    let wanted = rows.len() + more.max(rows.len() / 2).max(GROWTH);
-    if held.try_resize(bytes(wanted)).is_err() {
+    let capacity = rows.len() + more.max(rows.len() / 2).max(GROWTH);
+    if held.try_resize(bytes(capacity)).is_err() {
         return false;
     }
-    rows.reserve_exact(wanted - rows.len());
+    rows.reserve_exact(capacity - rows.len());
     true
 }
 
-/// The same rows, grouped by bucket, in an order that depends on the rows alone.
+/// Groups rows by bucket, in an order that depends on the rows alone.
 ///
-/// A radix sort from the top: rows are scattered to parts that fit into the processor's cache, and again inside each part, until
-/// few are left to sort. It passes over memory once; a sort by comparison passes over it each time that it halves the rows.
-pub fn group(rows: Vec<BucketRow>) -> Vec<BucketRow> {
-    if rows.len() <= FEW {
-        let mut rows = rows;
+/// This is a radix sort from the top bits: rows are scattered to parts that fit in the processor's cache, and again inside each
+/// part, until few rows are left to sort. It passes over memory once; a comparison sort passes over it at every halving.
+pub fn group(mut rows: Vec<BucketRow>) -> Vec<BucketRow> {
+    if rows.len() <= FEW || u32::try_from(rows.len()).is_err() {
         rows.sort_unstable();
         return rows;
     }
+    let (mut grouped, mut ends) = (vec![(0, 0); rows.len()], Vec::new());
     let part = |bucket: u64| (spread(bucket) >> (64 - SCATTER_BITS)) as usize;
-    let mut ends = vec![0_usize; 1 << SCATTER_BITS];
-    for &(bucket, _) in &rows {
+    scatter(&rows, &mut grouped, &mut ends, SCATTER_BITS, part);
+    drop(rows);
+    let (mut start, mut buffers) = (0, SortBuffers::default());
+    for end in ends {
+        sort_part(&mut grouped[start..end as usize], &mut buffers);
+        start = end as usize;
+    }
+    grouped
+}
+
+/// Copies the rows of `from` to `to`, part by part, and writes the end of each of the `2^bits` parts to `ends`.
+fn scatter(
+    from: &[BucketRow],
+    to: &mut [BucketRow],
+    ends: &mut Vec<u32>,
+    bits: u32,
+    part: impl Fn(u64) -> usize,
+) {
+    ends.clear();
+    ends.resize(1 << bits, 0);
+    for &(bucket, _) in from {
         ends[part(bucket)] += 1;
     }
     let mut next = 0;
-    for end in &mut ends {
+    for end in ends.iter_mut() {
         next += std::mem::replace(end, next);
     }
-    let mut grouped = vec![(0, 0); rows.len()];
-    for row in rows {
+    for &row in from {
         let at = &mut ends[part(row.0)];
-        grouped[*at] = row;
+        to[*at as usize] = row;
         *at += 1;
     }
-    let (mut start, mut scratch) = (0, SortBuffers::default());
-    for end in ends {
-        sort_part(&mut grouped[start..end], &mut scratch);
-        start = end;
-    }
-    grouped
 }
 
 /// Mixes the bits of a bucket, since some may be equal in all buckets.
@@ -127,33 +138,18 @@ struct SortBuffers {
     ends: Vec<u32>,
 }
 
-/// Sorts a part: its rows are scattered by the next bits to groups of a few rows, which are sorted. Most of them have a single
-/// row.
-fn sort_part(rows: &mut [BucketRow], scratch: &mut SortBuffers) {
-    // A large part has few buckets, and does not fit into the cache twice.
+/// Sorts a part: scatters its rows by the next bits to groups of a few rows, and sorts the groups. Most groups have one row.
+fn sort_part(rows: &mut [BucketRow], buffers: &mut SortBuffers) {
+    // A large part has few buckets, and does not fit in the cache twice.
     if !(FEW_OF_A_PART..=MANY_OF_A_PART).contains(&rows.len()) {
         rows.sort_unstable();
         return;
     }
     let bits = rows.len().ilog2() - 1;
-    let place = |bucket: u64| ((spread(bucket) << SCATTER_BITS) >> (64 - bits)) as usize;
-    let SortBuffers { copy, ends } = scratch;
-    ends.clear();
-    ends.resize(1 << bits, 0);
-    for &(bucket, _) in rows.iter() {
-        ends[place(bucket)] += 1;
-    }
-    let mut next = 0;
-    for end in ends.iter_mut() {
-        next += std::mem::replace(end, next);
-    }
+    let SortBuffers { copy, ends } = buffers;
     copy.clear();
     copy.extend_from_slice(rows);
-    for &row in copy.iter() {
-        let at = &mut ends[place(row.0)];
-        rows[*at as usize] = row;
-        *at += 1;
-    }
+    scatter(copy, rows, ends, bits, |bucket| ((spread(bucket) << SCATTER_BITS) >> (64 - bits)) as usize);
     let mut start = 0;
     for &end in ends.iter() {
         let end = end as usize;
@@ -164,52 +160,52 @@ fn sort_part(rows: &mut [BucketRow], scratch: &mut SortBuffers) {
     }
 }
 
-fn batch_of(rows: &[BucketRow], schema: &SchemaRef) -> Result<RecordBatch> {
+fn batch(rows: &[BucketRow], schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |value: fn(&BucketRow) -> u64| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<Vec<_>>().into_iter().collect::<UInt64Array>())
     };
     Ok(RecordBatch::try_new(Arc::clone(schema), vec![column(|row| row.0), column(|row| row.1)])?)
 }
 
-fn batches(rows: Vec<BucketRow>, schema: SchemaRef, held: MemoryReservation) -> SendableRecordBatchStream {
+fn batches(rows: Vec<BucketRow>, schema: SchemaRef, held: MemoryReservation) -> Batches {
     held.shrink(held.size() - held.size().min(bytes(rows.len()) / 2));
-    let of = Arc::clone(&schema);
     let batches = stream::iter((0..rows.len()).step_by(BATCH_ROWS)).map(move |start| {
         // The reservation lives as long as the rows.
         let _ = &held;
-        batch_of(&rows[start..(start + BATCH_ROWS).min(rows.len())], &of)
+        batch(&rows[start..(start + BATCH_ROWS).min(rows.len())], &schema)
     });
-    Box::pin(RecordBatchStreamAdapter::new(schema, batches))
+    batches.boxed()
 }
 
 /// Writes `rows` to disk as a sorted run.
 fn spill_run(runs: &PartitionStore, mut rows: Vec<BucketRow>, schema: &SchemaRef) -> Result<()> {
     rows.sort_unstable();
-    let batches = rows.chunks(BATCH_ROWS).map(|rows| batch_of(rows, schema));
+    let batches = rows.chunks(BATCH_ROWS).map(|rows| batch(rows, schema));
     runs.spill_partition(&batches.collect::<Result<Vec<_>>>()?)
 }
 
-/// The rows of all runs in order.
+/// Merges all runs.
 fn merge(
     runs: &PartitionStore,
     schema: &SchemaRef,
     held: MemoryReservation,
     context: &TaskContext,
-) -> Result<SendableRecordBatchStream> {
+) -> Result<Batches> {
     let ascending = |(at, field): (usize, &FieldRef)| {
         PhysicalSortExpr::new_default(Arc::new(Column::new(field.name(), at)))
     };
     let Some(order) = LexOrdering::new(schema.fields().iter().enumerate().map(ascending)) else {
         return internal_err!("rows without columns are to be merged");
     };
-    StreamingMergeBuilder::new()
+    let merged = StreamingMergeBuilder::new()
         .with_streams((0..runs.len()).map(|run| runs.read(run)).collect::<Result<Vec<_>>>()?)
         .with_schema(Arc::clone(schema))
         .with_expressions(&order)
         .with_batch_size(context.session_config().batch_size())
         .with_metrics(BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), 0))
         .with_reservation(held)
-        .build()
+        .build()?;
+    Ok(merged.boxed())
 }
 
 #[cfg(test)]
@@ -250,12 +246,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn also_through_runs_on_disk() {
+    async fn rows_that_spill_are_grouped_too() {
         let rows = rows(200_000);
         for pool in [1 << 30, 3 << 20] {
             let session = session(pool);
             let input = rows.chunks(1_000).map(|rows| numbers(["bucket", "doc"], rows)).collect();
-            let grouped = by_bucket(stream_of(input), session.task_ctx()).await.unwrap();
+            let grouped = group_by_bucket(stream_of(input), session.task_ctx()).await.unwrap();
             let mut found = Vec::new();
             for batch in grouped.try_collect::<Vec<_>>().await.unwrap() {
                 let column = |at: usize| as_uint64_array(batch.column(at)).unwrap().values().to_vec();

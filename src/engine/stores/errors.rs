@@ -1,8 +1,7 @@
 //! The errors of stores, explained: who must act, and whether a retry may help.
 //!
-//! Ballista runs a task again only for a [`DataFusionError::IoError`] in the chain of causes. A transient error has one in
-//! it, and no other error has. The answer of a store is never repeated whole, since it may hold the session token of the
-//! request.
+//! Ballista runs a task again only for a [`DataFusionError::IoError`] in the chain of causes. Transient errors have one there, and
+//! other errors have none. An answer of a store is never repeated whole, since it may hold the session token of the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -17,7 +16,7 @@ use crate::address;
 use crate::error::library_errors;
 use crate::error::{Error, Result, chain, one_line};
 
-/// Characters of a store's message that are repeated.
+/// The most characters of a store's message that are repeated.
 const MESSAGE_CHARS: usize = 300;
 
 /// A bucket.
@@ -34,11 +33,11 @@ impl fmt::Display for BucketUrl {
 }
 
 impl BucketUrl {
-    /// The bucket that `url` is in.
+    /// Reads the bucket of `url`.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for a URL without one.
-    pub(super) fn of(url: &Url) -> Result<Self> {
+    /// [`Kind::Job`](crate::error::Kind::Job) for a URL without a bucket.
+    pub(super) fn try_new(url: &Url) -> Result<Self> {
         let authority = url[url::Position::BeforeUsername..url::Position::BeforePath].to_owned();
         if authority.is_empty() {
             return Err(Error::job(format!(
@@ -49,35 +48,38 @@ impl BucketUrl {
         Ok(Self { scheme: url.scheme().to_owned(), authority })
     }
 
-    /// The bucket's name.
+    /// Returns the bucket's name.
     pub(super) fn bucket(&self) -> &str {
         &self.authority
     }
 
-    /// `error` with advice for the user and without secrets. Variants that callers distinguish stay.
+    /// Returns `error` with advice for the user and without secrets. Variants that callers distinguish stay.
     pub(super) fn explain(&self, object: Option<&Path>, error: object_store::Error) -> object_store::Error {
-        if find::<Explained>(&error).is_some() {
+        if let Some(StoreFault::Explained(_)) = find(&error) {
             return error;
         }
         let shown = match object {
             Some(object) => format!("{self}/{object}"),
             None => self.to_string(),
         };
-        if let Some(Refused(message)) = find(&error) {
+        if let Some(StoreFault::Refused(message)) = find(&error) {
             return object_store::Error::Generic {
                 store: STORE,
-                source: Box::new(Explained(format!("{shown}: {message}"))),
+                source: Box::new(StoreFault::Explained(format!("{shown}: {message}"))),
             };
         }
-        let answer = StoreAnswer::of(&error);
+        let answer = StoreAnswer::read(&error);
         let path = shown.clone();
         if let Some(kind) = answer.transient(&error) {
             let message =
                 format!("{shown}: {}, even after several attempts: {TRANSIENT}", answer.message(&error));
-            return transient(io::Error::new(kind, Explained(message)));
+            return transient(io::Error::new(kind, StoreFault::Explained(message)));
         }
-        let source: Box<dyn StdError + Send + Sync> =
-            Box::new(Explained(format!("{shown}: {}{}", answer.message(&error), self.advice(&answer))));
+        let source: Box<dyn StdError + Send + Sync> = Box::new(StoreFault::Explained(format!(
+            "{shown}: {}{}",
+            answer.message(&error),
+            self.advice(&answer)
+        )));
         use object_store::Error as E;
         match error {
             E::NotFound { .. } if answer.code != "NoSuchBucket" => E::NotFound { path, source },
@@ -91,35 +93,36 @@ impl BucketUrl {
         }
     }
 
-    /// The transient error of an answer that ended `missing` bytes early.
+    /// Returns the transient error of an answer that ended `missing` bytes early.
     pub(super) fn cut_short(&self, object: &Path, missing: u64) -> object_store::Error {
         let message = format!("{self}/{object}: the answer ended {missing} bytes early: {TRANSIENT}");
-        transient(io::Error::new(io::ErrorKind::UnexpectedEof, Explained(message)))
+        transient(io::Error::new(io::ErrorKind::UnexpectedEof, StoreFault::Explained(message)))
     }
 
-    /// The transient error of bytes that do not have the checksum of their object.
+    /// Returns the transient error of bytes without the checksum of their object.
     pub(super) fn altered(&self, object: &Path) -> object_store::Error {
         let message = format!(
             "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
              and use https:// where the endpoint is http://"
         );
-        transient(io::Error::new(io::ErrorKind::InvalidData, Explained(message)))
+        transient(io::Error::new(io::ErrorKind::InvalidData, StoreFault::Explained(message)))
     }
 
-    /// The final error of an answer that is wrong.
+    /// Returns the final error of a wrong answer.
     pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
-        let source = Box::new(Refused(message.to_owned()));
+        let source = Box::new(StoreFault::Refused(message.to_owned()));
         self.explain(object, object_store::Error::Generic { store: STORE, source })
     }
 
-    /// The error of an object that was replaced while it was read.
+    /// Returns the error of an object that was replaced while it was read.
     pub(super) fn replaced(&self, object: &Path) -> object_store::Error {
         let path = format!("{self}/{object}");
-        let source = Box::new(Explained(format!("{path} was replaced while it was read: run again")));
+        let source =
+            Box::new(StoreFault::Explained(format!("{path} was replaced while it was read: run again")));
         object_store::Error::Precondition { path, source }
     }
 
-    /// Advice on a refusal, after a colon; empty if no advice fits the answer.
+    /// Returns advice on a refusal, after a colon; empty if no advice fits the answer.
     fn advice(&self, answer: &StoreAnswer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
@@ -131,11 +134,9 @@ impl BucketUrl {
             NO_CREDENTIALS => {
                 format!(": set {variables}, since this machine has no role that gives credentials")
             }
-            "NoSuchBucket" => {
-                format!(
-                    ": there is no bucket `{bucket}` at this endpoint: correct the URL, AWS_ENDPOINT or AWS_REGION"
-                )
-            }
+            "NoSuchBucket" => format!(
+                ": there is no bucket `{bucket}` at this endpoint: correct the URL, AWS_ENDPOINT or AWS_REGION"
+            ),
             "SignatureDoesNotMatch" => {
                 ": the secret does not belong to the key: correct AWS_SECRET_ACCESS_KEY".to_owned()
             }
@@ -168,7 +169,7 @@ pub(super) const STORE: &str = "storage";
 const NO_CREDENTIALS: &str = "no credentials";
 const REDIRECT: &str = "redirect";
 
-/// A transient error that plans and Ballista recognise.
+/// Returns a transient error that plans and Ballista recognise.
 fn transient(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: STORE, source: Box::new(DataFusionError::IoError(error)) }
 }
@@ -178,42 +179,30 @@ pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }
 
-/// Whether an answer broke off.
-pub(super) fn broke_off(error: &object_store::Error) -> bool {
-    find::<BrokeOff>(error).is_some()
-        || find::<HttpError>(error).is_some() && !library_errors::is_of_request(&error.to_string())
-}
-
-/// Whether a request may have been done or not: no answer came, or S3 had a conflict with another request.
+/// Whether a request may have been carried out or not: no answer came, or S3 had a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
         || library_errors::is_conflict(&error.to_string())
 }
 
-/// An explained error.
+/// A fault of a store.
 #[derive(Debug)]
-struct Explained(String);
+pub(super) enum StoreFault {
+    /// An explained error, which names its object.
+    Explained(String),
+    /// The reason why an answer is wrong. A retry does not help.
+    Refused(String),
+}
 
-impl fmt::Display for Explained {
+impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let (Self::Explained(text) | Self::Refused(text)) = self;
+        f.write_str(text)
     }
 }
 
-impl StdError for Explained {}
-
-/// The reason why an answer is wrong. A retry does not help.
-#[derive(Debug)]
-pub(super) struct Refused(pub String);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl StdError for Refused {}
+impl StdError for StoreFault {}
 
 /// The error of an answer whose body broke off.
 #[derive(Debug)]
@@ -231,7 +220,7 @@ impl StdError for BrokeOff {
     }
 }
 
-/// The first error of type `E` among an error and its causes.
+/// Returns the first error of type `E` among an error and its causes.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     chain(error).find_map(|cause| cause.downcast_ref())
 }
@@ -245,7 +234,7 @@ struct StoreAnswer {
 }
 
 impl StoreAnswer {
-    fn of(error: &object_store::Error) -> Self {
+    fn read(error: &object_store::Error) -> Self {
         let text = error.to_string();
         let status = library_errors::http_status(&text);
         let element = |name| library_errors::s3_element(&text, name).unwrap_or_default();
@@ -261,7 +250,7 @@ impl StoreAnswer {
         Self { status, code, message }
     }
 
-    /// The kind of a failure after which the same request may succeed later.
+    /// Returns the kind of a failure after which the same request may succeed; `None` if it is final.
     fn transient(&self, error: &object_store::Error) -> Option<io::ErrorKind> {
         if self.code == NO_CREDENTIALS {
             return None;
@@ -288,7 +277,7 @@ impl StoreAnswer {
         })
     }
 
-    /// The failure in a few words.
+    /// Describes the failure in a few words.
     fn message(&self, error: &object_store::Error) -> String {
         let code = self.code.as_str();
         match (self.status, find::<HttpError>(error)) {
@@ -323,7 +312,7 @@ mod tests {
     use super::*;
 
     fn bucket_url() -> BucketUrl {
-        BucketUrl::of(&Url::parse("s3://bucket/a").unwrap()).unwrap()
+        BucketUrl::try_new(&Url::parse("s3://bucket/a").unwrap()).unwrap()
     }
 
     fn answered(text: &str) -> object_store::Error {
