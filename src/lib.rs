@@ -14,11 +14,9 @@
 //! | `machine` | the memory that this process may use |
 //! | `being_read` | the files that this process is reading |
 //! | `parquet_headers` | numbers that Parquet files declare, checked before they are decoded |
-//! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | `clusters` | clusters of pairs: connected components, strongest paths, representatives |
-//! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | the node of every operator, and the store of rows that spill |
 //! | `delta` | the logs of Delta tables: actions, protocol, snapshots |
 //! | [`source`] | files of any format -> documents |
@@ -41,6 +39,9 @@
 //! | `lineage` | the OpenLineage events of a run |
 //! | `telemetry` | the spans and metrics of a command for OpenTelemetry |
 //! | [`cli`] | one file per command |
+//!
+//! [`kernel`] (plain functions on texts, sets and signatures) and [`udf`] (SQL functions around them) are the crate
+//! `resemblance-functions`, which builds without the program.
 //!
 //! # Words
 //!
@@ -76,7 +77,6 @@ pub mod forecast;
 pub mod frames;
 mod inspect;
 pub mod job;
-pub mod kernel;
 pub mod lab;
 mod lineage;
 pub mod lookup;
@@ -93,4 +93,5 @@ pub(crate) mod rewrite;
 pub mod schema;
 pub mod source;
 mod telemetry;
-pub mod udf;
+
+pub use resemblance_functions::{kernel, udf};

@@ -80,7 +80,13 @@ fn expressions_are_the_functions() {
             expr_fn::containment(col("a"), col("b")),
             expr_fn::minhash_similarity(col("sa"), col("sa")),
             expr_fn::minhash_similarity(col("oa"), col("oa")),
-            datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(col("sb"), &lsh)),
+            datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(
+                col("sb"),
+                lsh.bands,
+                lsh.rows,
+                lsh.bucket_hash,
+                lsh.table_size,
+            )),
         ]);
         cells(scored.unwrap()).await.unwrap()
     });

@@ -68,8 +68,8 @@ def library() -> Path:
     path = Path(os.environ.get(VARIABLE) or Path(__file__).parent / name)
     if not path.is_file():
         raise FileNotFoundError(
-            f"there is no {path}: build it with `cargo build --release --features foreign --example "
-            f"resemblance_functions`, and set {VARIABLE} to its path"
+            f"there is no {path}: build it with `cargo build --release -p resemblance-functions --features foreign "
+            f"--example resemblance_functions`, and set {VARIABLE} to its path"
         )
     return path.absolute()
 

@@ -156,7 +156,7 @@ def test_another_version_of_datafusion_is_refused(ctx: Any, monkeypatch: pytest.
 
 def test_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(resemblance.functions.VARIABLE, str(tmp_path / "none.so"))
-    with pytest.raises(FileNotFoundError, match="none.so: build it with `cargo build --release --features foreign"):
+    with pytest.raises(FileNotFoundError, match="none.so: build it with `cargo build --release -p resemblance-functions"):
         resemblance.functions.library()
 
 

@@ -68,7 +68,7 @@ pub(super) struct PairScores {
 impl PairScores {
     /// The similarity that the threshold of a job is for.
     pub(super) fn by(&self, measure: Measure) -> f64 {
-        measure.of_shares(self.jaccard, [self.containment_a, self.containment_b])
+        measure.similarity_from_shares(self.jaccard, [self.containment_a, self.containment_b])
     }
 }
 

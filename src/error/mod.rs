@@ -2,12 +2,10 @@
 //!
 //! - `guard`: panics of libraries that decode input, as errors.
 //! - `library_errors`: the sentences in errors of other libraries that this program reads.
-//! - `spelling`: suggestions for misspelled words.
 //! - `visible`: foreign text made safe for terminals.
 
 pub(crate) mod guard;
 pub(crate) mod library_errors;
-pub(crate) mod spelling;
 pub(crate) mod visible;
 
 use std::fmt;
@@ -15,6 +13,8 @@ use std::fmt;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use parquet::errors::ParquetError;
+use resemblance_functions::Error as FunctionError;
+pub(crate) use resemblance_functions::spelling;
 use serde::{Deserialize, Serialize};
 
 /// The crate's result.
@@ -268,8 +268,16 @@ impl From<DataFusionError> for Error {
 /// Returns the error of ours that a library carried, as a copy of its kind and the messages of its chain. Several tasks may share
 /// the original.
 fn own_error(error: Cause<'_>) -> Option<Error> {
-    let own: &Error = chain(error).find_map(|cause| cause.downcast_ref())?;
-    Error::chained(own.kind, distinct_messages(own))
+    chain(error).find_map(|cause| match cause.downcast_ref::<Error>() {
+        Some(own) => Error::chained(own.kind, distinct_messages(own)),
+        None => cause.downcast_ref::<FunctionError>().map(|error| error.clone().into()),
+    })
+}
+
+impl From<FunctionError> for Error {
+    fn from(error: FunctionError) -> Self {
+        Error::job(error.to_string())
+    }
 }
 
 impl From<Error> for DataFusionError {

@@ -70,12 +70,13 @@ impl SetOverlap {
 /// The partners of each set that was drawn, by both sets.
 pub(super) type Partners = BTreeMap<u64, BTreeMap<u64, SetOverlap>>;
 
-/// Frames (doc: UInt64, ..) with `text`: Utf8View, `cut`: `List<UInt64>` or both. They have the documents whose keys are in the only
-/// column of `wanted`, and maybe others.
+/// Reads documents as frames (doc: UInt64, ..) with `text`: Utf8View, `cut`: `List<UInt64>` or both.
+///
+/// `wanted` has one column of document keys; `None` reads all documents. The frames may have other documents too.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where a source is gone or has changed.
-async fn documents(stored: &Stored, wanted: DataFrame) -> Result<Vec<DataFrame>> {
+async fn documents(stored: &Stored, wanted: Option<DataFrame>) -> Result<Vec<DataFrame>> {
     let (job, session) = (stored.job(), stored.session());
     let table = stored.table(Table::Documents)?;
     if job.shingle.hash == ShingleHash::Dictionary {
@@ -88,7 +89,10 @@ async fn documents(stored: &Stored, wanted: DataFrame) -> Result<Vec<DataFrame>>
         return Ok(vec![table.select(vec![col("doc"), col("shingles").alias(CUT)])?]);
     }
     let sources = stored.sources("the texts are read again", "").await?;
-    let places = wanted.join(table, JoinType::RightSemi, &["wanted"], &["doc"], None)?;
+    let places = match wanted {
+        Some(wanted) => wanted.join(table, JoinType::RightSemi, &["wanted"], &["doc"], None)?,
+        None => table,
+    };
     let places = DocumentPlaces::from_frame(places, col("origin_number")).await?;
     let read = source::read_at(session, numbered(&sources), places, Some(&job.shingle)).await?;
     let documents = |(_, read): (u64, DataFrame)| {
@@ -123,8 +127,7 @@ pub(super) async fn partners(
     search.fill(stored, drawn).await?;
     let search = Arc::new(search);
     let mut partners: Partners = drawn.iter().map(|&set| (set, BTreeMap::new())).collect();
-    let all = keys(stored, "wanted", sets.sets.keys().copied())?;
-    for frame in documents(stored, all).await? {
+    for frame in documents(stored, None).await? {
         let plan = frame.create_physical_plan().await?;
         let streams = execute_stream_partitioned(plan, stored.session().task_ctx())?;
         let scan = |stream| SpawnedTask::spawn(scan(stream, Arc::clone(&search)));
@@ -175,7 +178,7 @@ impl PartnerSearch {
         let is_drawn: BTreeSet<u64> = drawn.iter().copied().collect();
         let mut cutter = Cutter::default();
         let wanted = keys(stored, "wanted", drawn.iter().copied())?;
-        for frame in documents(stored, wanted).await? {
+        for frame in documents(stored, Some(wanted)).await? {
             let mut batches = frame.execute_stream().await?;
             while let Some(batch) = batches.try_next().await? {
                 let rows = ScannedRows::of(&batch)?;

@@ -28,7 +28,7 @@ const DEVIATIONS: f64 = 2.0;
 const UNSEEN: f64 = 3.0;
 /// Seconds for a document in a stage that reads no texts, and for a row that such a stage writes.
 const DOCUMENT_SECONDS: f64 = 0.1e-6;
-const ROW_SECONDS: f64 = 2e-6;
+const ROW_SECONDS: f64 = 0.5e-6;
 /// Bytes of a row, if the files of both runs differ by so little that most of it are their footers.
 const ROW_BYTES: f64 = 16.0;
 const SMALL: f64 = 16_384.0;

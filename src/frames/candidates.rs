@@ -17,7 +17,6 @@ use crate::operator::bucket_pairs::PairRule;
 use crate::operator::filters::{MatchRule, MayMatch};
 use crate::operator::prefixes::TokenCounts;
 use crate::operator::{Operator, apply};
-use crate::udf::expr_fn::lsh_bands;
 
 /// (doc, buckets: `List<UInt64>`), copies (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, of documents that share a
 /// bucket, and one row (doc, null) for each document of a bucket with more than `hot` documents.
@@ -68,7 +67,12 @@ pub(crate) fn may_match_by_buckets(
 ) -> Result<DataFrame> {
     let bits = bits(count.saturating_mul(lsh.bands as u64));
     let counts = token_counts(new, col("buckets"), (bits, PROBES))?;
-    marked(documents, lsh_bands(col("signature"), lsh), (bits, PROBES), vec![(MatchRule::Any, counts)])
+    marked(
+        documents,
+        super::sketches::band_buckets(col("signature"), lsh),
+        (bits, PROBES),
+        vec![(MatchRule::Any, counts)],
+    )
 }
 
 /// Adds `may_match: Boolean` to reference documents (doc, shingles, signature, ..): false only for a document that cannot reach the

@@ -42,7 +42,12 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
 /// Adds the column `buckets: List<UInt64>`, with one bucket per band. A bucket's number also identifies its band, unless the bands
 /// share a table.
 pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
-    Ok(signatures.with_column("buckets", lsh_bands(col("signature"), lsh))?)
+    Ok(signatures.with_column("buckets", band_buckets(col("signature"), lsh))?)
+}
+
+/// The bucket of a signature in each band: a `List<UInt64>`.
+pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
+    lsh_bands(signature, lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size)
 }
 
 /// Adds the column `buckets` with empty lists, for documents that are not compared. No signature is computed for it.

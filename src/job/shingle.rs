@@ -6,11 +6,8 @@ use serde::Deserialize;
 use super::score::{Score, ScoreBy};
 use super::values::{Checked, read_setting, require, wrong};
 use crate::error::{Error, Result};
-use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
+use crate::kernel::shingle::{MAX_SHINGLE_SIZE, Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::stop_word_lists::{FILE, STEP, list};
-
-/// The most words or characters of a shingle. A shorter text would have no shingle.
-pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
 
 /// The most bytes of a list of stop words, which is sent with every task of a run.
 const MAX_BYTES: u64 = 1 << 20;
@@ -66,7 +63,7 @@ impl ShingleSection {
 
     /// Resolves the section.
     pub(super) fn resolved(self) -> Checked<Shingle> {
-        let steps = self.normalize.iter().map(|name| Normalize::read(name)).collect::<Result<_>>();
+        let steps = self.normalize.iter().map(|name| normalize_step(name)).collect::<Result<_>>();
         let normalize = steps.or_else(|e| wrong("shingle.normalize", e.one_line()))?;
         let size = self.size.unwrap_or(Self::size_of(self.unit));
         let Self { unit, words, separator, hash, min_words, short, .. } = self;
@@ -138,16 +135,14 @@ pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     )
 }
 
-impl Normalize {
-    /// Parses a step of a job file. Reads the file of a step with stop words in a file.
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step or a wrong file, with the text after the name of the key.
-    pub(super) fn read(name: &str) -> Result<Self> {
-        match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
-            Some(path) => read(path).map(Normalize::StopWordList),
-            None => name.parse().map_err(|e| Error::job(format!("has a wrong step: {e}"))),
-        }
+/// Parses a step of a job file. Reads the file of a step with stop words in a file.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for an unknown step or a wrong file, with the text after the name of the key.
+fn normalize_step(name: &str) -> Result<Normalize> {
+    match name.strip_prefix(STEP).and_then(|list| list.strip_prefix(FILE)) {
+        Some(path) => read(path).map(Normalize::StopWordList),
+        None => name.parse().map_err(|e| Error::job(format!("has a wrong step: {e}"))),
     }
 }
 
@@ -184,7 +179,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "the\na\n").unwrap();
         let name = format!("stop-words:file={}", file.path().display());
-        assert_eq!(Normalize::read(&name).unwrap(), Normalize::StopWordList("a the".into()));
+        assert_eq!(normalize_step(&name).unwrap(), Normalize::StopWordList("a the".into()));
         let error = name.parse::<Normalize>().unwrap_err().to_string();
         assert!(error.contains("shingle.normalize") && error.contains("stop-words:list="), "{error}");
     }

@@ -186,7 +186,7 @@ impl PassageSearch {
         for at in 0..(words.len() + 1).saturating_sub(*length) {
             let run = at..at + *length;
             if words.hash(run.clone()) == *hash {
-                found.push(places.of(run).chars);
+                found.push(places.locate(run).chars);
             }
         }
         found

@@ -130,7 +130,7 @@ async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<(
 /// The others are in no document, but they belong to the text's set and to every union with it. They get the numbers after
 /// the dictionary's last, in the order of their bytes.
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
-    let texts = shingle_texts::of_one_text(text, &job.shingle)?;
+    let texts = shingle_texts::distinct_shingle_texts(text, &job.shingle)?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
     let dictionary = finished.table(Table::Dictionary)?;
     let mut entries = dictionary.select(vec![col("number"), utf8("shingle")])?.execute_stream().await?;
@@ -169,7 +169,7 @@ fn minima(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Resu
         return Ok(signature);
     };
     let functions = match &by.coefficients {
-        Some(given) => Linear::of(given, modulus),
+        Some(given) => Linear::from_coefficients(given, modulus),
         None => Linear::new(by.permutations, by.seed, modulus, draws),
     };
     let functions = functions.ok_or_else(|| {

@@ -34,7 +34,7 @@ const DICTIONARY: [&str; 4] = [
     "lsh.bucket_hash=crc32",
 ];
 
-const STOP_WORDS: &str = "src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt";
+const STOP_WORDS: &str = "crates/functions/src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt";
 
 /// The output of a program; none without a Python to run it.
 fn printed(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {

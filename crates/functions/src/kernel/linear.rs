@@ -1,0 +1,299 @@
+//! The linear family of hash functions: h_i(x) = (a_i * x + b_i) mod c (Carter and Wegman, *Universal classes of hash
+//! functions*, Journal of Computer and System Sciences 18, 1979, whose class H1 has a prime for c).
+//!
+//! The modulus c is under 2^32; x is reduced by it first, so that a * x + b stays under 2^64. `a_i` and `b_i` come from
+//! the seed by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a number from
+//! 1 to N, in the order a_0, b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an earlier b, is
+//! drawn again. So a signature of n minima is the start of every longer one. This never changes, since stored
+//! signatures are compared with later ones.
+
+use std::collections::BTreeSet;
+
+use crate::kernel::random::SplitMix64;
+use crate::kernel::vector::{self, Kernel};
+
+/// Functions of the linear family: `a[i]` and `b[i]` are those of function `i`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linear {
+    a: Vec<u64>,
+    b: Vec<u64>,
+    modulus: u64,
+}
+
+impl Linear {
+    /// The first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1 to `draws`.
+    ///
+    /// `None` unless `count <= draws < modulus < 2^32`.
+    pub fn new(count: usize, seed: u64, modulus: u64, draws: u64) -> Option<Self> {
+        if !allowed(count, modulus, draws) {
+            return None;
+        }
+        let mut random = SplitMix64(seed);
+        let mut draw = |drawn: &mut BTreeSet<u64>| {
+            loop {
+                let number = 1 + ((u128::from(random.next()) * u128::from(draws)) >> 64) as u64;
+                if drawn.insert(number) {
+                    return number;
+                }
+            }
+        };
+        let (mut as_drawn, mut bs_drawn) = (BTreeSet::new(), BTreeSet::new());
+        let (a, b) = (0..count).map(|_| (draw(&mut as_drawn), draw(&mut bs_drawn))).unzip();
+        Some(Self { a, b, modulus })
+    }
+}
+
+impl Linear {
+    /// The functions with these coefficients and this modulus.
+    ///
+    /// `None` unless `modulus` is in [2, 2^32).
+    pub fn from_coefficients(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
+        if !(2..1 << 32).contains(&modulus) {
+            return None;
+        }
+        let (a, b) = coefficients.iter().map(|&(a, b)| (a % modulus, b % modulus)).unzip();
+        Some(Self { a, b, modulus })
+    }
+}
+
+/// Whether `count` functions modulo `modulus` can be drawn from 1 to `draws`.
+pub(crate) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
+    count as u64 <= draws && draws < modulus && modulus < 1 << 32
+}
+
+/// Appends the signature of `shingles` to `out`: for each function the least value over the set, in the order of the
+/// functions. Appends nothing for an empty set, which has no minima.
+pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
+    if shingles.is_empty() {
+        return;
+    }
+    let start = out.len();
+    out.resize(start + linear.a.len(), u32::MAX);
+    let out = &mut out[start..];
+    match linear.modulus {
+        MERSENNE_31 => vector::widest(LinearMinima { shingles, linear, modulo: Mersenne31, out }),
+        ONES_32 => vector::widest(LinearMinima { shingles, linear, modulo: Ones32, out }),
+        modulus => LinearMinima { shingles, linear, modulo: Reciprocal::new(modulus), out }.run(),
+    }
+}
+
+const MERSENNE_31: u64 = (1 << 31) - 1;
+const ONES_32: u64 = (1 << 32) - 1;
+
+/// A modulus, and a way to reduce by it without a division.
+trait Modulo: Copy {
+    /// `v` mod c, for v up to (c - 1)^2 + c - 1.
+    fn reduce(self, v: u64) -> u64;
+}
+
+/// c = 2^31 - 1, modulo which 2^31 is 1: the upper bits are added to the lower ones.
+#[derive(Clone, Copy)]
+struct Mersenne31;
+
+impl Modulo for Mersenne31 {
+    #[inline(always)]
+    fn reduce(self, v: u64) -> u64 {
+        let v = (v & MERSENNE_31) + (v >> 31);
+        let v = (v & MERSENNE_31) + (v >> 31);
+        if v >= MERSENNE_31 { v - MERSENNE_31 } else { v }
+    }
+}
+
+/// c = 2^32 - 1, modulo which 2^32 is 1.
+#[derive(Clone, Copy)]
+struct Ones32;
+
+impl Modulo for Ones32 {
+    #[inline(always)]
+    fn reduce(self, v: u64) -> u64 {
+        let v = (v & ONES_32) + (v >> 32);
+        let v = (v & ONES_32) + (v >> 32);
+        if v >= ONES_32 { v - ONES_32 } else { v }
+    }
+}
+
+/// Any c: the quotient by a product with the reciprocal, at most 2 too small (Barrett, CRYPTO 1986).
+#[derive(Clone, Copy)]
+struct Reciprocal {
+    modulus: u64,
+    /// floor((2^64 - 1) / c)
+    reciprocal: u64,
+}
+
+impl Reciprocal {
+    fn new(modulus: u64) -> Self {
+        Self { modulus, reciprocal: u64::MAX / modulus }
+    }
+}
+
+impl Modulo for Reciprocal {
+    #[inline(always)]
+    fn reduce(self, v: u64) -> u64 {
+        let quotient = ((u128::from(v) * u128::from(self.reciprocal)) >> 64) as u64;
+        let mut rest = v - quotient * self.modulus;
+        for _ in 0..2 {
+            rest = if rest >= self.modulus { rest - self.modulus } else { rest };
+        }
+        rest
+    }
+}
+
+/// Functions at a time.
+const LANES: usize = 16;
+
+/// Writes the minima of `shingles` to `out`.
+struct LinearMinima<'a, M> {
+    shingles: &'a [u64],
+    linear: &'a Linear,
+    modulo: M,
+    out: &'a mut [u32],
+}
+
+impl<M: Modulo> Kernel for LinearMinima<'_, M> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { shingles, linear, modulo, out } = self;
+        let blocks = linear.a.chunks(LANES).zip(linear.b.chunks(LANES));
+        for ((a, b), out) in blocks.zip(out.chunks_mut(LANES)) {
+            // The last block is filled up with functions whose minima are dropped.
+            let (a, b) = (padded(a), padded(b));
+            let mut least = [u64::MAX; LANES];
+            for &shingle in shingles {
+                let x = shingle % linear.modulus;
+                for lane in 0..LANES {
+                    least[lane] = least[lane].min(modulo.reduce(a[lane] * x + b[lane]));
+                }
+            }
+            // Under the modulus, and so under 2^32.
+            out.iter_mut().zip(least).for_each(|(out, least)| *out = least as u32);
+        }
+    }
+}
+
+#[inline(always)]
+fn padded(values: &[u64]) -> [u64; LANES] {
+    let mut block = [0; LANES];
+    block[..values.len()].copy_from_slice(values);
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn signature(shingles: &[u64], linear: &Linear) -> Vec<u32> {
+        let mut out = Vec::new();
+        minhash(shingles, linear, &mut out);
+        out
+    }
+
+    /// Computed with Python's integers, which do not overflow.
+    #[test]
+    fn known_signatures() {
+        let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
+        for (modulus, draws, expected) in [
+            (2147483647, 2147483646, [343404954, 386534401, 509867257, 40881797, 1328180123]),
+            (4294967295, 4294967294, [131824711, 1348070426, 1663196711, 81763595, 1238872947]),
+            (4294967291, 4294967290, [59367570, 131502640, 87397219, 81763594, 2011374689]),
+            (1009, 1000, [75, 248, 632, 11, 144]),
+        ] {
+            let linear = Linear::new(5, 42, modulus, draws).unwrap();
+            assert_eq!(signature(&set, &linear), expected, "{modulus} {draws}");
+        }
+    }
+
+    #[test]
+    fn draws_are_without_replacement() {
+        let linear = Linear::new(50, 7, 53, 50).unwrap();
+        for drawn in [&linear.a, &linear.b] {
+            assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>(), (1..=50).collect());
+        }
+        assert_eq!(Linear::new(20, 7, 53, 50).unwrap().a, linear.a[..20], "the start of a longer one");
+    }
+
+    const GIVEN: [(u64, [u32; 4]); 3] =
+        [(2147483647, [0, 1, 1008, 67890]), (4294967291, [0, 4, 1008, 67890]), (1009, [0, 1, 6, 11])];
+
+    /// Computed with Python: `min((a * (x % c) + b) % c for x in set)`.
+    #[test]
+    fn functions_may_have_given_coefficients() {
+        let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
+        let given = [(1, 0), (4_294_967_295, 4_294_967_295), (7, 1008), (12_345, 67_890)];
+        for (modulus, expected) in GIVEN {
+            assert_eq!(
+                signature(&set, &Linear::from_coefficients(&given, modulus).unwrap()),
+                expected,
+                "{modulus}"
+            );
+        }
+        let drawn = Linear::new(5, 42, 1009, 1000).unwrap();
+        let pairs: Vec<(u64, u64)> = drawn.a.iter().copied().zip(drawn.b.iter().copied()).collect();
+        assert_eq!(Linear::from_coefficients(&pairs, 1009).unwrap(), drawn);
+        assert_eq!(Linear::from_coefficients(&pairs, 1 << 32), None);
+    }
+
+    #[test]
+    fn what_cannot_be_drawn() {
+        assert_eq!(Linear::new(5, 1, 7, 4), None, "five of four");
+        assert_eq!(Linear::new(5, 1, 7, 7), None, "zero modulo 7 is among them");
+        assert_eq!(Linear::new(5, 1, 1 << 32, 5), None);
+    }
+
+    #[test]
+    fn an_empty_set_has_no_signature() {
+        assert!(signature(&[], &Linear::new(5, 1, 7, 6).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn agreement_estimates_jaccard() {
+        const N: usize = 4096;
+        let mut random = SplitMix64(5);
+        for (shared, only) in [(1, 99), (50, 100), (200, 50), (2000, 500)] {
+            let mut draw = |n| (0..n).map(|_| random.next() >> 32).collect::<Vec<_>>();
+            let (both, mut a, mut b) = (draw(shared), draw(only), draw(only));
+            a.extend(&both);
+            b.extend(&both);
+            let jaccard = shared as f64 / (shared + 2 * only) as f64;
+            let sigma = (jaccard * (1.0 - jaccard) / N as f64).sqrt();
+            for modulus in [MERSENNE_31, ONES_32, 4_294_967_291] {
+                let linear = Linear::new(N, 9, modulus, modulus - 1).unwrap();
+                let (a, b) = (signature(&a, &linear), signature(&b, &linear));
+                let estimate = a.iter().zip(&b).filter(|(a, b)| a == b).count() as f64 / N as f64;
+                assert!((estimate - jaccard).abs() <= 5.0 * sigma, "{modulus}: {jaccard}, {estimate}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree_with_the_definition(
+            shingles in proptest::collection::vec(
+                prop_oneof![any::<u64>(), (0u64..3).prop_map(|n| u64::MAX - n), 0u64..3], 1..40),
+            count in 1usize..40,
+            seed in any::<u64>(),
+            modulus in prop_oneof![Just(MERSENNE_31), Just(ONES_32), Just(4_294_967_291), 41u64..1 << 32],
+        ) {
+            let linear = Linear::new(count, seed, modulus, modulus - 1).unwrap();
+            let expected: Vec<u32> = linear.a.iter().zip(&linear.b)
+                .filter_map(|(&a, &b)| {
+                    let hash = |x: u64| (u128::from(a) * u128::from(x) + u128::from(b)) % u128::from(modulus);
+                    shingles.iter().map(|&x| hash(x) as u32).min()
+                })
+                .collect();
+            prop_assert_eq!(signature(&shingles, &linear), expected.clone());
+            let (shingles, linear) = (shingles.as_slice(), &linear);
+            let mut general = vec![0; count];
+            LinearMinima { shingles, linear, modulo: Reciprocal::new(modulus), out: &mut general }.run();
+            prop_assert_eq!(&general, &expected);
+            if modulus == MERSENNE_31 {
+                let mut out = vec![0; count];
+                vector::narrower(LinearMinima { shingles, linear, modulo: Mersenne31, out: &mut out });
+                prop_assert_eq!(&out, &expected);
+                LinearMinima { shingles, linear, modulo: Mersenne31, out: &mut out }.run();
+                prop_assert_eq!(&out, &expected);
+            }
+        }
+    }
+}

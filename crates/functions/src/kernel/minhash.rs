@@ -1,0 +1,243 @@
+//! `minhash(shingles, permutations, seed, ...)`: a shingle set as the minima of its hashes under each permutation.
+//!
+//! For a random permutation, two sets have the same minimum with a probability that is their Jaccard similarity
+//! (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining
+//! of Massive Datasets*, section 3.3).
+//!
+//! Permutations are replaced by hash functions of the family multiply-shift (Dietzfelbinger, Hagerup, Katajainen and Penttonen, *A
+//! reliable randomized algorithm for the closest-pair problem*, Journal of Algorithms 25, 1997, section 2), on words of 32 bits and
+//! with all of them kept, which makes each a permutation of the 32-bit numbers:
+//!
+//! ```text
+//! h_i(x) = (a_i * fold(x) + b_i) mod 2^32        a_i odd,  fold(x) = upper half of x XOR lower half
+//! ```
+//!
+//! A register holds sixteen such products, or eight of 64 bits that cost three times as much each. Folding loses
+//! little: of a set of n shingles about n^2 / 2^33 coincide, one in a set of 100,000.
+//!
+//! `a_i` and `b_i` come from the seed by splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number
+//! generators*, OOPSLA 2014), whose state starts as the seed: the upper halves of its outputs in order are a_0, b_0,
+//! a_1, b_1, ..., and the lowest bit of each `a_i` is set to 1. So a signature of n minima is the start of every longer
+//! one of the same seed. This never changes, since stored signatures are compared with later ones.
+//!
+//! The family needs elements that are hashes: the minima of other elements, such as running numbers, agree less often
+//! than they should.
+//!
+//! With a modulus the functions are those of [`super::linear`]; [`super::one_permutation`] has signatures of another kind.
+
+use std::ops::RangeInclusive;
+
+use crate::kernel::random::SplitMix64;
+use crate::kernel::vector::{self, Kernel};
+
+/// The hash functions that approximate random permutations: `a[i]` and `b[i]` are those of function `i`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permutations {
+    a: Vec<u32>,
+    b: Vec<u32>,
+}
+
+impl Permutations {
+    /// The first `count` functions of `seed`.
+    pub fn new(count: usize, seed: u64) -> Self {
+        let mut random = SplitMix64(seed);
+        let (a, b) = (0..count).map(|_| (random.upper_half() | 1, random.upper_half())).unzip();
+        Self { a, b }
+    }
+
+    /// The number of functions, which is a signature's length.
+    pub(crate) fn len(&self) -> usize {
+        self.a.len()
+    }
+}
+
+/// The 32-bit number of a shingle's hash. A hash of 32 bits is that number itself.
+#[inline(always)]
+fn fold(shingle: u64) -> u32 {
+    ((shingle >> 32) ^ shingle) as u32
+}
+
+/// Appends the signature of `shingles` to `out`: for each permutation the least value over the set, in the order of
+/// the permutations. Appends nothing for an empty set, which has no minima.
+pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>) {
+    if shingles.is_empty() {
+        return;
+    }
+    let start = out.len();
+    out.resize(start + permutations.len(), u32::MAX);
+    vector::widest(Minima { shingles, permutations, out: &mut out[start..] });
+}
+
+/// Permutations at a time: two AVX-512 registers each of `a`, `b` and minima, or four of AVX2. More do not help.
+const LANES: usize = 32;
+
+/// Writes the minima of `shingles` to `out`.
+struct Minima<'a> {
+    shingles: &'a [u64],
+    permutations: &'a Permutations,
+    out: &'a mut [u32],
+}
+
+impl Kernel for Minima<'_> {
+    /// A block of permutations stays in registers while all shingles pass by.
+    #[inline(always)]
+    fn run(self) {
+        let Self { shingles, permutations, out } = self;
+        let blocks = permutations.a.chunks(LANES).zip(permutations.b.chunks(LANES));
+        for ((a, b), out) in blocks.zip(out.chunks_mut(LANES)) {
+            // The last block is filled up with functions whose minima are dropped.
+            let (a, b) = (padded(a), padded(b));
+            let mut least = [u32::MAX; LANES];
+            for &shingle in shingles {
+                let x = fold(shingle);
+                for lane in 0..LANES {
+                    let hash = a[lane].wrapping_mul(x).wrapping_add(b[lane]);
+                    least[lane] = least[lane].min(hash);
+                }
+            }
+            let kept = out.len();
+            out.copy_from_slice(&least[..kept]);
+        }
+    }
+}
+
+#[inline(always)]
+fn padded(values: &[u32]) -> [u32; LANES] {
+    let mut block = [0; LANES];
+    block[..values.len()].copy_from_slice(values);
+    block
+}
+
+/// The most permutations: the column `shared_bands` counts up to this many bands.
+pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
+
+/// The permutations that SQL allows, as many as a job file. With the most of them the error of the estimate is far
+/// smaller than any use needs, and a mistyped number gives an error instead of using all memory.
+pub(crate) const PERMUTATIONS: RangeInclusive<usize> = 1..=MAX_PERMUTATIONS;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn signature(shingles: &[u64], count: usize, seed: u64) -> Vec<u32> {
+        let mut out = Vec::new();
+        minhash(shingles, &Permutations::new(count, seed), &mut out);
+        out
+    }
+
+    /// Computed with Python's integers from the definition at the top of this file.
+    #[test]
+    fn known_permutations() {
+        let first = Permutations::new(3, 42);
+        assert_eq!(first.a, [3184996903, 1196582743, 163338331]);
+        assert_eq!(first.b, [686809907, 1478287871, 3729011194]);
+        let first = Permutations::new(2, 0);
+        assert_eq!(first.a, [3793791033, 113532185]);
+        assert_eq!(first.b, [1853398634, 4169906344]);
+    }
+
+    /// Computed with Python's integers from the definition at the top of this file.
+    #[test]
+    fn known_signatures() {
+        assert_eq!(signature(&[1], 4, 42), [3871806810, 2674870614, 3892349525, 81763595]);
+        assert_eq!(
+            signature(&[1, 2, 3], 8, 42),
+            [1651866024, 773068804, 3892349525, 81763595, 1281378342, 462545135, 143492348, 854326300]
+        );
+        assert_eq!(
+            signature(&[u64::MAX, 0, 1 << 63], 4, u64::MAX),
+            [1772091495, 1830663020, 1394453949, 1079878712]
+        );
+        // XXH3-64 of the words of "the quick brown fox jumps over the lazy dog".
+        let words = [
+            14632902600990866813,
+            11854836010350326562,
+            1021128140302244075,
+            13965643304042992335,
+            10894210383914191811,
+            151301256907609649,
+            14632902600990866813,
+            18363041072501919847,
+            9235930386215613111,
+        ];
+        assert_eq!(signature(&words, 5, 7), [291643594, 210511128, 731889893, 10196945, 184377534]);
+    }
+
+    #[test]
+    fn an_empty_set_has_no_signature() {
+        assert!(signature(&[], 8, 1).is_empty());
+    }
+
+    #[test]
+    fn a_signature_starts_every_longer_one() {
+        assert_eq!(signature(&[5, 9], 33, 1), signature(&[5, 9], 64, 1)[..33]);
+    }
+
+    /// Two sets of `shared + only` elements each, `shared` of them in both.
+    fn overlapping(shared: usize, only: usize, salt: u64) -> (Vec<u64>, Vec<u64>) {
+        let mut random = SplitMix64(salt);
+        let mut draw = |n| (0..n).map(|_| random.next()).collect::<Vec<_>>();
+        let both = draw(shared);
+        let (mut a, mut b) = (draw(only), draw(only));
+        a.extend(&both);
+        b.extend(&both);
+        (a, b)
+    }
+
+    #[test]
+    fn agreement_estimates_jaccard() {
+        const N: usize = 4096;
+        for seed in 0..8 {
+            for (shared, only) in [(1, 99), (50, 100), (200, 50), (500, 10), (30, 3), (2000, 500)] {
+                let (a, b) = overlapping(shared, only, 1000 + seed);
+                let jaccard = shared as f64 / (shared + 2 * only) as f64;
+                let (a, b) = (signature(&a, N, seed), signature(&b, N, seed));
+                let agree = a.iter().zip(&b).filter(|(a, b)| a == b).count();
+                let estimate = agree as f64 / N as f64;
+                let sigma = (jaccard * (1.0 - jaccard) / N as f64).sqrt();
+                assert!(
+                    (estimate - jaccard).abs() <= 5.0 * sigma,
+                    "seed {seed}: J {jaccard}, estimate {estimate}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree_with_the_definition(
+            shingles in proptest::collection::vec(any::<u64>(), 1..50),
+            count in 1usize..70,
+            seed in any::<u64>(),
+        ) {
+            let permutations = Permutations::new(count, seed);
+            let expected: Vec<u32> = permutations.a.iter().zip(&permutations.b)
+                .filter_map(|(&a, &b)| {
+                    let fold = |x: u64| u128::from((x >> 32) ^ (x & 0xffff_ffff));
+                    let hash = |x: u64| (u128::from(a) * fold(x) + u128::from(b)) % (1 << 32);
+                    shingles.iter().map(|&x| hash(x) as u32).min()
+                })
+                .collect();
+            for run in 0..3 {
+                let mut out = vec![0; count];
+                let minima = Minima { shingles: &shingles, permutations: &permutations, out: &mut out };
+                match run {
+                    0 => minima.run(),
+                    1 => vector::narrower(minima),
+                    _ => vector::widest(minima),
+                }
+                prop_assert_eq!(&out, &expected);
+            }
+        }
+
+        #[test]
+        fn order_and_repeats_do_not_matter(shingles in proptest::collection::vec(0u64..20, 1..40)) {
+            let set: Vec<u64> = shingles.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+            prop_assert_eq!(signature(&shingles, 20, 3), signature(&set, 20, 3));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `[shingle]`: how a text becomes a set of shingles.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The most words or characters in a shingle: a text with fewer has no shingle at all.
+pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
+
+/// `[shingle]`: how a text becomes a set of shingles.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shingle {
+    /// The steps that the text goes through first, in this order.
+    pub normalize: Vec<Normalize>,
+    /// The units of a shingle.
+    pub unit: Unit,
+    /// The definition of a word.
+    pub words: Words,
+    /// Units in a shingle, at least 1.
+    pub size: usize,
+    /// The separator between the words of a shingle when its bytes are hashed.
+    pub separator: String,
+    /// The hash of a shingle.
+    pub hash: ShingleHash,
+    /// Documents of fewer words than this are rejected; 0 rejects none.
+    pub min_words: usize,
+    /// What happens to a document of fewer units than `size`.
+    pub short: Short,
+}
+
+/// What happens to a document of fewer units than a shingle has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Short {
+    /// It goes to `rejects` as `too_short`.
+    #[default]
+    Reject,
+    /// All of its text is its one shingle.
+    Whole,
+    /// It has no shingle, and every value of its signature is 2^32 - 1: all such documents have the same signature, also those that
+    /// normalisation makes empty. Only where pairs are kept by their signatures.
+    Empty,
+}
+
+/// A step of text normalisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Normalize {
+    /// Unicode lower case.
+    Lowercase,
+    /// Every run of characters that are not alphabetic becomes one space.
+    LettersOnly,
+    /// Removes characters that are neither alphabetic nor white space: "don't" becomes "dont".
+    RemoveNonLetters,
+    /// Removes the characters that end lines, `\n` and `\r`.
+    RemoveNewlines,
+    /// Every run of white space becomes one space, none at the ends.
+    CollapseWhitespace,
+    /// Every run of white space becomes one space, also at the ends.
+    CollapseWhitespaceKeepEnds,
+    /// Every run of spaces (U+0020) becomes one space, also at the ends; other white space stays.
+    CollapseSpaces,
+    /// Every run of spaces, tabs, `\n` and `\r` becomes one space, also at the ends; other white space stays.
+    CollapseTabsAndNewlines,
+    /// Removes words of digits alone, by Python's `str.isdigit`.
+    DigitsOut,
+    /// Removes the stop words of a named list: of a language (ISO 639-1 code), or `scikit-learn-en`.
+    StopWords(String),
+    /// Removes these stop words: lower-cased, sorted and each once, with a space between every two.
+    StopWordList(String),
+    /// Every white-space character becomes an underscore.
+    SpacesToUnderscores,
+    /// Every space (U+0020) becomes an underscore; other white space stays.
+    OnlySpacesToUnderscores,
+    /// Unicode compatibility composition (NFKC).
+    Nfkc,
+}
+
+/// What a shingle is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Words, as [`Words`] has them.
+    #[value(help = "Words")]
+    Word,
+    /// Unicode scalar values.
+    #[value(help = "Characters")]
+    Char,
+}
+
+impl Unit {
+    /// The noun for one of them in messages.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Unit::Word => "word",
+            Unit::Char => "character",
+        }
+    }
+
+    /// The plural of [`Self::noun`].
+    pub fn plural(self) -> &'static str {
+        match self {
+            Unit::Word => "words",
+            Unit::Char => "characters",
+        }
+    }
+}
+
+/// What a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Words {
+    /// As [`Words::Unicode`], and an emoji or another pictograph is a word too. Runs of Chinese, Japanese, Thai, Lao, Khmer and
+    /// Burmese are divided by dictionaries, since they are written without spaces between words.
+    Auto,
+    /// A text with a letter or a number between Unicode word boundaries (UAX #29): "can't" is one word.
+    Unicode,
+    /// A run of letters, numbers and underscores, as Python finds the regular expression `\b\w+\b`: "can't" is two words, and
+    /// vowel signs divide Hindi words.
+    WordCharacters,
+    /// A run of characters other than white space: "can't," is one word, with its comma.
+    Spaces,
+}
+
+/// What turns a shingle into a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShingleHash {
+    /// XXH3, 64 bits: see [`crate::udf::expr_fn::shingles`].
+    Xxh3,
+    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
+    Crc32,
+    /// SHA-256 of the same bytes, as a big-endian number modulo 2^31 - 1.
+    #[serde(rename = "sha256-31")]
+    Sha256Mod31,
+    /// The shingle's number among all distinct shingles of the collection, from 1: no two share one.
+    Dictionary,
+}

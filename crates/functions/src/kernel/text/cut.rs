@@ -1,0 +1,327 @@
+//! Cutting: a text is normalised and cut into shingles, piece by piece, and a sink receives them.
+//!
+//! A shingle is a run of `size` consecutive units, words or characters (Broder, *On the resemblance and containment of
+//! documents*, SEQUENCES 1997, section 2, which calls it a shingle too; Leskovec, Rajaraman and Ullman, *Mining of
+//! Massive Datasets*, section 3.2).
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::Result;
+use crate::kernel::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
+use crate::kernel::text::normalize::Normalizer;
+use crate::kernel::text::words::{each_word, next_cut};
+
+/// Bytes of text that are normalised at a time, so few that they stay in the first-level cache from step to step.
+pub(crate) const PIECE: usize = 16 << 10;
+/// Words, or characters, between two checks of the number of shingles.
+pub(crate) const BLOCK: usize = 1 << 10;
+
+/// Receives shingles, some at a time.
+pub(crate) trait Sink {
+    /// Receives shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words,
+    /// or, under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
+}
+
+/// Cuts `text` by the rules of `by`, and gives every shingle to `sink`, in order and with repeats. Returns whether the
+/// text has the number of words that `by` requires.
+///
+/// The memory needed is that of a piece of text. Texts in which no space precedes an ASCII letter, texts whose stop
+/// words are removed by Unicode's rules, and texts whose newlines are removed are normalised whole, into two buffers.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; `sink` has received
+/// nothing then.
+pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
+    let mut cutting = Cutting::begin(by, scratch)?;
+    let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (head, tail) = rest.split_at(next_cut(rest.as_bytes(), piece_bytes));
+        rest = tail;
+        cutting.piece(head, by, scratch, sink);
+    }
+    Ok(cutting.end(by, scratch, sink))
+}
+
+/// The state of a text between its pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Cutting {
+    /// Words so far; counted only if `by` cuts words or has a minimum of them.
+    words: usize,
+    /// Characters so far; counted only if `by` has a minimum.
+    characters: usize,
+    /// Whether normalisation has left more than white space.
+    pub(crate) has_text: bool,
+}
+
+impl Cutting {
+    /// The beginning of a text. `scratch` must not be used for another text before the end of this one.
+    ///
+    /// # Errors
+    /// As [`cut`].
+    pub(crate) fn begin(by: &Shingle, scratch: &mut CutScratch) -> Result<Self> {
+        scratch.resolve(by)?;
+        if let Some(normalizer) = &mut scratch.normalizer {
+            normalizer.begin();
+        }
+        scratch.words.clear();
+        scratch.chars.clear();
+        scratch.wordless.clear();
+        Ok(Self::default())
+    }
+
+    /// Gives the shingles that the next piece of the text completes to `sink`. Pieces must be cut as [`next_cut`] does,
+    /// and only if [`in_pieces`] allows it.
+    pub(crate) fn piece(
+        &mut self,
+        piece: &str,
+        by: &Shingle,
+        scratch: &mut CutScratch,
+        sink: &mut impl Sink,
+    ) {
+        let CutScratch { normalizer: Some(normalizer), words, chars, wordless, .. } = scratch else { return };
+        let (size, separator) = size_and_separator(by);
+        let text = normalizer.piece(piece);
+        self.has_text = self.has_text || !is_blank(text);
+        match by.unit {
+            Unit::Word => {
+                each_word(text, by.words, |word| {
+                    words.add(&text.as_bytes()[word], separator);
+                    self.words += 1;
+                    if words.count() >= BLOCK.saturating_add(size) {
+                        words.shingle(size, separator, sink);
+                    }
+                });
+                words.shingle(size, separator, sink);
+                if self.words == 0 && by.short == Short::Whole {
+                    wordless.push_str(text);
+                }
+            }
+            Unit::Char => {
+                if by.min_words > 0 {
+                    each_word(text, by.words, |_| self.words += 1);
+                }
+                if by.short == Short::Whole {
+                    self.characters += text.chars().count();
+                }
+                chars.shingle(text, size, sink);
+            }
+        }
+    }
+
+    /// Gives the shingles that the end of the text completes to `sink`. Returns whether the text has the number of
+    /// words that `by` requires.
+    pub(crate) fn end(self, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> bool {
+        let (size, separator) = size_and_separator(by);
+        if by.short == Short::Whole {
+            match by.unit {
+                Unit::Word if self.words < size => {
+                    if self.words == 0 {
+                        scratch.add_wordless(separator);
+                    }
+                    scratch.words.whole(separator, sink);
+                }
+                Unit::Char if self.characters < size => scratch.chars.whole(sink),
+                Unit::Word | Unit::Char => {}
+            }
+        }
+        self.words >= by.min_words
+    }
+}
+
+/// Units in a shingle, and the separator between its words when its bytes are hashed.
+fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
+    (by.size.max(1), (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes()))
+}
+
+/// Whether a text has nothing but spaces, tabs and line ends: such a text counts as empty.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+}
+
+/// Whether the text may be normalised piece by piece: only if each cut between its words is one between words of the
+/// result.
+pub(crate) fn in_pieces(by: &Shingle) -> bool {
+    let by_words = by.unit == Unit::Word || by.min_words > 0;
+    // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, and by
+    // Unicode's rules all white space before a mark is one segment with it.
+    let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
+    if by_words && takes_letters && matches!(by.words, Words::Auto | Words::Unicode) {
+        return false;
+    }
+    // The text behind the end of a line is then part of the word before it.
+    if by.normalize.contains(&Normalize::RemoveNewlines) {
+        return false;
+    }
+    // Once white space is replaced by underscores, there is no border of words at which to cut.
+    let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
+    if steps.peek().is_none() {
+        return true;
+    }
+    // Letters are not apart when the underscores are removed either: the lower case of a sigma depends on the letter
+    // behind it.
+    let mut joined = steps.clone().skip_while(|step| **step != Normalize::RemoveNonLetters);
+    let lowered = joined.any(|step| *step == Normalize::Lowercase);
+    !(by_words || lowered || steps.any(Normalize::takes_words))
+}
+
+/// Buffers that are reused from text to text.
+#[derive(Debug)]
+pub struct CutScratch {
+    normalizer: Option<Normalizer>,
+    unit: Unit,
+    words: LastWords,
+    chars: Chars,
+    /// The text so far, if it has no words yet and is to be compared as a whole.
+    wordless: String,
+    pub(crate) piece: usize,
+}
+
+impl Default for CutScratch {
+    fn default() -> Self {
+        let (words, chars, wordless) = Default::default();
+        Self { normalizer: None, unit: Unit::Word, words, chars, wordless, piece: PIECE }
+    }
+}
+
+impl CutScratch {
+    /// Takes a text without words as one word. Each run of white space in it becomes one space.
+    fn add_wordless(&mut self, separator: Option<&[u8]>) {
+        let text = self.wordless.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !text.is_empty() {
+            self.words.add(text.as_bytes(), separator);
+        }
+    }
+
+    /// Makes the normaliser for `by`, unless the last text used it too.
+    fn resolve(&mut self, by: &Shingle) -> Result<()> {
+        let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;
+        if !self.normalizer.as_ref().is_some_and(same) {
+            self.normalizer = Some(match by.unit {
+                Unit::Word => Normalizer::for_words(&by.normalize, by.words)?,
+                Unit::Char => Normalizer::new(&by.normalize, by.words)?,
+            });
+            self.unit = by.unit;
+        }
+        Ok(())
+    }
+}
+
+/// The last words of a text: their bytes if there is a separator, else their hashes.
+#[derive(Debug, Default)]
+struct LastWords {
+    /// 8 bytes a hash, or the words with one separator behind each.
+    bytes: Vec<u8>,
+    /// Where each word ends in `bytes`, its separator not counted.
+    ends: Vec<usize>,
+}
+
+impl LastWords {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn add(&mut self, word: &[u8], separator: Option<&[u8]>) {
+        match separator {
+            None => self.bytes.extend_from_slice(&xxh3_64(word).to_le_bytes()),
+            Some(separator) => {
+                self.bytes.extend_from_slice(word);
+                self.ends.push(self.bytes.len());
+                self.bytes.extend_from_slice(separator);
+            }
+        }
+    }
+
+    /// Words held, by the one of the two vectors that the separator selects.
+    fn count(&self) -> usize {
+        if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
+    }
+
+    /// Gives all words held to `sink` as one shingle, if there are any.
+    fn whole(&self, separator: Option<&[u8]>, sink: &mut impl Sink) {
+        let end = match separator {
+            None => self.bytes.len(),
+            Some(_) => self.ends.last().copied().unwrap_or(0),
+        };
+        if end > 0 {
+            sink.take(std::iter::once(&self.bytes[..end]));
+        }
+    }
+
+    /// Gives every shingle of the words held to `sink`, and keeps the last `size - 1` words.
+    fn shingle(&mut self, size: usize, separator: Option<&[u8]>, sink: &mut impl Sink) {
+        if self.count() < size {
+            return;
+        }
+        match separator {
+            None => {
+                sink.take(self.bytes.windows(8 * size).step_by(8));
+                self.bytes.drain(..self.bytes.len() - 8 * (size - 1));
+            }
+            Some(separator) => {
+                let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end + separator.len()));
+                let runs = starts.zip(&self.ends[size - 1..]);
+                sink.take(runs.map(|(start, &end)| &self.bytes[start..end]));
+                let gone = self.ends.len() - (size - 1);
+                let gone_bytes = self.ends[gone - 1] + separator.len();
+                self.bytes.drain(..gone_bytes);
+                self.ends.drain(..gone);
+                self.ends.iter_mut().for_each(|end| *end -= gone_bytes);
+            }
+        }
+    }
+}
+
+/// The last characters of the piece before.
+#[derive(Debug, Default)]
+struct Chars(String);
+
+impl Chars {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Gives all characters held to `sink` as one shingle, if they are more than white space.
+    fn whole(&self, sink: &mut impl Sink) {
+        if !self.0.trim().is_empty() {
+            sink.take(std::iter::once(self.0.as_bytes()));
+        }
+    }
+
+    fn shingle(&mut self, piece: &str, size: usize, sink: &mut impl Sink) {
+        if self.0.is_empty() {
+            let kept = shingle_chars(piece, size, sink);
+            self.0.push_str(&piece[kept..]);
+        } else {
+            self.0.push_str(piece);
+            let kept = shingle_chars(&self.0, size, sink);
+            self.0.drain(..kept);
+        }
+    }
+}
+
+/// Gives every shingle of `text` to `sink`. Returns where its last `size - 1` characters start.
+fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
+    let bytes = text.as_bytes();
+    if text.is_ascii() {
+        let Some(shingles) = (bytes.len() + 1).checked_sub(size) else { return 0 };
+        for block in (0..shingles).step_by(BLOCK) {
+            let end = (block + BLOCK).min(shingles);
+            sink.take((block..end).map(|at| &bytes[at..at + size]));
+        }
+        return shingles;
+    }
+    // Two walks over the text, one `size` characters ahead of the other.
+    let starts = || text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
+    let mut runs = starts().zip(starts().skip(size)).peekable();
+    let mut kept = 0;
+    while runs.peek().is_some() {
+        sink.take(runs.by_ref().take(BLOCK).map(|(start, end)| {
+            kept = start + text[start..].chars().next().map_or(0, char::len_utf8);
+            &bytes[start..end]
+        }));
+    }
+    kept
+}

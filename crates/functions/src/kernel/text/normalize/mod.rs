@@ -1,0 +1,322 @@
+//! Text normalisation: the ordered steps that a text goes through before it is cut into shingles.
+
+mod characters;
+#[cfg(test)]
+pub(crate) mod definition;
+mod fused;
+mod names;
+pub mod stop_word_lists;
+mod stop_words;
+mod whitespace;
+
+use crate::error::{Error, Result};
+use crate::kernel::shingle::{Normalize, Words};
+use crate::kernel::text::python::is_digit;
+use crate::kernel::text::words::{each_word, is_white};
+use characters::{keep, lowercase, nfkc, underscores};
+use fused::Fused;
+use stop_words::StopWords;
+use whitespace::{Collapse, Gap};
+
+/// The steps of a list separated by commas. Spaces around a name are ignored, and an empty list has no steps.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) on an unknown step or language; the message lists what is allowed.
+pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
+    if names.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    names.split(',').map(|name| name.trim().parse()).collect()
+}
+
+/// The stop words of the list `name`.
+fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
+    // The list was checked when the step was made.
+    stop_word_lists::named(name).ok_or_else(|| Error::new(format!("no stop words for the language {name:?}")))
+}
+
+/// Applies steps to texts, reusing its buffers.
+///
+/// A text may be given whole, or in consecutive pieces between two calls of [`begin`](Self::begin). Pieces must be cut
+/// between ASCII white space and an ASCII letter, no step may be `remove-newlines`, and none that works on words may follow
+/// `spaces-to-underscores`, nor `lowercase` where `remove-non-letters` has taken the underscores out; then the results, joined,
+/// are the result for the whole.
+#[derive(Debug)]
+pub struct Normalizer {
+    names: Vec<Normalize>,
+    steps: Vec<Step>,
+    /// The definition of a word for the steps that remove words.
+    words: Words,
+    /// Only the words of the result matter, not the white space between them.
+    for_words: bool,
+    text: String,
+    next: String,
+}
+
+#[derive(Debug)]
+enum Step {
+    Lowercase,
+    LettersOnly(Gap),
+    RemoveNonLetters,
+    RemoveNewlines,
+    CollapseWhitespace(Collapse),
+    CollapseWhitespaceKeepEnds(Gap),
+    CollapseSpaces(Gap),
+    CollapseTabsAndNewlines(Gap),
+    DigitsOut,
+    StopWords(StopWords),
+    SpacesToUnderscores,
+    OnlySpacesToUnderscores,
+    Nfkc,
+}
+
+impl Normalizer {
+    /// A normaliser for these steps; those that remove words use the definition `words`.
+    ///
+    /// # Errors
+    /// On a language without stop words.
+    pub fn new(names: &[Normalize], words: Words) -> Result<Self> {
+        let mut steps = Vec::with_capacity(names.len());
+        for name in names {
+            steps.push(match name {
+                Normalize::Lowercase => Step::Lowercase,
+                Normalize::LettersOnly => Step::LettersOnly(Gap::default()),
+                Normalize::RemoveNonLetters => Step::RemoveNonLetters,
+                Normalize::RemoveNewlines => Step::RemoveNewlines,
+                Normalize::CollapseWhitespace => Step::CollapseWhitespace(Collapse::default()),
+                Normalize::CollapseWhitespaceKeepEnds => Step::CollapseWhitespaceKeepEnds(Gap::default()),
+                Normalize::CollapseSpaces => Step::CollapseSpaces(Gap::default()),
+                Normalize::CollapseTabsAndNewlines => Step::CollapseTabsAndNewlines(Gap::default()),
+                Normalize::DigitsOut => Step::DigitsOut,
+                Normalize::StopWords(name) => Step::StopWords(StopWords::new(&words_of_list(name)?)),
+                Normalize::StopWordList(words) => {
+                    Step::StopWords(StopWords::new(&words.split_whitespace().collect::<Vec<_>>()))
+                }
+                Normalize::SpacesToUnderscores => Step::SpacesToUnderscores,
+                Normalize::OnlySpacesToUnderscores => Step::OnlySpacesToUnderscores,
+                Normalize::Nfkc => Step::Nfkc,
+            });
+        }
+        let (text, next) = Default::default();
+        Ok(Self { names: names.to_vec(), steps, words, for_words: false, text, next })
+    }
+
+    /// As [`new`](Self::new), if only the *words* of the result are used: the white space between them may come out
+    /// longer than the steps define, which lets ASCII take one pass. Steps that join words are followed exactly.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_words(steps: &[Normalize], words: Words) -> Result<Self> {
+        let for_words = !steps.iter().any(Normalize::joins_words);
+        Ok(Self { for_words, ..Self::new(steps, words)? })
+    }
+
+    /// Whether this normaliser was made for these steps and words.
+    pub(crate) fn is_for(&self, steps: &[Normalize], words: Words) -> bool {
+        self.names == steps && self.words == words
+    }
+
+    /// Starts a new text.
+    pub fn begin(&mut self) {
+        for step in &mut self.steps {
+            match step {
+                Step::LettersOnly(gap)
+                | Step::CollapseWhitespaceKeepEnds(gap)
+                | Step::CollapseSpaces(gap)
+                | Step::CollapseTabsAndNewlines(gap) => *gap = Gap::default(),
+                Step::CollapseWhitespace(collapse) => *collapse = Collapse::default(),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next piece of the text, normalised.
+    pub fn piece<'a>(&'a mut self, piece: &'a str) -> &'a str {
+        if self.steps.is_empty() {
+            return piece;
+        }
+        self.text.clear();
+        if self.for_words && piece.is_ascii() && self.fused(piece) {
+            return &self.text;
+        }
+        let mut steps = self.steps.iter_mut();
+        if let Some(step) = steps.next() {
+            step.apply(piece, self.words, &mut self.text);
+        }
+        for step in steps {
+            self.next.clear();
+            step.apply(&self.text, self.words, &mut self.next);
+            std::mem::swap(&mut self.text, &mut self.next);
+        }
+        &self.text
+    }
+
+    /// Runs steps that look at one byte of ASCII at a time in one pass. Returns `false` if there is another step among them.
+    ///
+    /// The state between pieces is not used: it only decides about white space at the start of the next piece, and that
+    /// one starts with a letter which none of these steps removes.
+    fn fused(&mut self, piece: &str) -> bool {
+        let mut fused = Fused::default();
+        for step in &self.steps {
+            match step {
+                Step::Lowercase => fused.lower = true,
+                Step::LettersOnly(_) => fused.letters = true,
+                // A piece that is only white space must be recognised as such.
+                Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => fused.spaces = true,
+                Step::CollapseSpaces(_) | Step::CollapseTabsAndNewlines(_) | Step::Nfkc => {}
+                Step::RemoveNonLetters
+                | Step::RemoveNewlines
+                | Step::DigitsOut
+                | Step::StopWords(_)
+                | Step::SpacesToUnderscores
+                | Step::OnlySpacesToUnderscores => return false,
+            }
+        }
+        fused.apply(piece, &mut self.text);
+        true
+    }
+}
+
+impl Step {
+    /// Appends the result of the step on `text`.
+    fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
+        match self {
+            Step::Lowercase => lowercase(text, out),
+            Step::LettersOnly(gap) => {
+                gap.squeeze(text, out, |byte| byte.is_ascii_alphabetic(), char::is_alphabetic)
+            }
+            Step::RemoveNonLetters => keep(
+                text,
+                out,
+                |byte| byte.is_ascii_alphabetic() || is_white(byte),
+                |c| c.is_alphabetic() || c.is_whitespace(),
+            ),
+            Step::RemoveNewlines => {
+                keep(text, out, |byte| !matches!(byte, b'\n' | b'\r'), |c| !matches!(c, '\n' | '\r'));
+            }
+            Step::CollapseWhitespace(collapse) => collapse.collapse(text, out),
+            Step::CollapseWhitespaceKeepEnds(gap) => {
+                gap.squeeze(text, out, |byte| !is_white(byte), |c| !c.is_whitespace());
+            }
+            Step::CollapseSpaces(gap) => gap.squeeze(text, out, |byte| byte != b' ', |c| c != ' '),
+            Step::CollapseTabsAndNewlines(gap) => {
+                let stays = |c: char| !matches!(c, ' ' | '\t' | '\n' | '\r');
+                gap.squeeze(text, out, |byte| stays(byte.into()), stays);
+            }
+            Step::DigitsOut => without(text, rule, out, |word| word.chars().all(is_digit)),
+            Step::StopWords(words) => {
+                let mut lower = std::mem::take(&mut words.lower);
+                without(text, rule, out, |word| words.has(word, &mut lower));
+                words.lower = lower;
+            }
+            Step::SpacesToUnderscores => underscores(text, out, is_white, char::is_whitespace),
+            Step::OnlySpacesToUnderscores => underscores(text, out, |byte| byte == b' ', |c| c == ' '),
+            Step::Nfkc => nfkc(text, out),
+        }
+    }
+}
+
+/// Appends `text` without the words for which `leaves` is true; the characters around them stay.
+fn without(text: &str, words: Words, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
+    let mut copied = 0;
+    each_word(text, words, |word| {
+        if leaves(&text[word.clone()]) {
+            out.push_str(&text[copied..word.start]);
+            copied = word.end;
+        }
+    });
+    out.push_str(&text[copied..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::definition::{any_steps, any_text, any_words, by_definition};
+    use super::*;
+    use crate::kernel::text::words::next_cut;
+
+    fn normalized(text: &str, steps: &str) -> String {
+        let steps = parse_steps(steps).unwrap();
+        Normalizer::new(&steps, Words::Unicode).unwrap().piece(text).to_owned()
+    }
+
+    #[test]
+    fn each_step_by_example() {
+        assert_eq!(normalized("ÀB ΣΑΣ", "lowercase"), "àb σας");
+        assert_eq!(normalized("don't  stop--42 née", "letters-only"), "don t stop née");
+        assert_eq!(normalized("  a \t\n b\u{3000}c ", "collapse-whitespace"), "a b c");
+        assert_eq!(normalized("in 1987 x1 3.5 42.", "digits-out"), "in  x1 3.5 .");
+        // Digits by Python's definition, and numbers that are not digits.
+        assert_eq!(normalized("١٢ ² Ⅻ 四", "digits-out"), "  Ⅻ 四");
+        assert_eq!(normalized("The dog isn't on THE mat", "stop-words:en"), " dog    mat");
+        let steps = parse_steps("digits-out,stop-words:en").unwrap();
+        let mut tokens = Normalizer::new(&steps, Words::WordCharacters).unwrap();
+        assert_eq!(tokens.piece("3.5 isn't x1, the-cat"), ". ' x1, -cat");
+        assert_eq!(normalized("The dog isn't on THE mat", "stop-words:list=the MAT"), " dog isn't on  ");
+        assert_eq!(normalized("isn't fifteen whereafter", "stop-words:scikit-learn-en"), "isn't  ");
+        assert_eq!(normalized("don't  stop\n-42 née", "remove-non-letters"), "dont  stop\n née");
+        assert_eq!(normalized("the\r\nprice of \ngold", "remove-newlines"), "theprice of gold");
+        assert_eq!(normalized(" \ta \n b\n", "collapse-whitespace:keep-ends"), " a b ");
+        assert_eq!(normalized("  a \n  b\tc ", "collapse-whitespace:spaces-only"), " a \n b\tc ");
+        assert_eq!(
+            normalized(" \t a\r\n\nb\u{b}\u{a0} c\n", "collapse-whitespace:tabs-and-newlines"),
+            " a b\u{b}\u{a0} c "
+        );
+        assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores"), "a_b_c_d");
+        assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores:spaces-only"), "a_b\tc\u{a0}d");
+        assert_eq!(normalized("ﬁn ａ", "nfkc"), "fin a");
+        assert_eq!(normalized(" As is ", ""), " As is ");
+    }
+
+    #[test]
+    fn steps_go_in_the_order_given() {
+        assert_eq!(normalized("a 1 b", "digits-out, collapse-whitespace"), "a b");
+        assert_eq!(normalized("a 1 b", "collapse-whitespace,digits-out"), "a  b");
+    }
+
+    #[test]
+    fn names_go_there_and_back() {
+        let names = "lowercase,letters-only,collapse-whitespace,digits-out,stop-words:de,stop-words:list=a b,remove-newlines,nfkc";
+        let steps = parse_steps(names).unwrap();
+        assert_eq!(steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(","), names);
+    }
+
+    #[test]
+    fn unknown_names_say_what_is_allowed() {
+        let said = "upper".parse::<Normalize>().unwrap_err().to_string();
+        assert!(said.contains("\"upper\"") && said.contains("letters-only"), "{said}");
+        let said = parse_steps("lowercase,stop-words:xx").unwrap_err().to_string();
+        assert!(said.contains("\"xx\"") && said.contains("de, ") && said.contains("en, "), "{said}");
+        assert!(parse_steps("lowercase,,nfkc").is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3000))]
+
+        #[test]
+        fn steps_are_their_definitions(text in any_text(), steps in any_steps(), words in any_words()) {
+            let mut normalizer = Normalizer::new(&steps, words).unwrap();
+            normalizer.piece("something else before");
+            normalizer.begin();
+            prop_assert_eq!(normalizer.piece(&text), by_definition(&text, &steps, words));
+        }
+
+        #[test]
+        fn pieces_join_to_the_whole(text in any_text(), steps in any_steps(), words in any_words()) {
+            prop_assume!(!steps.contains(&Normalize::RemoveNewlines));
+            let underscores = steps.iter().position(Normalize::joins_words).unwrap_or(steps.len());
+            prop_assume!(!steps[underscores..].iter().any(Normalize::takes_words));
+            let mut joining = steps[underscores..].iter().skip_while(|step| **step != Normalize::RemoveNonLetters);
+            prop_assume!(!joining.any(|step| *step == Normalize::Lowercase));
+            let mut normalizer = Normalizer::new(&steps, words).unwrap();
+            let (mut joined, mut rest) = (String::new(), text.as_str());
+            while !rest.is_empty() {
+                let (piece, more) = rest.split_at(next_cut(rest.as_bytes(), 1));
+                joined.push_str(normalizer.piece(piece));
+                rest = more;
+            }
+            prop_assert_eq!(joined, by_definition(&text, &steps, words));
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! `shingles(text, ...)`: a text as the set of its shingles, each turned into a number of up to 64 bits.
+//!
+//! The number of a shingle, which never changes, since stored sets are compared with later ones:
+//!
+//! | hash | unit | number |
+//! |---|---|---|
+//! | `xxh3` | word | XXH3-64 of the words' own XXH3-64 hashes, each as 8 bytes, little endian, in order |
+//! | `xxh3` | char | XXH3-64 of the characters' UTF-8 bytes |
+//! | `crc32` | word | CRC-32 (IEEE) of the words' UTF-8 bytes with the separator between words |
+//! | `crc32` | char | CRC-32 (IEEE) of the characters' UTF-8 bytes |
+//! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
+//!
+//! The first hashes each word once and joins nothing, whatever the size. The numbers of the hash `dictionary` are the
+//! collection's, not the shingle's own: see `stage::dictionary`.
+
+use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+use crate::kernel::distinct::{self, sort_distinct};
+use crate::kernel::shingle::{Shingle, ShingleHash};
+use crate::kernel::text::cut::{self, Sink, cut};
+
+/// The most distinct shingles of a text: Parquet stores a list whole in a page of less than 2 GiB.
+pub const MAX_SHINGLES: usize = (1 << 27) - 1;
+
+/// The largest minimum of words: no text has more, because strings end at 2^31 bytes.
+pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
+
+/// Shingles up to which sorting waits for the end.
+pub(crate) const UNSORTED: usize = 1 << 16;
+
+/// Appends the sorted distinct numbers of the shingles of `text` to `out`.
+///
+/// A text of more than `MAX_SHINGLES` gives `MAX_SHINGLES + 1` numbers, which marks it as too long in bounded memory.
+///
+/// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
+/// [`Short::Whole`](crate::kernel::shingle::Short::Whole) makes one shingle of it, also of a text without words. The size of `out` follows the number of
+/// *distinct* shingles and not the text's length. The other memory is that of a piece of text. Texts in which no space
+/// precedes an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are
+/// removed are normalised whole, into two buffers.
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
+/// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
+pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
+    let start = out.len();
+    let ShingleBuffers { cut, sort, most } = scratch;
+    let set = Distinct { start, limit: start + UNSORTED, most: *most, out: &mut *out, sort: &mut *sort };
+    let enough = match by.hash {
+        ShingleHash::Xxh3 => self::cut(text, by, cut, &mut Hashed(set, xxh3_64))?,
+        ShingleHash::Crc32 => self::cut(text, by, cut, &mut Hashed(set, crc32))?,
+        ShingleHash::Sha256Mod31 => self::cut(text, by, cut, &mut Hashed(set, sha256_mod_31))?,
+        ShingleHash::Dictionary => return Err(needs_collection()),
+    };
+    if enough {
+        sort_distinct(out, start, sort);
+        out.truncate(start + *most + 1);
+    } else {
+        out.truncate(start);
+    }
+    Ok(())
+}
+
+/// The hash function that turns a shingle's bytes into its number.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for [`ShingleHash::Dictionary`].
+pub(crate) fn hash_of(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
+    match hash {
+        ShingleHash::Xxh3 => Ok(xxh3_64),
+        ShingleHash::Crc32 => Ok(crc32),
+        ShingleHash::Sha256Mod31 => Ok(sha256_mod_31),
+        ShingleHash::Dictionary => Err(needs_collection()),
+    }
+}
+
+fn needs_collection() -> Error {
+    Error::new("the numbers of a dictionary are a collection's, and this is one text")
+}
+
+fn crc32(bytes: &[u8]) -> u64 {
+    crc32fast::hash(bytes).into()
+}
+
+/// The SHA-256 digest, as a big-endian number, modulo 2^31 - 1.
+fn sha256_mod_31(bytes: &[u8]) -> u64 {
+    const MODULUS: u64 = (1 << 31) - 1;
+    let digest = Sha256::digest(bytes);
+    let (words, _) = digest.as_slice().as_chunks::<4>();
+    words.iter().fold(0, |rest, &word| ((rest << 32) + u64::from(u32::from_be_bytes(word))) % MODULUS)
+}
+
+/// Buffers that [`shingles`] reuses from text to text.
+#[derive(Debug)]
+pub struct ShingleBuffers {
+    cut: cut::CutScratch,
+    sort: distinct::DistinctBuffers,
+    /// Distinct shingles after which no more are taken.
+    most: usize,
+}
+
+impl Default for ShingleBuffers {
+    fn default() -> Self {
+        let (cut, sort) = Default::default();
+        Self { cut, sort, most: MAX_SHINGLES }
+    }
+}
+
+/// The numbers of one text, made distinct whenever they have doubled since the last time.
+pub(crate) struct Distinct<'a> {
+    pub(crate) out: &'a mut Vec<u64>,
+    /// Where this text's numbers start in `out`.
+    pub(crate) start: usize,
+    /// The length of `out` at which it is made distinct.
+    pub(crate) limit: usize,
+    /// Distinct numbers after which no more are taken.
+    pub(crate) most: usize,
+    pub(crate) sort: &'a mut distinct::DistinctBuffers,
+}
+
+/// Shingles that become numbers of a set, with the hash function.
+pub(crate) struct Hashed<'a, H>(pub(crate) Distinct<'a>, pub(crate) H);
+
+impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
+        let Hashed(set, hash) = self;
+        if set.limit == set.start {
+            return;
+        }
+        set.out.extend(shingles.map(hash));
+        if set.out.len() >= set.limit {
+            sort_distinct(set.out, set.start, set.sort);
+            let distinct = set.out.len() - set.start;
+            set.limit = set.start + if distinct > set.most { 0 } else { (2 * distinct).max(UNSORTED) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::shingle::{Normalize, Short, Unit, Words};
+    use crate::kernel::text::cut::{BLOCK, PIECE};
+    use crate::kernel::text::normalize::definition::{
+        any_steps, any_text, any_words, by_definition, words_by_definition,
+    };
+
+    const QUICK: &str = "the quick brown fox jumps over the lazy dog";
+
+    fn by(unit: Unit, size: usize, hash: ShingleHash) -> Shingle {
+        let (words, separator) = (Words::Unicode, " ".into());
+        Shingle {
+            normalize: Vec::new(),
+            unit,
+            words,
+            size,
+            separator,
+            hash,
+            min_words: 0,
+            short: Short::Reject,
+        }
+    }
+
+    fn set_of(text: &str, by: &Shingle) -> Vec<u64> {
+        let mut out = Vec::new();
+        shingles(text, by, &mut ShingleBuffers::default(), &mut out).unwrap();
+        out
+    }
+
+    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    #[test]
+    fn known_xxh3_words() {
+        let fives = by(Unit::Word, 5, ShingleHash::Xxh3);
+        assert_eq!(
+            set_of(QUICK, &fives),
+            [
+                6495463565088978042,
+                8120075078598575150,
+                10032146244790053704,
+                13328364952953312484,
+                16450190200610409694
+            ]
+        );
+        assert_eq!(set_of("a", &Shingle { size: 1, ..fives.clone() }), [9643915146934709058]);
+        assert_eq!(set_of("héllo, wörld ñ", &Shingle { size: 3, ..fives }), [15254957581189018832]);
+    }
+
+    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
+    #[test]
+    fn known_xxh3_characters() {
+        let threes = by(Unit::Char, 3, ShingleHash::Xxh3);
+        assert_eq!(
+            set_of("abcdef", &threes),
+            [7599934886905450225, 8696274497037089104, 11233357625814872456, 11809769247464961317]
+        );
+        assert_eq!(set_of("naïve", &threes), [990508381971899460, 5939532578930859539, 12866152198629293938]);
+    }
+
+    /// Computed with Python's `zlib.crc32`.
+    #[test]
+    fn known_crc32() {
+        assert_eq!(
+            set_of(QUICK, &by(Unit::Word, 3, ShingleHash::Crc32)),
+            [688936931, 709202338, 1272230570, 1834140213, 1897471436, 3249799493, 3573724801]
+        );
+        assert_eq!(
+            set_of("abcdef", &by(Unit::Char, 3, ShingleHash::Crc32)),
+            [214229345, 891568578, 2308544287, 2954713977]
+        );
+    }
+
+    /// Computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
+    #[test]
+    fn known_sha256_31() {
+        assert_eq!(sha256_mod_31(b""), 524392846);
+        assert_eq!(
+            set_of("abcdef", &by(Unit::Char, 3, ShingleHash::Sha256Mod31)),
+            [77440179, 841262361, 1946333667, 2046373753]
+        );
+        assert_eq!(
+            set_of(QUICK, &by(Unit::Word, 5, ShingleHash::Sha256Mod31)),
+            [634360026, 896348737, 1330830894, 1349353119, 1398326572]
+        );
+    }
+
+    /// Computed with Python's `zlib.crc32` of ", ".join(tokens[i:i+3]), tokens by `re.findall(r"\\b\\w+\\b", text)`.
+    #[test]
+    fn known_crc32_of_tokens() {
+        let tokens = Shingle {
+            words: Words::WordCharacters,
+            separator: ", ".into(),
+            ..by(Unit::Word, 3, ShingleHash::Crc32)
+        };
+        assert_eq!(set_of("it's don't-know 42", &tokens), [743952655, 3084914548, 3939684202, 3993413336]);
+    }
+
+    #[test]
+    fn a_dictionary_is_a_collections() {
+        let (mut scratch, mut out) = (ShingleBuffers::default(), vec![7]);
+        let by = by(Unit::Word, 1, ShingleHash::Dictionary);
+        assert!(shingles("b a", &by, &mut scratch, &mut out).is_err());
+        assert_eq!(out, [7]);
+    }
+
+    #[test]
+    fn too_short_a_text_has_none() {
+        for unit in [Unit::Word, Unit::Char] {
+            for hash in [ShingleHash::Xxh3, ShingleHash::Crc32] {
+                assert!(set_of("", &by(unit, 1, hash)).is_empty());
+                assert!(set_of("a b", &by(unit, 4, hash)).is_empty());
+                assert!(set_of("é", &by(unit, 2, hash)).is_empty());
+                assert!(set_of("a b", &by(unit, usize::MAX, hash)).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn too_few_words_leave_none() {
+        let mut least = by(Unit::Char, 1, ShingleHash::Xxh3);
+        least.normalize = vec![Normalize::DigitsOut];
+        for (min_words, found) in [(2, true), (3, false)] {
+            least.min_words = min_words;
+            assert_eq!(!set_of("two 1 words", &least).is_empty(), found);
+        }
+    }
+
+    #[test]
+    fn too_short_a_text_is_one_shingle_where_it_is_taken_whole() {
+        for hash in [ShingleHash::Xxh3, ShingleHash::Crc32] {
+            let whole = |unit, size| Shingle { short: Short::Whole, ..by(unit, size, hash) };
+            // It is the shingle that the text has where that is just long enough.
+            assert_eq!(set_of("a b", &whole(Unit::Word, 7)), set_of("a b", &by(Unit::Word, 2, hash)));
+            assert_eq!(set_of("aé", &whole(Unit::Char, 7)), set_of("aé", &by(Unit::Char, 2, hash)));
+            assert_eq!(set_of("a b c", &whole(Unit::Word, 2)), set_of("a b c", &by(Unit::Word, 2, hash)));
+            assert_eq!(set_of(" .\n !", &whole(Unit::Word, 2)), set_of(". !", &whole(Unit::Word, 2)));
+            assert_ne!(set_of("!", &whole(Unit::Word, 2)), set_of("?", &whole(Unit::Word, 2)));
+            for nothing in ["", " ", "\n\u{a0}"] {
+                assert!(set_of(nothing, &whole(Unit::Word, 2)).is_empty(), "{nothing:?}");
+            }
+            assert!(set_of("  ", &whole(Unit::Char, 7)).is_empty());
+            let two_words = Shingle { min_words: 2, ..whole(Unit::Word, 7) };
+            assert_eq!((set_of("a", &two_words).len(), set_of("a b", &two_words).len()), (0, 1));
+            let empty = Shingle { short: Short::Empty, ..by(Unit::Word, 7, hash) };
+            assert!(set_of("a b", &empty).is_empty());
+        }
+    }
+
+    /// The lower case of a sigma depends on the letter behind it, which may be in the next piece of the text.
+    #[test]
+    fn a_sigma_before_a_cut_that_vanishes_is_not_the_last() {
+        let by = Shingle {
+            normalize: vec![
+                Normalize::SpacesToUnderscores,
+                Normalize::RemoveNonLetters,
+                Normalize::Lowercase,
+            ],
+            ..by(Unit::Char, 3, ShingleHash::Crc32)
+        };
+        let text = "ΑΣ the ".repeat(PIECE / 4);
+        let normalized = text.replace(' ', "").to_lowercase();
+        assert!(normalized.contains("ασt") && !normalized.contains("ας"));
+        let plain = Shingle { normalize: Vec::new(), ..by.clone() };
+        assert_eq!(set_of(&text, &by), set_of(&normalized, &plain));
+    }
+
+    #[test]
+    fn what_was_there_before_stays() {
+        let (mut scratch, mut out) = (ShingleBuffers::default(), vec![9, 9, 1]);
+        shingles("b a b a", &by(Unit::Word, 1, ShingleHash::Crc32), &mut scratch, &mut out).unwrap();
+        assert_eq!(out, [9, 9, 1, 1908338681, 3904355907]);
+        let unknown = Shingle {
+            normalize: vec![Normalize::StopWords("xx".into())],
+            ..by(Unit::Word, 1, ShingleHash::Crc32)
+        };
+        assert!(shingles("b", &unknown, &mut scratch, &mut out).is_err());
+        assert_eq!(out.len(), 5);
+    }
+
+    /// A long text of few distinct shingles: memory follows the set.
+    #[test]
+    fn room_follows_the_distinct_shingles() {
+        let text = "one two three four five six seven ".repeat(100_000);
+        for (unit, distinct) in [(Unit::Word, 7), (Unit::Char, 34)] {
+            let mut out = Vec::new();
+            shingles(&text, &by(unit, 5, ShingleHash::Xxh3), &mut ShingleBuffers::default(), &mut out)
+                .unwrap();
+            assert_eq!(out.len(), distinct);
+            assert!(out.capacity() <= 2 * (UNSORTED + BLOCK), "{}", out.capacity());
+        }
+    }
+
+    #[test]
+    fn a_text_too_long_is_marked_as_such_in_bounded_room() {
+        let text: String = (0..400_000).map(|n| format!("{n} ")).collect();
+        let mut scratch = ShingleBuffers { most: 100_000, ..ShingleBuffers::default() };
+        let mut out = vec![7];
+        shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
+        assert_eq!(out.len(), 1 + 100_001);
+        assert!(out.capacity() <= 4 * 100_000 + UNSORTED + BLOCK, "{}", out.capacity());
+        scratch.most = 400_000;
+        shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
+        assert_eq!(out.len(), 1 + 100_001 + 400_000, "none too many");
+    }
+
+    /// A stop word at the start of a piece leaves white space before a mark, which is one segment with all of it.
+    #[test]
+    fn a_stop_word_between_pieces_changes_no_word() {
+        let mut words = by(Unit::Word, 1, ShingleHash::Xxh3);
+        words.normalize = vec![Normalize::StopWords("en".into())];
+        for text in ["x a a \u{93e}y", "x a \u{93e}", "x 1 a a \u{301}\u{93e} b"] {
+            let mut scratch = ShingleBuffers::default();
+            scratch.cut.piece = 1;
+            let mut out = Vec::new();
+            shingles(text, &words, &mut scratch, &mut out).unwrap();
+            assert_eq!(out, set_by_definition(text, &words), "{text:?}");
+        }
+    }
+
+    fn any_shingle() -> impl Strategy<Value = Shingle> {
+        let unit = prop_oneof![Just(Unit::Word), Just(Unit::Char)];
+        let hash =
+            prop_oneof![Just(ShingleHash::Xxh3), Just(ShingleHash::Crc32), Just(ShingleHash::Sha256Mod31)];
+        let separator = prop_oneof![Just(" "), Just(", "), Just("")].prop_map(String::from);
+        let short = prop_oneof![Just(Short::Reject), Just(Short::Whole), Just(Short::Empty)];
+        (any_steps(), unit, any_words(), 1usize..5, separator, hash, 0usize..4, short).prop_map(
+            |(normalize, unit, words, size, separator, hash, min_words, short)| Shingle {
+                normalize,
+                unit,
+                words,
+                size,
+                separator,
+                hash,
+                min_words,
+                short,
+            },
+        )
+    }
+
+    fn set_by_definition(text: &str, by: &Shingle) -> Vec<u64> {
+        let text = by_definition(text, &by.normalize, by.words);
+        let mut words = words_by_definition(&text, by.words);
+        if words.len() < by.min_words {
+            return Vec::new();
+        }
+        let collapsed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words.is_empty() && by.short == Short::Whole && !collapsed.is_empty() {
+            words.push(&collapsed);
+        }
+        let chars: Vec<char> = text.chars().collect();
+        let whole = |units: usize| by.short == Short::Whole && units < by.size && !text.trim().is_empty();
+        let size = match by.unit {
+            Unit::Word if whole(words.len()) => words.len().max(1),
+            Unit::Char if whole(chars.len()) => chars.len(),
+            Unit::Word | Unit::Char => by.size,
+        };
+        let runs: Vec<String> = match by.unit {
+            Unit::Word => words.windows(size).map(|run| run.join(&by.separator)).collect(),
+            Unit::Char => chars.windows(size).map(|run| run.iter().collect()).collect(),
+        };
+        let of_words = |run: &[&str]| {
+            xxh3_64(&run.iter().flat_map(|w| xxh3_64(w.as_bytes()).to_le_bytes()).collect::<Vec<_>>())
+        };
+        let set: BTreeSet<u64> = match (by.unit, by.hash) {
+            (Unit::Word, ShingleHash::Xxh3) => words.windows(size).map(of_words).collect(),
+            (Unit::Char, ShingleHash::Xxh3) => runs.iter().map(|run| xxh3_64(run.as_bytes())).collect(),
+            (_, ShingleHash::Crc32) => {
+                runs.iter().map(|run| crc32fast::hash(run.as_bytes()).into()).collect()
+            }
+            _ => runs.iter().map(|run| sha256_mod_31(run.as_bytes())).collect(),
+        };
+        set.into_iter().collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn sets_are_their_definition(
+            texts in proptest::collection::vec(any_text(), 1..3),
+            by in any_shingle(),
+            piece in prop_oneof![1usize..20, Just(PIECE)],
+        ) {
+            let mut scratch = ShingleBuffers::default();
+            scratch.cut.piece = piece;
+            for text in texts {
+                let mut out = Vec::new();
+                shingles(&text, &by, &mut scratch, &mut out).unwrap();
+                prop_assert_eq!(out, set_by_definition(&text, &by), "text {:?}", text);
+            }
+        }
+    }
+}

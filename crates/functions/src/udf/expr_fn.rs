@@ -1,0 +1,206 @@
+//! The functions as builders of expressions.
+
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::lit;
+
+use super::arguments::name;
+use super::function::Function;
+use super::shingles::{HASHES, UNITS, WORDS};
+use super::signatures::HASHES as BUCKET_HASHES;
+use super::{sets, shingles as cut, signatures, texts, values};
+use crate::kernel::lsh_bands::BucketHash;
+use crate::kernel::shingle::{Shingle, ShingleHash, Short};
+use crate::kernel::text::units::TextUnit;
+
+fn call(function: &'static Function, arguments: Vec<Expr>) -> Expr {
+    function.udf().call(arguments)
+}
+
+/// `shingles(text, ...)`: a list of UInt64, cut and hashed by the rules of `by`. A dictionary's numbers cannot be
+/// computed from a text alone: see [`shingle_texts()`].
+pub fn shingles(text: Expr, by: &Shingle) -> Expr {
+    call(&cut::SHINGLES, cut_arguments(text, by))
+}
+
+/// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
+pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
+    call(&cut::SHINGLE_TEXTS, cut_arguments(text, by))
+}
+
+/// `shingle_samples(text, numbers, ...)`: a list of LargeUtf8, the shingles with these numbers.
+pub fn shingle_samples(text: Expr, numbers: Expr, by: &Shingle) -> Expr {
+    let mut arguments = cut_arguments(text, by);
+    arguments.insert(1, numbers);
+    call(&cut::SHINGLE_SAMPLES, arguments)
+}
+
+/// `joined_texts(list, field, ...)`: Utf8View, the texts in a list, or in the field at `path` of its structs.
+pub fn joined_texts(list: Expr, path: &[String]) -> Expr {
+    let names = path.iter().map(|name| lit(name.as_str()));
+    call(&values::JOINED_TEXTS, std::iter::once(list).chain(names).collect())
+}
+
+/// `units(text, unit, ...)`: a list of structs, one for each part of the text that has at least `min_words` words, by the
+/// rules of `by`.
+pub fn units(text: Expr, unit: TextUnit, min_words: usize, by: &Shingle) -> Expr {
+    let by = Shingle { min_words, short: Short::Reject, ..by.clone() };
+    let mut arguments = cut_arguments(text, &by);
+    arguments.insert(1, lit(unit.name()));
+    call(&texts::UNITS, arguments)
+}
+
+/// `fingerprints(text, length, ...)`: a list of UInt64, at least one for every window of `length` words.
+pub fn fingerprints(text: Expr, length: usize, by: &Shingle) -> Expr {
+    let arguments = [vec![text], window_arguments(length, by)].concat();
+    call(&texts::FINGERPRINTS, arguments)
+}
+
+/// `windows(text, fingerprints, length, ...)`: a list of structs, one for each window of `length` words around a fingerprint.
+pub fn windows(text: Expr, fingerprints: Expr, length: usize, by: &Shingle) -> Expr {
+    let arguments = [vec![text, fingerprints], window_arguments(length, by)].concat();
+    call(&texts::WINDOWS, arguments)
+}
+
+/// `word_runs(text, windows, gap, length, ...)`: a list of structs, one for each run of words in these windows.
+pub fn word_runs(text: Expr, windows: Expr, length: usize, gap: usize, by: &Shingle) -> Expr {
+    let arguments = [vec![text, windows, lit(gap as u64)], window_arguments(length, by)].concat();
+    call(&texts::WORD_RUNS, arguments)
+}
+
+/// `text_sample(text, byte_start, byte_end, characters)`: a Utf8, the first characters of these bytes.
+pub fn text_sample(text: Expr, bytes: [Expr; 2], characters: usize) -> Expr {
+    let [start, end] = bytes;
+    call(&texts::TEXT_SAMPLE, vec![text, start, end, lit(characters as u64)])
+}
+
+/// `text_without(text, spans)`: a Utf8, the text without the bytes of these spans.
+pub fn text_without(text: Expr, spans: Expr) -> Expr {
+    call(&texts::TEXT_WITHOUT, vec![text, spans])
+}
+
+/// `word_count(text, ...)`: a UInt64, the number of words of a text by the rules of `by`.
+pub fn word_count(text: Expr, by: &Shingle) -> Expr {
+    call(&texts::WORD_COUNT, cut_arguments(text, by))
+}
+
+/// The length of windows, and the settings of `shingles` behind the text.
+fn window_arguments(length: usize, by: &Shingle) -> Vec<Expr> {
+    let by = Shingle { min_words: 0, short: Short::Reject, ..by.clone() };
+    cut_arguments(lit(length as u64), &by)
+}
+
+fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
+    let hash = match by.hash {
+        // `shingle_texts` does not hash.
+        ShingleHash::Dictionary => ShingleHash::Xxh3,
+        hash => hash,
+    };
+    let normalize: Vec<_> = by.normalize.iter().map(ToString::to_string).collect();
+    let mut arguments = vec![
+        text,
+        lit(name(UNITS, by.unit)),
+        lit(by.size as u64),
+        lit(name(HASHES, hash)),
+        lit(normalize.join(",")),
+        lit(by.min_words as u64),
+        lit(name(WORDS, by.words)),
+        lit(by.separator.as_str()),
+    ];
+    // The stage rejects documents that are too short, not the function.
+    if by.short == Short::Whole {
+        arguments.push(lit("whole"));
+    }
+    arguments
+}
+
+/// `minhash(shingles, permutations, seed, ...)`: a list of `permutations` UInt32; `linear` is (modulus, draws).
+pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
+    let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
+    args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
+    call(&signatures::MINHASH, args)
+}
+
+/// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
+/// as many UInt32.
+pub fn minhash_by(shingles: Expr, coefficients: &[(u64, u64)], modulus: u64) -> Expr {
+    let numbers: Vec<String> = coefficients.iter().map(|(a, b)| format!("{a} {b}")).collect();
+    let args = vec![
+        shingles,
+        lit(coefficients.len() as u64),
+        lit(0_u64),
+        lit(modulus),
+        lit(modulus - 1),
+        lit(numbers.join(" ")),
+    ];
+    call(&signatures::MINHASH, args)
+}
+
+/// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
+pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
+    let args = vec![shingles, lit(permutations as u64), lit(seed)];
+    call(&signatures::ONE_PERMUTATION, args)
+}
+
+/// `short_signature(signature)`: a Binary with two bytes for each value.
+pub fn short_signature(signature: Expr) -> Expr {
+    call(&signatures::SHORT_SIGNATURE, vec![signature])
+}
+
+/// `minhash_similarity(a, b)`: a Float64 in [0, 1].
+pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
+    call(&signatures::MINHASH_SIMILARITY, vec![a, b])
+}
+
+/// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
+pub fn lsh_bands(
+    signature: Expr,
+    bands: usize,
+    rows: usize,
+    hash: BucketHash,
+    table_size: Option<u64>,
+) -> Expr {
+    let hash = lit(name(BUCKET_HASHES, hash));
+    let mut args = vec![signature, lit(bands as u64), lit(rows as u64), hash];
+    args.extend(table_size.map(lit));
+    call(&signatures::LSH_BANDS, args)
+}
+
+/// `jaccard(a, b)`: a Float64 in [0, 1].
+pub fn jaccard(a: Expr, b: Expr) -> Expr {
+    call(&sets::JACCARD, vec![a, b])
+}
+
+/// `document_key(id)`: a UInt64.
+pub fn document_key(id: Expr) -> Expr {
+    call(&values::DOCUMENT_KEY, vec![id])
+}
+
+/// `passages(a, b)`: a struct of two texts, `a` and `b`.
+pub fn passages(a: Expr, b: Expr) -> Expr {
+    call(&texts::PASSAGES, vec![a, b])
+}
+
+/// `set_hash(shingles, half)`: a UInt64.
+pub fn set_hash(shingles: Expr, half: u64) -> Expr {
+    call(&sets::SET_HASH, vec![shingles, lit(half)])
+}
+
+/// `signature_set(signature)`: a list of UInt64.
+pub fn signature_set(signature: Expr) -> Expr {
+    call(&signatures::SIGNATURE_SET, vec![signature])
+}
+
+/// `order_key(x)`: the value by which `x` is ordered.
+pub fn order_key(x: Expr) -> Expr {
+    call(&values::ORDER_KEY, vec![x])
+}
+
+/// `unsigned_bits(x)`: the unsigned numbers of the same bits.
+pub fn unsigned_bits(x: Expr) -> Expr {
+    call(&values::UNSIGNED_BITS, vec![x])
+}
+
+/// `containment(a, b)`: a Float64 in [0, 1].
+pub fn containment(a: Expr, b: Expr) -> Expr {
+    call(&sets::CONTAINMENT, vec![a, b])
+}

@@ -1,0 +1,109 @@
+//! The SQL functions, by subject, which adapt the functions of [`crate::kernel`] to Arrow.
+//!
+//! | function | from | to |
+//! |---|---|---|
+//! | `shingles` | text | the sorted distinct hashes of its shingles |
+//! | `minhash` | shingle set | its signature: the least hash under each permutation |
+//! | `one_permutation` | shingle set | a signature in which each shingle is hashed once, or a few times |
+//! | `short_signature` | signature | 16 bits of each of its values |
+//! | `minhash_similarity` | two signatures | an estimate of the sets' Jaccard similarity |
+//! | `lsh_bands` | signature | its bucket in each band |
+//! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
+//! | `containment` | two shingle sets | the share of the first that is in the second |
+//!
+//! Only stages use the following ones, which SQL sessions do not have:
+//!
+//! | function | from | to |
+//! |---|---|---|
+//! | `document_key` | id | the key of the document |
+//! | `joined_texts` | list of texts, or of structs with texts | the texts, each in a line |
+//! | `word_count` | text | the number of its words |
+//! | `shingle_texts` | text | its distinct shingles, as texts |
+//! | `shingle_samples` | text, hashes of shingles | these shingles, as texts |
+//! | `set_hash` | shingle set | a hash of the set |
+//! | `signature_set` | signature | its values as a set, each with its index |
+//! | `passages` | two texts | their longest common passage, in both spellings |
+//! | `units` | text | its lines, sentences or paragraphs: hash, position and number of words |
+//! | `fingerprints` | text | a few hashes of its windows of words, at least one in every window |
+//! | `windows` | text, fingerprints | the windows of words that have one of them |
+//! | `word_runs` | text, repeated windows | the runs of words in these windows |
+//! | `text_sample` | text, position | the first characters at that position |
+//! | `order_key` | a value | the value by which it is ordered: numeric texts as numbers |
+//! | `text_without` | text, spans | the text without these spans |
+//! | `unsigned_bits` | signed numbers | the unsigned numbers with the same bits |
+//!
+//! `function` is their interface and its adapter to DataFusion; `arguments` has their columns, settings and lists.
+//!
+//! The functions have no state: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of `UInt64`
+//! without repeats, and signatures are lists of `UInt32`. Both may also be lists of the signed type with the same bits, as in the
+//! public tables. A signature may also be a `Binary` with 16 bits of each value.
+
+pub mod arguments;
+pub mod expr_fn;
+mod function;
+mod sets;
+mod shingles;
+mod signatures;
+mod texts;
+pub mod values;
+
+use std::sync::Arc;
+
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::prelude::SessionContext;
+
+use datafusion::error::Result;
+use function::Function;
+pub use texts::{CUT_SPAN, REPEATED, RUN, UNIT, WINDOW};
+
+/// Returns every function for SQL, in the order in which a document travels through them.
+pub fn all() -> Vec<Arc<ScalarUDF>> {
+    const ALL: [&Function; 8] = [
+        &shingles::SHINGLES,
+        &signatures::MINHASH,
+        &signatures::ONE_PERMUTATION,
+        &signatures::SHORT_SIGNATURE,
+        &signatures::MINHASH_SIMILARITY,
+        &signatures::LSH_BANDS,
+        &sets::JACCARD,
+        &sets::CONTAINMENT,
+    ];
+    ALL.map(Function::udf).into()
+}
+
+/// Returns the functions that only stages use. SQL sessions do not have them; sessions that receive plans as bytes do.
+pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
+    const ALL: [&Function; 16] = [
+        &values::DOCUMENT_KEY,
+        &values::JOINED_TEXTS,
+        &shingles::SHINGLE_TEXTS,
+        &shingles::SHINGLE_SAMPLES,
+        &texts::PASSAGES,
+        &texts::UNITS,
+        &texts::FINGERPRINTS,
+        &texts::WINDOWS,
+        &texts::WORD_RUNS,
+        &texts::TEXT_SAMPLE,
+        &texts::TEXT_WITHOUT,
+        &texts::WORD_COUNT,
+        &sets::SET_HASH,
+        &signatures::SIGNATURE_SET,
+        &values::ORDER_KEY,
+        &values::UNSIGNED_BITS,
+    ];
+    ALL.map(Function::udf).into()
+}
+
+/// Registers every SQL function in a session.
+///
+/// # Errors
+/// If the session refuses a function.
+pub fn register_all(ctx: &SessionContext) -> Result<()> {
+    // A clone is the same session, and needs no exclusive access.
+    let mut session = ctx.clone();
+    for udf in all() {
+        FunctionRegistry::register_udf(&mut session, udf)?;
+    }
+    Ok(())
+}

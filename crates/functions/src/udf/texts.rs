@@ -1,0 +1,426 @@
+//! The functions of parts of texts: units, windows, runs of words, passages and spans.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, StringArray, StringBuilder, StructArray, UInt64Array, UInt64Builder,
+};
+use arrow::datatypes::{DataType, Field, Fields, UInt64Type};
+use datafusion::common::{Result, exec_datafusion_err};
+
+use super::arguments::{
+    ListRows, Literals, Param, Structs, ValueColumn, downcast, list_of, lists, numbers, structs_of, texts,
+};
+use super::function::Function;
+use super::shingles::shingle_settings;
+use crate::kernel::shingle::Shingle;
+use crate::kernel::text::passage::longest_passage;
+use crate::kernel::text::runs::{RepeatedWindow, runs};
+use crate::kernel::text::units::TextUnit;
+use crate::kernel::text::units::units;
+use crate::kernel::text::winnow::{hash_runs, run_of, windows_around, winnow};
+use crate::kernel::text::without_spans::without_spans;
+use crate::kernel::text::written_words::WrittenWords;
+
+/// `word_count(text, ..)`: the number of words of a text, with the settings of `shingles`.
+pub(super) static WORD_COUNT: Function = Function {
+    settings: 0..=8,
+    check: |literals| shingle_settings(literals).map(drop),
+    ..Function::new("word_count", &[Param::Text], |_| Ok(DataType::UInt64), word_count_rows)
+};
+
+fn word_count_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column] = columns else { return literals.wrong_columns() };
+    let by = shingle_settings(literals)?;
+    let mut words = WrittenWords::new(&by.normalize, by.words)?;
+    let mut counts = UInt64Builder::with_capacity(column.len());
+    for text in texts(literals.function, column)? {
+        counts.append_option(text.map(|text| {
+            words.cut(text);
+            words.len() as u64
+        }));
+    }
+    Ok(Arc::new(counts.finish()))
+}
+
+/// The columns of a unit: the hash of its words, its position in the text and the number of its words.
+pub const UNIT: [&str; 7] = ["hash_0", "hash_1", "char_start", "char_end", "byte_start", "byte_end", "words"];
+
+/// Reads the settings of `units`.
+fn unit_settings(literals: Literals<'_>) -> Result<(TextUnit, Shingle)> {
+    let all = [TextUnit::Line, TextUnit::Sentence, TextUnit::Paragraph].map(|unit| (unit.name(), unit));
+    Ok((literals.one_of(0, "unit", &all)?, shingle_settings(literals.after(1))?))
+}
+
+/// `units(text, unit, ..)`: the lines, sentences or paragraphs of a text with enough words, with the settings of `shingles` after the
+/// unit.
+pub(super) static UNITS: Function = Function {
+    settings: 0..=9,
+    check: |literals| unit_settings(literals).map(drop),
+    ..Function::new("units", &[Param::Text], |_| Ok(structs_of(UNIT)), units_rows)
+};
+
+fn units_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column] = columns else { return literals.wrong_columns() };
+    let (unit, by) = unit_settings(literals)?;
+    let mut words = WrittenWords::new(&by.normalize, by.words)?;
+    lists(literals.function, texts(literals.function, column)?, Structs::new(UNIT), |text, list| {
+        units(text, unit, by.min_words, &mut words, |found| {
+            let (hash_0, hash_1) = ((found.hash >> 64) as u64, found.hash as u64);
+            let (chars, bytes) = (found.chars, found.bytes);
+            let places = [chars.start, chars.end, bytes.start, bytes.end, found.words];
+            let [a, b, c, d, e] = places.map(|place| place as u64);
+            list.push([hash_0, hash_1, a, b, c, d, e]);
+        });
+        Ok(true)
+    })
+}
+
+/// The most words of a window.
+const MAX_LENGTH: usize = 1_000_000;
+
+/// Reads the number of words of a window, and the settings of `shingles`.
+fn window_settings(literals: Literals<'_>) -> Result<(usize, Shingle)> {
+    let length = literals.number(0, "length", 2..=MAX_LENGTH, None)?;
+    Ok((length, shingle_settings(literals.after(1))?))
+}
+
+/// `fingerprints(text, length, ..)`: the winnowed hashes of a text, at least one for every window of `length` words, with the settings
+/// of `shingles` after the length.
+pub(super) static FINGERPRINTS: Function = Function {
+    settings: 1..=9,
+    check: |literals| window_settings(literals).map(drop),
+    ..Function::new("fingerprints", &[Param::Text], |_| Ok(list_of(DataType::UInt64)), fingerprints_rows)
+};
+
+fn fingerprints_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column] = columns else { return literals.wrong_columns() };
+    let (length, by) = window_settings(literals)?;
+    let mut words = WrittenWords::new(&by.normalize, by.words)?;
+    let (run, mut hashes) = (run_of(length), Vec::new());
+    lists(literals.function, texts(literals.function, column)?, Vec::new(), |text, list| {
+        words.hashes_of(text, &mut hashes);
+        hash_runs(&mut hashes, run);
+        winnow(&hashes, length - run + 1, |at| list.push(hashes[at]));
+        Ok(true)
+    })
+}
+
+/// The columns of a window: the hash of its words, the first of its words, and the characters before that.
+pub const WINDOW: [&str; 4] = ["hash_0", "hash_1", "at", "char_start"];
+
+/// `windows(text, fingerprints, length, ..)`: the windows of `length` words of a text that have one of the fingerprints, with the
+/// settings of `shingles` after the length.
+pub(super) static WINDOWS: Function = Function {
+    settings: 1..=9,
+    check: |literals| window_settings(literals).map(drop),
+    ..Function::new("windows", &[Param::Text, Param::Set], |_| Ok(structs_of(WINDOW)), windows_rows)
+};
+
+fn windows_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column, fingerprints] = columns else { return literals.wrong_columns() };
+    let (length, by) = window_settings(literals)?;
+    let fingerprints = ListRows::<UInt64Type>::new(literals.function, fingerprints)?;
+    let rows = texts(literals.function, column)?.zip(fingerprints.iter()).map(|(text, list)| text.zip(list));
+    let mut words = WrittenWords::new(&by.normalize, by.words)?;
+    let (run, mut hashes) = (run_of(length), Vec::new());
+    lists(literals.function, rows, Structs::new(WINDOW), |(text, fingerprints), list| {
+        let fingerprints: HashSet<u64> = fingerprints.iter().copied().collect();
+        words.cut(text);
+        words.hashes(&mut hashes);
+        hash_runs(&mut hashes, run);
+        let mut found = Vec::new();
+        winnow(&hashes, length - run + 1, |at| {
+            if fingerprints.contains(&hashes[at]) {
+                found.push(at);
+            }
+        });
+        let mut places = words.places(text);
+        for at in windows_around(found, length, words.len()).into_iter().flatten() {
+            let hash = words.hash(at..at + length);
+            let chars = places.locate(at..at + 1).chars.start;
+            list.push([(hash >> 64) as u64, hash as u64, at as u64, chars as u64]);
+        }
+        Ok(true)
+    })
+}
+
+/// The columns of a repeated window: its first word, whether it is the first occurrence, the number of occurrences, the number of
+/// reference documents that have it, and the document and the character at which the first occurrence begins.
+pub const REPEATED: [&str; 6] =
+    ["at", "is_first", "occurrences", "reference_documents", "kept_doc", "kept_char_start"];
+
+/// The columns of a run of words.
+pub const RUN: [&str; 12] = [
+    "hash_0",
+    "hash_1",
+    "char_start",
+    "char_end",
+    "byte_start",
+    "byte_end",
+    "words",
+    "occurrences",
+    "reference_documents",
+    "kept",
+    "kept_doc",
+    "kept_char_start",
+];
+
+/// Reads the gap of `word_runs`, and the settings of `windows`.
+fn run_settings(literals: Literals<'_>) -> Result<(usize, (usize, Shingle))> {
+    let gap = literals.integer(0, "gap", 0, None)? as usize;
+    Ok((gap, window_settings(literals.after(1))?))
+}
+
+/// `word_runs(text, windows, gap, length, ..)`: the runs of words of a text in repeated windows, with the settings of `shingles` after
+/// the length.
+pub(super) static WORD_RUNS: Function = Function {
+    settings: 2..=10,
+    check: |literals| run_settings(literals).map(drop),
+    ..Function::new("word_runs", &[Param::Text, Param::Any], |_| Ok(structs_of(RUN)), word_runs_rows)
+};
+
+fn word_runs_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column, windows] = columns else { return literals.wrong_columns() };
+    let (gap, (length, by)) = run_settings(literals)?;
+    let windows: &ListArray = downcast(windows)?;
+    let rows = texts(literals.function, column)?.zip(windows.iter()).map(|(text, windows)| text.zip(windows));
+    let mut words = WrittenWords::new(&by.normalize, by.words)?;
+    lists(literals.function, rows, Structs::new(RUN), |(text, windows), list| {
+        let (windows, kept_at) = repeated(windows.as_struct())?;
+        words.cut(text);
+        let mut places = words.places(text);
+        for run in runs(&windows, length, gap) {
+            let (place, hash) = (places.locate(run.words.clone()), words.hash(run.words.clone()));
+            let [kept_doc, window_start] = kept_at.get(run.window).copied().unwrap_or_default();
+            let kept_char_start = if run.kept { place.chars.start as u64 } else { window_start };
+            list.push([
+                (hash >> 64) as u64,
+                hash as u64,
+                place.chars.start as u64,
+                place.chars.end as u64,
+                place.bytes.start as u64,
+                place.bytes.end as u64,
+                run.words.len() as u64,
+                run.occurrences,
+                run.reference_documents,
+                u64::from(run.kept),
+                kept_doc,
+                kept_char_start,
+            ]);
+        }
+        Ok(true)
+    })
+}
+
+/// Returns the windows of a text by their first words, and the document and the character of the first occurrence of each.
+fn repeated(rows: &StructArray) -> Result<(Vec<RepeatedWindow>, Vec<[u64; 2]>)> {
+    let [at, is_first, occurrences, reference_documents, kept_doc, kept_char_start] =
+        REPEATED.map(|name| numbers(rows, name));
+    let (at, is_first, occurrences) = (at?, is_first?, occurrences?);
+    let (reference_documents, kept_doc, kept_char_start) =
+        (reference_documents?, kept_doc?, kept_char_start?);
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_unstable_by_key(|&row| at[row]);
+    let window = |&row: &usize| RepeatedWindow {
+        at: at[row] as usize,
+        is_first: is_first[row] != 0,
+        occurrences: occurrences[row],
+        reference_documents: reference_documents[row],
+    };
+    let kept = |&row: &usize| [kept_doc[row], kept_char_start[row]];
+    Ok((order.iter().map(window).collect(), order.iter().map(kept).collect()))
+}
+
+/// The fields of the result: the passage in the first text, and in the second text.
+fn passage_fields() -> Fields {
+    ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true)).into_iter().collect()
+}
+
+/// `passages(a, b)`: the longest common passage of two texts, in the spelling of each text; both are NULL without one.
+pub(super) static PASSAGES: Function = Function::new(
+    "passages",
+    &[Param::Text, Param::Text],
+    |_| Ok(DataType::Struct(passage_fields())),
+    passages_rows,
+);
+
+fn passages_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [a, b] = columns else { return literals.wrong_columns() };
+    let passages = texts(literals.function, a)?.zip(texts(literals.function, b)?).map(|both| {
+        let (Some(a), Some(b)) = both else { return (None, None) };
+        longest_passage(a, b).map(|(of_a, of_b)| (&a[of_a], &b[of_b])).unzip()
+    });
+    let (of_a, of_b): (Vec<_>, Vec<_>) = passages.unzip();
+    let columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(of_a)), Arc::new(StringArray::from(of_b))];
+    Ok(Arc::new(StructArray::try_new(passage_fields(), columns, None)?))
+}
+
+/// Reads the most characters of a sample.
+fn characters(literals: Literals<'_>) -> Result<usize> {
+    literals.number(0, "characters", 1..=usize::MAX, None)
+}
+
+/// `text_sample(text, byte_start, byte_end, characters)`: the first characters of a part of a text.
+///
+/// The part begins at a byte, unlike SQL's `substr`, which reads a text from its beginning for every part.
+pub(super) static TEXT_SAMPLE: Function = Function {
+    settings: 1..=1,
+    check: |literals| characters(literals).map(drop),
+    ..Function::new(
+        "text_sample",
+        &[Param::Text, Param::Number, Param::Number],
+        |_| Ok(DataType::Utf8),
+        text_sample_rows,
+    )
+};
+
+fn text_sample_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column, starts, ends] = columns else { return literals.wrong_columns() };
+    let characters = characters(literals)?;
+    let (starts, ends): (&UInt64Array, &UInt64Array) = (downcast(starts)?, downcast(ends)?);
+    let mut samples = StringBuilder::new();
+    for ((text, start), end) in texts(literals.function, column)?.zip(starts).zip(ends) {
+        let part = text.zip(start.zip(end)).map(|(text, (start, end))| {
+            sample(text, start as usize..end as usize, characters).ok_or_else(|| {
+                let (name, bytes) = (literals.function, text.len());
+                exec_datafusion_err!("{name}: bytes {start} to {end} are no part of a text of {bytes} bytes")
+            })
+        });
+        samples.append_option(part.transpose()?);
+    }
+    Ok(Arc::new(samples.finish()))
+}
+
+/// Returns the first `characters` of these bytes; `None` unless they are whole characters of the text.
+fn sample(text: &str, bytes: Range<usize>, characters: usize) -> Option<&str> {
+    let part = text.get(bytes)?;
+    let end = part.char_indices().nth(characters).map_or(part.len(), |(end, _)| end);
+    part.get(..end)
+}
+
+/// The columns of a span: the first of its bytes in UTF-8, and the first byte after it.
+pub const CUT_SPAN: [&str; 2] = ["byte_start", "byte_end"];
+
+/// `text_without(text, spans)`: a text without the bytes of spans. A text without a list of spans does not change.
+pub(super) static TEXT_WITHOUT: Function =
+    Function::new("text_without", &[Param::Text, Param::Any], |_| Ok(DataType::Utf8), text_without_rows);
+
+fn text_without_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let [column, lists] = columns else { return literals.wrong_columns() };
+    let lists: &ListArray = downcast(lists)?;
+    let mut rest = StringBuilder::new();
+    for (text, list) in texts(literals.function, column)?.zip(lists.iter()) {
+        let Some((text, list)) = text.zip(list) else {
+            rest.append_option(text);
+            continue;
+        };
+        rest.append_value(without_spans(text, &spans(list.as_struct())?).ok_or_else(|| {
+            exec_datafusion_err!(
+                "{}: the spans are no parts of a text of {} bytes, which is not the one that was cut",
+                literals.function,
+                text.len()
+            )
+        })?);
+    }
+    Ok(Arc::new(rest.finish()))
+}
+
+/// Returns the spans in ascending order.
+fn spans(rows: &StructArray) -> Result<Vec<Range<usize>>> {
+    let [starts, ends] = CUT_SPAN.map(|name| numbers(rows, name));
+    let mut spans: Vec<Range<usize>> =
+        starts?.iter().zip(ends?).map(|(start, end)| *start as usize..*end as usize).collect();
+    spans.sort_unstable_by_key(|span| span.start);
+    Ok(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+    use arrow::buffer::OffsetBuffer;
+    use datafusion::common::ScalarValue;
+    use xxhash_rust::xxh3::xxh3_128;
+
+    use super::*;
+
+    fn literals<'a>(values: &'a [Option<&'a ScalarValue>]) -> Literals<'a> {
+        Literals { function: "a function", values }
+    }
+
+    #[test]
+    fn words_are_counted_and_nulls_stay() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("Ä b, c\n--"), None, Some("")]));
+        let counts = word_count_rows(&[texts], literals(&[])).unwrap();
+        assert_eq!(counts.as_primitive::<UInt64Type>(), &UInt64Array::from(vec![Some(3), None, Some(0)]));
+    }
+
+    #[test]
+    fn rows_of_units_keep_their_nulls_and_their_places() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("ä b\nc"), None, Some("")]));
+        let line = ScalarValue::from("line");
+        let rows = units_rows(&[texts], literals(&[Some(&line)])).unwrap();
+        let rows: &ListArray = downcast(&rows).unwrap();
+        assert_eq!((rows.value_length(0), rows.is_null(1), rows.value_length(2)), (2, true, 0));
+        let hash = xxh3_128("ä b".as_bytes());
+        let columns = rows.values().as_struct().columns().iter();
+        let first: Vec<u64> = columns.map(|c| c.as_primitive::<UInt64Type>().value(0)).collect();
+        assert_eq!(first, [(hash >> 64) as u64, hash as u64, 0, 4, 0, 5, 2]);
+        let wrong = ScalarValue::from("verse");
+        let error = unit_settings(literals(&[Some(&wrong)])).err().unwrap();
+        assert!(error.to_string().contains("verse"));
+    }
+
+    fn samples(text: Option<&str>, start: u64, end: u64) -> Result<Option<String>> {
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec![text]));
+        let [start, end] = [start, end].map(|at| Arc::new(UInt64Array::from(vec![at])) as ArrayRef);
+        let found = text_sample_rows(&[texts, start, end], literals(&[Some(&ScalarValue::from(3_u64))]))?;
+        let found = found.as_string::<i32>();
+        Ok(found.iter().next().flatten().map(str::to_owned))
+    }
+
+    #[test]
+    fn samples_begin_at_a_byte_and_have_whole_characters() {
+        assert_eq!(samples(Some("ab日本語xy"), 2, 12).unwrap().as_deref(), Some("日本語"));
+        assert_eq!(samples(Some("ab日本語xy"), 8, 12).unwrap().as_deref(), Some("語x"));
+        assert_eq!(samples(Some("ab"), 2, 2).unwrap().as_deref(), Some(""));
+        assert_eq!(samples(None, 0, 1).unwrap(), None);
+    }
+
+    #[test]
+    fn places_that_a_text_does_not_have_are_errors() {
+        for (start, end) in [(3, 5), (0, 3), (2, 1)] {
+            let error = samples(Some("a日"), start, end).unwrap_err().to_string();
+            assert!(error.contains("are no part of a text of 4 bytes"), "{error}");
+        }
+    }
+
+    fn without(text: &str, spans: &[[u64; 2]]) -> Result<String> {
+        let column = |at: usize| {
+            Arc::new(UInt64Array::from_iter_values(spans.iter().map(|span| span[at]))) as ArrayRef
+        };
+        let fields: Fields = CUT_SPAN.map(|name| Field::new(name, DataType::UInt64, false)).to_vec().into();
+        let rows = StructArray::new(fields.clone(), vec![column(0), column(1)], None);
+        let item = Arc::new(Field::new_list_field(DataType::Struct(fields), true));
+        let lists = ListArray::new(item, OffsetBuffer::from_lengths([spans.len()]), Arc::new(rows), None);
+        let (texts, lists): (ArrayRef, ArrayRef) =
+            (Arc::new(StringViewArray::from(vec![text])), Arc::new(lists));
+        Ok(text_without_rows(&[texts, lists], literals(&[]))?.as_string::<i32>().value(0).to_owned())
+    }
+
+    #[test]
+    fn spans_are_cut_in_any_order_and_whole_characters_stay() {
+        assert_eq!(without("ab日本語xy", &[[8, 11], [0, 1]]).unwrap(), "b日本xy");
+        assert_eq!(without("ab", &[]).unwrap(), "ab");
+    }
+
+    #[test]
+    fn spans_that_a_text_does_not_have_are_errors() {
+        for span in [[1, 3], [3, 9]] {
+            let error = without("a日", &[span]).unwrap_err().to_string();
+            assert!(error.contains("a text of 4 bytes"), "{error}");
+        }
+    }
+}
