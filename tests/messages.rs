@@ -14,9 +14,10 @@ const MAX_WORDS: usize = 36;
 /// The files that people read, by their paths in the repository.
 fn all_files() -> BTreeMap<String, PathBuf> {
     let mut found = vec![repository("README.md"), repository("CONTRIBUTING.md")];
-    for folder in
-        ["src", "tests", "benches", "docs", "examples", "fuzz/src", "jobs", "python", "schemas", ".ci"]
-    {
+    for folder in [
+        "src", "crates", "tests", "benches", "docs", "examples", "fuzz/src", "jobs", "python", "schemas",
+        ".ci",
+    ] {
         find(&repository(folder), &mut found);
     }
     let name = |path: &Path| path.strip_prefix(repository("")).unwrap().to_string_lossy().replace('\\', "/");

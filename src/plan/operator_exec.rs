@@ -442,7 +442,7 @@ impl<D: Description> ExecutionPlan for OperatorExec<D> {
             elapsed: baseline.as_ref().map_or_else(Time::new, |baseline| baseline.elapsed_compute().clone()),
         })?;
         let counted = batches.inspect_ok(move |batch| {
-            baseline.iter().for_each(|baseline| _ = baseline.record_output(batch.num_rows()));
+            baseline.iter().for_each(|baseline| baseline.record_output(batch.num_rows()));
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted)))
     }

@@ -115,20 +115,25 @@ pub(crate) fn text(forecast: &Forecast, job: &Job) -> String {
     if let Some(cluster) = forecast.cluster {
         row(&format!("on a cluster of {}", counted(cluster.tasks, "task")), seconds(cluster.seconds));
     }
-    let amounts: [(&str, Option<Amount>, fn(u64) -> String); 10] = [
-        ("peak memory", forecast.peak_memory_bytes, bytes),
-        ("written", Some(forecast.written_bytes), bytes),
-        ("result", Some(forecast.output_bytes), bytes),
-        ("most disk at once", Some(forecast.most_disk_bytes), bytes),
-        ("documents", Some(forecast.documents), count),
-        ("rejected", Some(forecast.rejects), count),
-        ("candidates", forecast.candidates, count),
-        ("pairs", Some(forecast.pairs), count),
-        ("requests: reads", forecast.requests.map(|requests| requests.reads), count),
-        ("requests: writes", forecast.requests.map(|requests| requests.writes), count),
+    let sizes = [
+        ("peak memory", forecast.peak_memory_bytes),
+        ("written", Some(forecast.written_bytes)),
+        ("result", Some(forecast.output_bytes)),
+        ("most disk at once", Some(forecast.most_disk_bytes)),
     ];
-    for (name, value, format) in amounts {
-        value.into_iter().for_each(|value| row(name, amount(value, format)));
+    for (name, value) in sizes {
+        value.into_iter().for_each(|value| row(name, amount(value, bytes)));
+    }
+    let counts = [
+        ("documents", Some(forecast.documents)),
+        ("rejected", Some(forecast.rejects)),
+        ("candidates", forecast.candidates),
+        ("pairs", Some(forecast.pairs)),
+        ("requests: reads", forecast.requests.map(|requests| requests.reads)),
+        ("requests: writes", forecast.requests.map(|requests| requests.writes)),
+    ];
+    for (name, value) in counts {
+        value.into_iter().for_each(|value| row(name, amount(value, count)));
     }
     text.push_str(&print::table(&["forecast", "value", "range"], &rows));
     let mut longest: Vec<_> = forecast.stages.iter().collect();

@@ -7,6 +7,10 @@ pub struct SplitMix64(pub u64);
 impl SplitMix64 {
     /// Returns the next 64 bits.
     #[inline]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an iterator would return an Option, and the numbers never end"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = self.0;
