@@ -83,6 +83,7 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
     for figures in figures(stored, group, bounds.contained).await? {
         let GroupFigures { group, documents, removed, largest, cluster } = figures;
+        let (largest, cluster) = (largest.unwrap_or_default(), cluster.unwrap_or_default());
         let of_group = match (per, group) {
             (None, _) => String::new(),
             (Some(Per::Group), Some(group)) => format!(" of group `{group}`"),
@@ -113,15 +114,14 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
 }
 
 /// The documents of a group, or all documents.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct GroupFigures {
     group: Option<String>,
     documents: u64,
     removed: u64,
-    /// The size and the id of the largest cluster.
-    largest: u64,
-    cluster: String,
+    /// The size and the id of the largest cluster, if any document is in one.
+    largest: Option<u64>,
+    cluster: Option<String>,
 }
 
 /// The figures of each group by the column `group`, or of all documents without one, in the order of group names, null last.

@@ -1,5 +1,6 @@
 //! Writes the tables of decisions about documents and passages, or counts what they would have.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -8,7 +9,6 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, max, sum};
 use datafusion::logical_expr::Partitioning;
 use datafusion::prelude::{DataFrame, col, lit, when};
-use serde::Deserialize;
 
 use super::alarms::annotated;
 use super::columns::size_rows;
@@ -194,29 +194,27 @@ async fn totals(
         sum(size()).alias("represented"),
         max(size()).alias("largest"),
     ];
-    let totals: Vec<DecisionTotals> = rows::read(by_document.aggregate(vec![], numbers)?).await?;
-    let totals = totals.into_iter().next().unwrap_or_default();
-    let DecisionTotals { spans, documents, words, bytes, sized, represented, largest } = totals;
+    // The sum of zero rows is null.
+    let totals: Vec<BTreeMap<String, Option<u64>>> =
+        rows::read(by_document.aggregate(vec![], numbers)?).await?;
+    let total = |name: &str| totals.first().and_then(|totals| *totals.get(name)?).unwrap_or_default();
     let too_short = match dropped {
         Some(dropped) => dropped.count().await? as u64,
         None => 0,
     };
-    let sizes = SizeCounts { documents: sized, represented, largest };
-    let passages = PassageCounts { spans, documents, words, bytes, too_short };
+    let sizes = SizeCounts {
+        documents: total("sized"),
+        represented: total("represented"),
+        largest: total("largest"),
+    };
+    let passages = PassageCounts {
+        spans: total("spans"),
+        documents: total("documents"),
+        words: total("words"),
+        bytes: total("bytes"),
+        too_short,
+    };
     Ok((passages, (!settings.columns.is_empty()).then_some(sizes)))
-}
-
-/// Sums over all documents. The sum of zero rows is null.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct DecisionTotals {
-    spans: u64,
-    documents: u64,
-    words: u64,
-    bytes: u64,
-    sized: u64,
-    represented: u64,
-    largest: u64,
 }
 
 /// Writes a table and returns its files. All rows about one file of the source are in the same file.
