@@ -83,7 +83,7 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
     // The standard library aborts where memory ends between the stack of a new thread and the one for its signals, which
     // no limit of processes does.
     let attempts = std::iter::repeat_with(|| limited("1024")).take(20);
-    let is_of_memory = |ended: &Output| stderr(&ended).contains("alternative stack");
+    let is_of_memory = |ended: &Output| stderr(ended).contains("alternative stack");
     attempts
         .into_iter()
         .find(|ended| !is_of_memory(ended))
