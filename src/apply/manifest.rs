@@ -50,8 +50,8 @@ pub struct ApplyManifest {
 /// What an application puts before its first file, so that whatever it leaves behind is known to be its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
-    /// See [`Manifest::fingerprint`].
+    /// See [`ApplyManifest::fingerprint`].
     pub fingerprint: String,
-    /// See [`Manifest::output`].
+    /// See [`ApplyManifest::output`].
     pub output: String,
 }

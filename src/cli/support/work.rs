@@ -48,7 +48,7 @@ impl JobRuntime {
     /// Starts the threads, and sets the allocator to the job's memory budget.
     ///
     /// # Errors
-    /// [`Kind::EngineSettings`] when the system refuses to start as many threads.
+    /// [`Kind::Engine`] when the system refuses to start as many threads.
     pub(in crate::cli) fn begin(engine: &job::EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;

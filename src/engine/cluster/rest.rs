@@ -137,7 +137,7 @@ impl Rest {
     /// does not answer is not refused.
     ///
     /// # Errors
-    /// [`Kind::JobEntry`](crate::error::Kind::Job) with what to set.
+    /// [`Kind::Job`](crate::error::Kind::Job) with what to set.
     pub(super) async fn accepts(&self) -> Result<()> {
         let refused = match self.client.get(format!("{}/api/version", self.scheduler)).send().await {
             Ok(answer) => refused_by_answer(&self.address, answer.status()),

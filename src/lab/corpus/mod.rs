@@ -52,7 +52,7 @@ pub(crate) struct CorpusDocument {
     pub of: u64,
     /// Its kind.
     pub kind: PlantedKind,
-    /// The Jaccard similarity of the two, exact, for shingles of [`Settings::shingle`] words.
+    /// The Jaccard similarity of the two, exact, for shingles of [`CorpusSettings::shingle`] words.
     pub jaccard: f64,
 }
 

@@ -127,7 +127,7 @@ impl ClaimWait {
 /// Takes `output` for the command `what`, as soon as no other process holds it.
 ///
 /// # Errors
-/// As [`Waiting::ask`].
+/// As [`ClaimWait::ask`].
 pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) -> Result<Claim> {
     let (attempt, mut waiting) = (Attempt::random(), ClaimWait::default());
     loop {

@@ -44,7 +44,7 @@ fn unchanged<T: DataType>(_: &mut LeafBatch<T>) -> Result<()> {
 /// Copies the values that leaf `leaf` has in `rows`, the texts of `text` with its edits.
 ///
 /// # Errors
-/// [`Kind::WindowedFile`](crate::error::Kind::Input) if they cannot be read or edited, or the store refuses them.
+/// [`Kind::Input`](crate::error::Kind::Input) if they cannot be read or edited, or the store refuses them.
 pub(super) fn copy(
     input: &WindowedFile,
     rows: &RowRuns<'_>,
@@ -220,7 +220,7 @@ impl TextLeaf {
     /// The leaf of the texts at `text`.
     ///
     /// # Errors
-    /// [`Kind::WindowedFile`](crate::error::Kind::Input) if the file has no text there.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the file has no text there.
     pub(super) fn find(
         schema: &SchemaDescriptor,
         text: &TextPlace,
