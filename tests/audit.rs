@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::audit::{AuditSettings, AuditedPair, Judged, Pack, audit, judge};
 use resemblance::engine::session;
 use resemblance::evaluate::Estimate;
-use resemblance::job::EngineSettings;
+use resemblance::job::Engine;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
@@ -59,8 +59,7 @@ impl Scene {
 
     fn draw(&self, pairs: usize, seed: u64, threads: usize) -> Pack {
         let url = self.path("out").display().to_string();
-        let session =
-            session::session(&EngineSettings { threads, ..EngineSettings::local(1 << 30) }).unwrap();
+        let session = session::session(&Engine { threads, ..Engine::local(1 << 30) }).unwrap();
         block_on(audit(&session, &url, &AuditSettings { pairs, seed, places: Vec::new() })).unwrap()
     }
 
@@ -74,8 +73,7 @@ impl Scene {
         let lines: String = rows.into_iter().map(|row| format!("{},{}\n", row.key, word(row))).collect();
         let file = self.path("labels.csv");
         std::fs::write(&file, format!("key,label\n{lines}")).unwrap();
-        let session =
-            session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+        let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
         let url = self.path("out").display().to_string();
         block_on(judge(&session, &url, file.to_str().unwrap())).unwrap()
     }

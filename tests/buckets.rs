@@ -11,7 +11,7 @@ use arrow::datatypes::Int64Type;
 use object_store::local::LocalFileSystem;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::error::Kind;
-use resemblance::job::{self, EngineSettings};
+use resemblance::job::{self, Engine};
 use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
 use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
@@ -68,7 +68,7 @@ fn with_hot_bucket(count: usize) -> Vec<Document> {
 
 fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     block_on(async {
-        let engine = EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) };
+        let engine = Engine { threads: 2, ..Engine::local(1 << 30) };
         let session = lookup::session(&engine).unwrap();
         ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await
     })
@@ -372,8 +372,7 @@ fn read_for<T>(
 ) -> (usize, u64, T) {
     block_on(async {
         let store = Counting::over(LocalFileSystem::new_with_prefix(folder).unwrap(), gap);
-        let session =
-            lookup::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+        let session = lookup::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
         let url = url::Url::parse("s3://counted").unwrap();
         session.register_object_store(&url, Arc::clone(&store) as _);
         let finished = Finished::open(&session, &format!("s3://counted/{output}")).await.unwrap();

@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::engine::{Local, session};
-use resemblance::job::{EngineSettings, Job};
+use resemblance::job::{Engine, Job};
 use resemblance::pipeline::OnExisting;
 use resemblance::pipeline::stage::stars::{large_star, small_star};
 use tempfile::tempdir;
@@ -21,7 +21,7 @@ use crate::support::stopping::run_until_on;
 use crate::support::*;
 
 fn context(threads: usize) -> SessionContext {
-    session::session(&EngineSettings { threads, ..EngineSettings::local(1 << 30) }).unwrap()
+    session::session(&Engine { threads, ..Engine::local(1 << 30) }).unwrap()
 }
 
 /// A frame of two columns, its rows spread over two partitions.

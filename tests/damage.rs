@@ -217,7 +217,7 @@ fn a_file_that_goes_while_it_is_read_is_an_error() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let context =
-            resemblance::engine::session::session(&resemblance::job::EngineSettings::local(1 << 28)).unwrap();
+            resemblance::engine::session::session(&resemblance::job::Engine::local(1 << 28)).unwrap();
         resemblance::lookup::Finished::open(&context, output.to_str().unwrap()).await.unwrap();
         let plan = context.sql("SELECT id_a FROM pairs").await.unwrap().create_physical_plan().await.unwrap();
         let told = manifest(&output);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use resemblance::engine::session;
 use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
-use resemblance::job::EngineSettings;
+use resemblance::job::Engine;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
@@ -35,8 +35,7 @@ impl Scene {
 
     fn evaluate(&self, sample: usize, seed: u64) -> Evaluation {
         let url = self.folder.path().join("out").display().to_string();
-        let session =
-            session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+        let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
         let settings = EvaluationSettings { sample, seed, memory: 1 << 30, truth: None };
         block_on(evaluate(&session, &url, &settings)).unwrap()
     }
@@ -406,8 +405,7 @@ fn pairs_of_too_few_shared_shingles_are_not_missed() {
                     }
                 }
             }
-            let session =
-                session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
+            let session = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
             let settings = EvaluationSettings { sample: 10_000, seed: 1, memory: 1 << 30, truth: None };
             let url = output.display().to_string();
             let Evaluation { recall, wrong_pairs, .. } =

@@ -252,6 +252,6 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
 }
 
 fn with_runtime<T>(ask: impl AsyncFnOnce(SessionContext) -> T) -> T {
-    let engine = job::EngineSettings { threads: 2, ..job::EngineSettings::local(1 << 30) };
+    let engine = job::Engine { threads: 2, ..job::Engine::local(1 << 30) };
     block_on(async { ask(session::session(&engine).unwrap()).await })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use predicates::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::EngineSettings;
+use resemblance::job::Engine;
 use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
 use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
@@ -44,7 +44,7 @@ fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: By) -> Ran
 
 fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let engine = EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) };
+    let engine = Engine { threads: 2, ..Engine::local(1 << 30) };
     runtime.block_on(async {
         let session = session::session(&engine).unwrap();
         ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await

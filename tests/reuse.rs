@@ -74,7 +74,7 @@ fn resolved(file: &Path, sets: &[&str]) -> Result<Job> {
     let url = draft.reuse()?.expect("a job over an output");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let made = runtime.block_on(async {
-        Stored::open(&session::session(&job::EngineSettings::local(1 << 26))?, &url)
+        Stored::open(&session::session(&job::Engine::local(1 << 26))?, &url)
             .await
             .map(|made| made.job().clone())
     })?;

@@ -11,7 +11,7 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use proptest::prelude::*;
 use resemblance::engine::session;
 use resemblance::frames;
-use resemblance::job::{Bits, BucketHash, EngineSettings, Score, curve};
+use resemblance::job::{Bits, BucketHash, Engine, Score, curve};
 use resemblance::kernel::signature::SignatureValues;
 use resemblance::kernel::{lsh_bands, minhash};
 use resemblance::pipeline::stage;
@@ -19,7 +19,7 @@ use resemblance::pipeline::stage;
 use crate::support::{Random, block_on, job};
 
 fn context() -> SessionContext {
-    session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap()
+    session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap()
 }
 
 fn collect(frame: DataFrame) -> Vec<RecordBatch> {

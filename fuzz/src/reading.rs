@@ -13,7 +13,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use resemblance::engine::session;
 use resemblance::error::{Error, Kind, Result};
-use resemblance::job::{self, EngineSettings, Format, Source, SourceId};
+use resemblance::job::{self, Engine, Format, Source, SourceId};
 use resemblance::source;
 use tokio::runtime::Runtime;
 use url::Url;
@@ -24,7 +24,7 @@ pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 });
 
 static SESSION: LazyLock<SessionContext> = LazyLock::new(|| {
-    let engine = EngineSettings { threads: 2, ..EngineSettings::local(512 << 20) };
+    let engine = Engine { threads: 2, ..Engine::local(512 << 20) };
     session::session(&engine).expect("a session")
 });
 

@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn sides_that_are_large_together_share_what_one_may_take() {
-        let settings = job::EngineSettings { threads: 2, ..job::EngineSettings::local(64 << 20) };
+        let settings = job::Engine { threads: 2, ..job::Engine::local(64 << 20) };
         let session = session::session(&settings).unwrap();
         let config = session.copied_config();
         let most = config.options().optimizer.hash_join_single_partition_threshold;

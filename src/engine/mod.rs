@@ -39,7 +39,7 @@ pub use local::Local;
 ///
 /// # Errors
 /// When the folder for spills cannot be made, no cluster answers, or this program was built without the feature `cluster`.
-pub async fn open(engine: &job::EngineSettings, control: &RunControl) -> Result<Box<dyn Engine>> {
+pub async fn open(engine: &job::Engine, control: &RunControl) -> Result<Box<dyn Engine>> {
     match engine.scheduler_address() {
         None => Ok(Box::new(Local::new(session::session(engine)?))),
         Some(scheduler) => on_cluster(engine, scheduler, control).await,
@@ -47,16 +47,12 @@ pub async fn open(engine: &job::EngineSettings, control: &RunControl) -> Result<
 }
 
 #[cfg(feature = "cluster")]
-async fn on_cluster(
-    engine: &job::EngineSettings,
-    scheduler: &str,
-    control: &RunControl,
-) -> Result<Box<dyn Engine>> {
+async fn on_cluster(engine: &job::Engine, scheduler: &str, control: &RunControl) -> Result<Box<dyn Engine>> {
     Ok(Box::new(ClusterEngine::connect(engine, scheduler, control).await?))
 }
 
 #[cfg(not(feature = "cluster"))]
-async fn on_cluster(_: &job::EngineSettings, _: &str, _: &RunControl) -> Result<Box<dyn Engine>> {
+async fn on_cluster(_: &job::Engine, _: &str, _: &RunControl) -> Result<Box<dyn Engine>> {
     Err(crate::error::Error::job(
         "engine.mode is \"cluster\", and this program was built without the feature `cluster`: build it with \
          `--features cluster`, or set engine.mode = \"local\"",

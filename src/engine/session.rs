@@ -51,7 +51,7 @@ pub(crate) fn pool_bytes(memory: u64) -> usize {
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
-pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
+pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     let config = config(SessionConfig::new(), engine.thread_count(), pool_bytes(engine.memory_bytes()));
     Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
 }
@@ -60,7 +60,7 @@ pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
-pub(crate) fn runtime(engine: &job::EngineSettings) -> Result<Arc<RuntimeEnv>> {
+pub(crate) fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
     let pool =
         TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory_bytes())), NAMED_CONSUMERS);
     let builder = builder(engine.spill.as_ref().map(PathBuf::from))?;

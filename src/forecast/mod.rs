@@ -44,7 +44,7 @@ pub async fn forecast(
     control: &RunControl,
 ) -> Result<Forecast> {
     refuse(job)?;
-    let engine = job::EngineSettings { mode: job::Mode::Local, ..job.engine.clone() };
+    let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
     let session = session::session(&engine)?;
     let job = &keep_values::settled(&session, job).await?;
     let take = sample::take(&session, job, settings, folder);

@@ -16,7 +16,7 @@ const MAX_SECONDS: u64 = 365 * 24 * 3600;
 /// `[engine]`: what runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct EngineSettings {
+pub struct Engine {
     /// Where the stages run: `local` or `cluster`.
     pub mode: Mode,
     /// The cluster's scheduler, as `df://host:50050`. Required for mode `cluster`.
@@ -38,7 +38,7 @@ pub struct EngineSettings {
     pub spill: Option<String>,
 }
 
-impl Default for EngineSettings {
+impl Default for Engine {
     fn default() -> Self {
         Self {
             mode: Mode::Local,
@@ -64,7 +64,7 @@ pub enum Mode {
     Cluster,
 }
 
-impl EngineSettings {
+impl Engine {
     /// This process, with `memory` bytes and a thread for each core.
     pub fn local(memory: u64) -> Self {
         Self { memory: shown(memory), ..Self::default() }

@@ -9,7 +9,7 @@ use super::against::AgainstSection;
 use super::candidates::Candidates;
 use super::clusters::{Alarms, Clusters};
 use super::document::JobDocument;
-use super::engine::EngineSettings;
+use super::engine::Engine;
 use super::format::FormatName;
 use super::lsh::LshSection;
 use super::minhash::MinhashSection;
@@ -65,7 +65,7 @@ pub struct JobFile {
     pub output: Output,
     /// `[engine]`: what runs the job; nothing here changes a row.
     #[serde(default)]
-    pub engine: EngineSettings,
+    pub engine: Engine,
 }
 
 impl JobFile {
@@ -84,7 +84,7 @@ impl JobFile {
             passages: None,
             alarms: Alarms::default(),
             output: Output::at(output),
-            engine: EngineSettings::default(),
+            engine: Engine::default(),
         }
     }
 }

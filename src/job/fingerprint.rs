@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Alarms, Choice, EngineSettings, Input, InputFile, Job, Reference, Reuse, TableFormat};
+use super::{Alarms, Choice, Engine, Input, InputFile, Job, Reference, Reuse, TableFormat};
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 14;
@@ -57,7 +57,7 @@ fn deciding(mut job: Job) -> Job {
     job.alarms = Alarms::default();
     // A run that `max_pairs` ended resumes under a higher one. A finished output gets Delta logs without a new run.
     (job.output.url, job.output.max_pairs, job.output.tables) = (String::new(), 0, TableFormat::default());
-    job.engine = EngineSettings::default();
+    job.engine = Engine::default();
     job
 }
 

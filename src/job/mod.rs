@@ -59,7 +59,7 @@ pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
 use self::curve::Curve;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
-pub use self::engine::{EngineSettings, Mode};
+pub use self::engine::{Engine, Mode};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub(crate) use self::format::without_compression;
 pub use self::format::{Format, FormatName};
@@ -125,7 +125,7 @@ pub struct Job {
     /// The place and the columns of the tables.
     pub output: Output,
     /// The engine that runs it. Nothing here changes a row of the result.
-    pub engine: EngineSettings,
+    pub engine: Engine,
 }
 
 /// The expected recall at the threshold under which a job gets a warning.

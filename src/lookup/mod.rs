@@ -27,7 +27,7 @@ const FOOTER_BYTES: usize = 128 << 10;
 ///
 /// # Errors
 /// As [`crate::engine::session::session`].
-pub fn session(engine: &job::EngineSettings) -> Result<SessionContext> {
+pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     let session = crate::engine::session::session(engine)?;
     let state = session.state_ref();
     let mut state = state.write();

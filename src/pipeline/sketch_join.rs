@@ -117,7 +117,7 @@ mod tests {
             (512, 600_000, 0.6, 2_200, SketchJoin::Blocks),
             (4096, 100_000_000, 1.5, 1_300, SketchJoin::Blocks),
         ] {
-            let settings = job::EngineSettings { threads: 2, ..job::EngineSettings::local(memory * MIB) };
+            let settings = job::Engine { threads: 2, ..job::Engine::local(memory * MIB) };
             let engine = Local::new(session::session(&settings).unwrap());
             let load = Load { documents, candidates: (documents as f64 * each) as u64, sketch };
             let cost = load.cheapest_join(&engine);

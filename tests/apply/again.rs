@@ -59,7 +59,7 @@ impl Hook for Rewrites {
 fn apply_with(from: &str, to: &str, what: What, memory: u64) -> (OurResult<apply::ApplyOutcome>, usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
-        let inside = Local::new(session::session(&job::EngineSettings::local(memory)).unwrap());
+        let inside = Local::new(session::session(&job::Engine::local(memory)).unwrap());
         let hook = Rewrites { what, plans: AtomicUsize::new(0) };
         let engine = Around { engine: Box::new(inside), hook };
         let opened =

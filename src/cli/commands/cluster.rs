@@ -74,7 +74,7 @@ struct WrittenClusters {
 impl ClusterCommand {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let target = OutputFile::new(&self.to)?;
-        let engine = job::EngineSettings::local(self.memory);
+        let engine = job::Engine::local(self.memory);
         let work = JobRuntime::begin(&engine)?;
         let session = session::session(&engine)?;
         // The engine takes a column for constant whose least and greatest value in the footer are equal, but NaN is neither.

@@ -58,7 +58,7 @@ const COLUMNS: &str = "SELECT table_name, column_name, data_type FROM informatio
 
 impl Sql {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let engine = job::EngineSettings::local(self.memory);
+        let engine = job::Engine::local(self.memory);
         let work = JobRuntime::begin(&engine)?;
         let context = session::session(&engine)?;
         // Users write joins in any order.

@@ -89,17 +89,17 @@ pub(in crate::cli) fn host_and_port(text: &str) -> ParsedArgument<String> {
 
 /// The URL of a scheduler.
 pub(in crate::cli) fn scheduler(text: &str) -> ParsedArgument<String> {
-    job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
+    job::Engine::on_cluster(text, 0).map(|_| text.to_owned())
 }
 
 /// The engine of a command: this machine, or the cluster of the scheduler that is named.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where it is not the URL of a scheduler.
-pub(in crate::cli) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
+pub(in crate::cli) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine> {
     match scheduler {
-        None => Ok(job::EngineSettings::local(memory)),
-        Some(url) => job::EngineSettings::on_cluster(url, memory)
+        None => Ok(job::Engine::local(memory)),
+        Some(url) => job::Engine::on_cluster(url, memory)
             .map_err(|expected| Error::job(format!("--scheduler is {url:?}: {expected}"))),
     }
 }

@@ -26,7 +26,7 @@ pub(in crate::cli) fn make(job: &Job, settings: &ForecastSettings, screen: &Scre
     let spill = job.engine.spill.as_ref().map(PathBuf::from).filter(|folder| folder.is_dir());
     let folders = spill.into_iter().chain(temporary::folders()).collect();
     let folder = temporary::apart(&job.source.urls, folders)?;
-    let engine = job::EngineSettings { mode: job::Mode::Local, ..job.engine.clone() };
+    let engine = job::Engine { mode: job::Mode::Local, ..job.engine.clone() };
     let work = JobRuntime::begin(&engine)?;
     let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     let made = work.run_or(forecast(job, folder.path(), settings, &control), Error::stopped);

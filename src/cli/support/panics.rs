@@ -107,10 +107,10 @@ mod tests {
     use super::*;
     use crate::cli::support::work::JobRuntime;
     use crate::engine::session;
-    use crate::job::EngineSettings;
+    use crate::job::Engine;
 
-    fn two_threads() -> EngineSettings {
-        EngineSettings { threads: 2, ..EngineSettings::local(1 << 28) }
+    fn two_threads() -> Engine {
+        Engine { threads: 2, ..Engine::local(1 << 28) }
     }
 
     fn is_told(result: Result<()>, message: &str) {

@@ -87,7 +87,7 @@ impl WriteFolder {
     }
 
     /// The folder for spills.
-    pub(in crate::cli) fn of_spills(engine: &job::EngineSettings) -> Self {
+    pub(in crate::cli) fn of_spills(engine: &job::Engine) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
     }

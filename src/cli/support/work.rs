@@ -28,7 +28,7 @@ pub(in crate::cli) fn on_session<T>(
     memory: u64,
     work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
 ) -> Result<T> {
-    let engine = job::EngineSettings::local(memory);
+    let engine = job::Engine::local(memory);
     let threads = JobRuntime::begin(&engine)?;
     let session = lookup::session(&engine)?;
     threads.run(work(&session, &threads.stop))
@@ -49,7 +49,7 @@ impl JobRuntime {
     ///
     /// # Errors
     /// [`Kind::Engine`] when the system refuses to start as many threads.
-    pub(in crate::cli) fn begin(engine: &job::EngineSettings) -> Result<Self> {
+    pub(in crate::cli) fn begin(engine: &job::Engine) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;
         if let Some(warning) = above_machine(engine) {
@@ -95,7 +95,7 @@ impl JobRuntime {
 }
 
 /// The warning about a memory budget that is more than there is; `None` for any other.
-pub(in crate::cli) fn above_machine(engine: &job::EngineSettings) -> Option<String> {
+pub(in crate::cli) fn above_machine(engine: &job::Engine) -> Option<String> {
     let memory = machine::memory().filter(|memory| engine.memory_bytes() > *memory)?;
     Some(format!(
         "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses more; \

@@ -56,7 +56,7 @@ const MAX_CAUSES: usize = 3;
 /// Runs plans on the executors of a scheduler.
 pub struct ClusterEngine {
     session: SessionContext,
-    settings: job::EngineSettings,
+    settings: job::Engine,
     /// The scheduler's `host:port`.
     scheduler: String,
     rest: Rest,
@@ -75,11 +75,7 @@ impl ClusterEngine {
     /// # Errors
     /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
     /// time; [`crate::error::Kind::Job`] when the scheduler refuses this process, or cannot be trusted.
-    pub async fn connect(
-        engine: &job::EngineSettings,
-        scheduler: &str,
-        control: &RunControl,
-    ) -> Result<Self> {
+    pub async fn connect(engine: &job::Engine, scheduler: &str, control: &RunControl) -> Result<Self> {
         let trust = Trust::of_process()?;
         let rest = Rest::new(scheduler, trust.as_ref())?;
         absent(scheduler).await.map_or(Ok(()), Err)?;
