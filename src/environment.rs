@@ -31,9 +31,7 @@ const NO_SECRETS: [&str; 6] = ["_FILE", "_PATH", "_URI", "_URL", "_TYPE", "_HOST
 
 /// Prefixes of the variables of stores.
 pub(crate) const AWS: &str = "AWS_";
-#[cfg(any(test, feature = "azure", feature = "cluster"))]
 pub(crate) const AZURE: &str = "AZURE_";
-#[cfg(any(test, feature = "gcs", feature = "cluster"))]
 pub(crate) const GOOGLE: &str = "GOOGLE_";
 
 /// A variable whose value is a number of seconds.
@@ -153,7 +151,6 @@ fn variables() -> BTreeMap<String, String> {
 }
 
 /// Whether a message names a variable of stores or of this program as a separate word, and not as a part of a path.
-#[cfg(feature = "cluster")]
 pub(crate) fn names_variable(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_name = |word: &str| {

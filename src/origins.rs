@@ -66,7 +66,7 @@ impl Stored {
         let as_read = InputComparison::new(&listed, &origin.inputs);
         let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
-        if fingerprint(&job, &inputs) != origin.fingerprint {
+        if fingerprint(&job, &inputs)? != origin.fingerprint {
             // The records also have the files of a second source.
             let gone = as_read.gone.as_deref().filter(|_| job.second_source().is_none());
             let how = as_read.difference.as_deref().or(gone).map_or_else(

@@ -13,7 +13,7 @@ use resemblance::kernel::signature::{Signature, SignatureValues, shorten};
 
 use super::{group, hashes, limits};
 
-/// SignatureValues of a signature.
+/// Values of a signature.
 const VALUES: usize = 128;
 /// Signatures that are banded, and compared, in turn.
 const TURNS: usize = 1_000;

@@ -79,9 +79,9 @@ pub struct SizeCounts {
 /// The record that an application puts before its first file. It claims the folder for this application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
-    /// See [`Manifest::fingerprint`].
+    /// See [`ApplyManifest::fingerprint`].
     pub fingerprint: String,
-    /// See [`Manifest::output`].
+    /// See [`ApplyManifest::output`].
     pub output: String,
 }
 

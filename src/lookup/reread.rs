@@ -129,7 +129,7 @@ pub(super) async fn second_source(finished: &Finished) -> Result<DataFrame> {
     };
     let as_read = InputComparison::new(&listed, &finished.manifest().inputs);
     let made = finished.manifest().reference_outputs.first().map(|output| output.fingerprint.as_str());
-    if made != Some(fingerprint(&job.second_source_job(source), &as_read.inputs).as_str()) {
+    if made != Some(fingerprint(&job.second_source_job(source), &as_read.inputs)?.as_str()) {
         return changed(as_read.difference.as_deref().unwrap_or("it has other files, or was written again"));
     }
     if let Some(how) = as_read.different_content(finished.session(), source).await? {

@@ -231,7 +231,7 @@ impl MemberTexts {
     /// Reads the texts of `documents` of `finished`, those of reference documents from their own sources.
     ///
     /// # Errors
-    /// As [`Reread::open`] and [`Texts::read`].
+    /// As [`Reread::open`] and [`MemberTexts::read`].
     pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
         let (is_reference, own): (BTreeSet<_>, BTreeSet<_>) =
             documents.into_iter().partition(|of| of.is_reference);

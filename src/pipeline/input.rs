@@ -69,7 +69,7 @@ impl RunInput {
     }
 
     /// The fingerprint of `job` over this input and these reference documents.
-    pub(crate) fn fingerprint(&self, job: &Job, reference: Option<&ReferenceDocuments>) -> String {
+    pub(crate) fn fingerprint(&self, job: &Job, reference: Option<&ReferenceDocuments>) -> Result<String> {
         let mut inputs = match self {
             RunInput::Read(listed) => listed.inputs(),
             RunInput::Reuse(reused) => {
@@ -98,9 +98,9 @@ impl RunInput {
         let RunInput::Read(listed) = self else { return Ok(None) };
         let as_read = InputComparison::new(listed, &finished.inputs);
         let mut inputs = as_read.inputs.clone();
-        let record = reference.map(|reference| reference.record_as_read(job, finished));
+        let record = reference.map(|reference| reference.record_as_read(job, finished)).transpose()?;
         inputs.extend(Origin::reference_inputs(&record.unwrap_or_default()));
-        let fingerprint = fingerprint(job, &inputs);
+        let fingerprint = fingerprint(job, &inputs)?;
         // Contents are read only if nothing else differs.
         if fingerprint != finished.fingerprint
             || as_read.different_content(session, &job.source).await?.is_some()

@@ -87,7 +87,7 @@ pub async fn run(
             reference.refuse_overlap(&output)?;
         }
         input.check_frequent(reference.as_ref()).await?;
-        let mut fingerprint = input.fingerprint(job, reference.as_ref());
+        let mut fingerprint = input.fingerprint(job, reference.as_ref())?;
         if let Some(earlier) = &earlier
             && earlier.fingerprint != fingerprint
         {

@@ -360,7 +360,10 @@ fn an_objects_e_tag_is_part_of_what_a_run_is_known_by() {
     assert!(file.e_tag.is_some());
     let mut other = file.clone();
     other.e_tag = Some("another".into());
-    assert_ne!(job::fingerprint(&job, &[other]), job::fingerprint(&job, std::slice::from_ref(file)));
+    assert_ne!(
+        job::fingerprint(&job, &[other]).unwrap(),
+        job::fingerprint(&job, std::slice::from_ref(file)).unwrap()
+    );
 }
 
 // ---- rejects --------------------------------------------------------------------------------------------------------------

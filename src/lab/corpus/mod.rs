@@ -52,7 +52,7 @@ pub(crate) struct CorpusDocument {
     pub of: u64,
     /// Its kind.
     pub kind: PlantedKind,
-    /// The Jaccard similarity of the two, exact, for shingles of [`Settings::shingle`] words.
+    /// The Jaccard similarity of the two, exact, for shingles of [`CorpusSettings::shingle`] words.
     pub jaccard: f64,
 }
 
@@ -116,7 +116,7 @@ impl Corpus {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document, whose number is less than [`Settings::documents`]: words with one space between
+    /// Appends the text of a document, whose number is less than [`CorpusSettings::documents`]: words with one space between
     /// them. `words` is a buffer that is reused.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
         self.words(self.order.to(document), words);

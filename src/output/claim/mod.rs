@@ -125,7 +125,7 @@ impl ClaimWait {
 /// Waits until no other process holds `output`, and takes it for the command `what`.
 ///
 /// # Errors
-/// See [`Waiting::ask`].
+/// See [`ClaimWait::ask`].
 pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) -> Result<Claim> {
     let (attempt, mut waiting) = (Attempt::random(), ClaimWait::default());
     loop {

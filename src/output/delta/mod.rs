@@ -54,7 +54,7 @@ pub(crate) async fn is_current(output: &Layout, tables: TableFormat) -> Result<b
     Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
 }
 
-/// Updates the logs of an output to its manifest, if it has one. Under [`Tables::Delta`] every table gets a log. Otherwise only
+/// Updates the logs of an output to its manifest, if it has one. Under [`TableFormat::Delta`] every table gets a log. Otherwise only
 /// existing logs with commits of this program are updated.
 ///
 /// # Errors

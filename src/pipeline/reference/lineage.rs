@@ -48,7 +48,7 @@ fn holds_source(output: &Stored, made: &Job, second: &Source, recorded: &str) ->
     let source = Source { columns: second.columns.clone(), group: second.group.clone(), ..job.source };
     let files = origin.inputs.iter().filter(|file| file.modified.is_some());
     let files: Vec<InputFile> = files.map(InputFile::as_listed).collect();
-    Ok(fingerprint(&made.second_source_job(&source), &files) == recorded)
+    Ok(fingerprint(&made.second_source_job(&source), &files)? == recorded)
 }
 
 /// Checks that every output comes after the outputs that it was made `against`, since its clusters have their documents. Also checks that

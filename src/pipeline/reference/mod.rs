@@ -82,13 +82,13 @@ impl ReferenceDocuments {
     }
 
     /// The record if files of a second source were written again with the contents that the run of `finished` read.
-    pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Vec<ReferenceOutput> {
+    pub(crate) fn record_as_read(&self, job: &Job, finished: &Manifest) -> Result<Vec<ReferenceOutput>> {
         match self {
-            Self::Outputs(_) => self.record(),
+            Self::Outputs(_) => Ok(self.record()),
             Self::Source(second) => {
                 let inputs = InputComparison::new(&second.listed, &finished.inputs).inputs;
-                let fingerprint = fingerprint(&job.second_source_job(&second.source), &inputs);
-                vec![ReferenceOutput { fingerprint, ..second.record() }]
+                let fingerprint = fingerprint(&job.second_source_job(&second.source), &inputs)?;
+                Ok(vec![ReferenceOutput { fingerprint, ..second.record() }])
             }
         }
     }
@@ -155,7 +155,7 @@ impl SecondSource {
         let request = ReadRequest::all().cut(&job.shingle);
         let read = source::read(session, source, &listed, request).await.context(why)?;
         let documents = frames::documents::documents(read.frame)?;
-        let fingerprint = fingerprint(&job.second_source_job(source), &listed.inputs());
+        let fingerprint = fingerprint(&job.second_source_job(source), &listed.inputs())?;
         Ok(Self { source: source.clone(), listed, documents, types: read.types, fingerprint })
     }
 

@@ -80,10 +80,10 @@ pub enum Normalize {
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Words, as [`Words`] has them.
-    #[value(help = "Words")]
+    #[cfg_attr(feature = "clap", value(help = "Words"))]
     Word,
     /// Unicode scalar values.
-    #[value(help = "Characters")]
+    #[cfg_attr(feature = "clap", value(help = "Characters"))]
     Char,
 }
 

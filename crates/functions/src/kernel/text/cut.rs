@@ -30,7 +30,7 @@ pub(crate) trait Sink {
 /// words are removed by Unicode's rules, and texts whose newlines are removed are normalised whole, into two buffers.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; `sink` has received
+/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words; `sink` has received
 /// nothing then.
 pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;

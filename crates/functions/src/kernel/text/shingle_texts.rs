@@ -11,7 +11,7 @@ use crate::kernel::text::shingles::hash_of;
 /// them. Empty if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words.
+/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words.
 pub fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
     let mut texts = TextSet::default();
     let enough = cut(text, by, scratch, &mut texts)?;

@@ -40,7 +40,7 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 /// precedes an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are
 /// removed are normalised whole, into two buffers.
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
+/// [`Error`](crate::error::Error) if `by.normalize` names a language without stop words, or if `by.hash` is
 /// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
@@ -64,7 +64,7 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mu
 /// The hash function that turns a shingle's bytes into its number.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) for [`ShingleHash::Dictionary`].
+/// [`Error`](crate::error::Error) for [`ShingleHash::Dictionary`].
 pub(crate) fn hash_of(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
     match hash {
         ShingleHash::Xxh3 => Ok(xxh3_64),

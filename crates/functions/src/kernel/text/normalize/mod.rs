@@ -21,7 +21,7 @@ use whitespace::{Collapse, Gap};
 /// The steps of a list separated by commas. Spaces around a name are ignored, and an empty list has no steps.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) on an unknown step or language; the message lists what is allowed.
+/// [`Error`](crate::error::Error) on an unknown step or language; the message lists what is allowed.
 pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     if names.trim().is_empty() {
         return Ok(Vec::new());

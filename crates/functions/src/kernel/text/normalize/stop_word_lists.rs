@@ -39,7 +39,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// These words as a list that is part of the job.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if there are no words, or one has a comma: the text after the list's name.
+/// [`Error`](crate::error::Error) if there are no words, or one has a comma: the text after the list's name.
 pub fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
