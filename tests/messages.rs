@@ -72,7 +72,7 @@ fn files_that_texts_name_exist() {
     }
     assert!(wrong.is_empty(), "files that do not exist:\n{}", wrong.join("\n"));
     assert_eq!(
-        missing("see `walk.rs`, tests/layers.rs, `pipeline/stage/mod.rs` and src/udf/", &files),
+        missing("see `walk.rs`, tests/layers.rs, `pipeline/stage/mod.rs` and src/plan/", &files),
         [""; 0]
     );
     assert_eq!(

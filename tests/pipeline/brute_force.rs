@@ -458,7 +458,7 @@ fn random_sketches_with_every_join() {
         let mut random = Random(!seed);
         let mut run = |output: &Path, job: &Job| {
             let task_bytes = if random.below(4) == 0 { usize::MAX } else { 1 << (8 + random.below(10)) };
-            let (one_process, partitions) = (random.below(2) == 0, 1 + random.below(9));
+            let (one_process, partitions) = (random.below(4) > 0, 1 + random.below(9));
             let outcome = run_on(job, Machine { task_bytes, one_process, partitions })?;
             manifest(output).stages.into_iter().for_each(|stage| *taken.entry(stage.join).or_insert(0) += 1);
             Ok(outcome)

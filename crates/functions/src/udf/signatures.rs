@@ -229,7 +229,7 @@ pub(super) static LSH_BANDS: Function = Function {
             ("rows", "Values in a band, r: a literal of at least 1. More rows find fewer pairs."),
             (
                 "hash",
-                "`'xxh3'` (the default): XXH3-64 of the values as 4 bytes each, or 2 of a short signature, little endian, \
+                "`'xxh3'` (the default): minhash_similarity takes signatures of equal lengthH3-64 of the values as 4 bytes each, or 2 of a short signature, little endian, \
                  seeded by the band's number. `'crc32'`: CRC-32 of the values in decimal, joined by `_`, with the band's \
                  number above its 32 bits. `'crc32-tuple'`: the same of the values as Python prints a tuple, as in \
                  `(15, 355, 89, 2)`.",
@@ -293,7 +293,7 @@ fn minhash_similarity_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Resu
             "minhash_similarity takes two lists or two binaries, and got one of each: `short_signature` makes a binary of a list"
         ),
         _ if a.len() != b.len() => exec_err!(
-            "minhash_similarity takes columns of equal length, and got {} and {} values",
+            "minhash_similarity takes signatures of equal length, and got {} and {} values",
             a.len(),
             b.len()
         ),
