@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All are processes of this machine, which needs two cores. Runs alternate, and of the repeats the one with the least
-//! seconds counts. What is printed is Markdown.
+//! seconds counts. The output is Markdown.
 
 #![allow(
     clippy::unwrap_used,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each run is a process of its own; of the repeats the one with the least seconds counts, and for memory the one that took
-//! the most. What is printed is Markdown.
+//! the most. The output is Markdown.
 
 #![allow(
     clippy::unwrap_used,

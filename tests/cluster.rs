@@ -1,4 +1,4 @@
-//! A real cluster of processes: that its rows are those of one process, and that they still are when parts of it die.
+//! A real cluster of processes gives the rows of one process, also when parts of it die.
 //!
 //! Each test has a cluster of its own, and few run at the same time, for they share the cores.
 
@@ -21,7 +21,7 @@ use crate::support::*;
 /// Seconds that a run without faults may take.
 const QUIET: u64 = 240;
 
-/// A job over Parquet with columns `id` and `text`: 3-word shingles, a threshold of 0.5. What else it is, a run sets.
+/// A job over Parquet with columns `id` and `text`: 3-word shingles, a threshold of 0.5. Each run sets the rest.
 fn job_file(folder: &Path, source: &Path) -> PathBuf {
     let job = folder.join("job.toml");
     let text = job_text(source, SET_BY_THE_TEST);

@@ -199,7 +199,7 @@ fn the_jobs_of_the_pages_are_jobs() {
     assert!(jobs >= 2, "{jobs}");
 }
 
-/// The table of stages has those of the program's list, with the tables that they write.
+/// The table of stages equals the program's list of stages, with the tables that they write.
 #[test]
 fn architecture_names_the_stages_of_jobs_and_their_tables() {
     let page = std::fs::read_to_string(repository("docs/architecture.md")).unwrap();

@@ -113,7 +113,7 @@ const BEFORE: [(&str, &str); 3] = [
     ),
 ];
 
-/// Sizes of the pages, and those that a test has the time for.
+/// Sizes in the pages, and the smaller sizes that the test uses instead.
 const SIZES: [(&str, &str); 2] = [("--documents 1000000", "--documents 1000"), ("--repeat 3", "--repeat 1")];
 
 fn run_page(page: &str) {

@@ -20,7 +20,7 @@ fn inputs(folder: &str, target: &str) -> Vec<PathBuf> {
     inputs
 }
 
-/// Runs a target over its inputs; the names of those that broke a promise come at the end.
+/// Runs a target over its inputs; fails with the names of the inputs that broke a promise.
 fn replay(target: &str) {
     let (_, check) = TARGETS.into_iter().find(|(name, _)| *name == target).unwrap();
     let seeds = inputs("seeds", target);

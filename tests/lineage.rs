@@ -101,7 +101,7 @@ fn events_name_inputs_and_outputs() {
         assert_eq!((&written["rowCount"], &written["size"]), (&json!(rows.rows), &json!(size)), "{name}");
         assert_eq!(written["fileCount"], rows.files.len(), "{name}");
         assert_eq!(output["facets"]["version"]["datasetVersion"], manifest.fingerprint, "{name}");
-        // The columns are those of the files.
+        // The facet lists the columns of the files.
         let fields = output["facets"]["schema"]["fields"].as_array().unwrap();
         let named: Vec<&str> = fields.iter().map(|field| field["name"].as_str().unwrap()).collect();
         let batch = table(&nightly.path("out"), name);

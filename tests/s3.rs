@@ -54,7 +54,7 @@ impl Ended {
     }
 }
 
-/// The variables of the process without those of somebody's own cloud, and then these.
+/// The variables of the process without variables of a real cloud account, and then these.
 fn environment(variables: &[(String, String)]) -> BTreeMap<String, String> {
     let own = std::env::vars().filter(|(name, _)| !name.starts_with("AWS_"));
     own.chain(variables.iter().cloned()).collect()

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each round of `soak_random_faults` runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
-//! again, each from a random stage on, and holds its rows against those of one process. An executor is struck only in the
+//! again, each from a random stage on, and compares its rows with the rows of one process. An executor is struck only in the
 //! midst of a task, a scheduler only while a task runs, and a driver only while it does: a fault that finds nothing to
 //! strike until the run ends is not counted. It prints a line for each round and the faults that happened in all; the same
 //! seed gives the same faults.
@@ -21,7 +21,7 @@ use crate::support::process::{Process, let_pass};
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
-/// Drivers that one round may need: those that are killed, and those that give up while too much is away.
+/// The number of drivers that one round may need: killed drivers, and drivers that give up while too much is away.
 const DRIVERS: usize = 6;
 
 /// Within this time a round ends.

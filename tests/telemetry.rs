@@ -97,7 +97,7 @@ mod sent {
         bodies.iter().flat_map(of).collect()
     }
 
-    /// The span of the command, and those of its stages.
+    /// The spans of the command and of its stages.
     fn command_and_stages(collector: &Server, command: &str) -> (Value, Vec<Value>) {
         let (root, stages): (Vec<_>, Vec<_>) =
             spans(collector).into_iter().partition(|span| span["name"] == format!("resemblance {command}"));

@@ -1,7 +1,7 @@
 //! The loops over text, hashes and signatures, each with a hand-written limit to compare with.
 //!
 //! In every group `kernel` is the library's function, and the others are loops over the same input that do only what
-//! cannot be left out, or do the same by the plainest means; [`limits`] has them. What a kernel takes above its limit is
+//! cannot be left out, or do the same by the plainest means; [`limits`] has them. Time above a kernel's limit is
 //! the price of what it does beyond.
 //!
 //! `cargo bench --bench kernels -- minima` measures the groups whose name has `minima` in it.

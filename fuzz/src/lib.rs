@@ -1,4 +1,4 @@
-//! What each fuzz target does with its bytes. The same checks run in the test suite, over the seeds and over what was
+//! The checks of each fuzz target. The same checks run in the test suite, over the seeds and over what was
 //! found before (`tests/fuzz_replay.rs`), so nothing here may need the fuzzer.
 //!
 //! A check ends in a panic where the program breaks a promise. An error of the kinds `job` and `input` is a right answer to

@@ -37,7 +37,7 @@ pub struct Row {
     pub id: Option<String>,
     /// Its text.
     pub text: Option<String>,
-    /// What is wrong with it.
+    /// The fault of the file.
     pub defect: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct Reading<'a> {
     pub format: Format,
     /// Its name.
     pub name: &'a str,
-    /// What identifies a document.
+    /// The key of a document.
     pub id: SourceId,
     /// The columns of the text.
     pub text: Vec<String>,

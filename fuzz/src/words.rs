@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::definitions;
 
-/// The words are those of the definition, and so are the shingles of a text that is cut in pieces.
+/// Words, and shingles of a text that is cut in pieces, follow the definition.
 pub fn check(bytes: &[u8]) {
     let [rule, times, size, text @ ..] = bytes else { return };
     let rule = definitions::rule(*rule);

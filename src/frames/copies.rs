@@ -143,7 +143,7 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
 /// Reference documents also have `shingle_count`. `bands` is the number of bands that two identical signatures share.
 pub(crate) fn scores_of_equal_sets(new: DataFrame, reference: DataFrame, bands: usize) -> Result<DataFrame> {
     let known = vec![col("doc").alias("reference_doc"), col("shingle_count")];
-    // The join holds the reference documents: only those that may match new documents.
+    // The join holds only the reference documents that may match new documents.
     let joined = with_same_key(reference, known, new)?;
     let ends = || columns(["doc", "reference_doc"]);
     Ok(joined.select(vec![

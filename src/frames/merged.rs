@@ -82,7 +82,7 @@ pub(crate) fn with_representative(documents: DataFrame, representatives: DataFra
 }
 
 /// `run` and [`pair_columns`], the [`versions`] of all documents, and the [`representatives`] of the remaining ones -> (first, second,
-/// shared, ..): the pairs of groups that have a document, also those of a group with itself.
+/// shared, ..): the pairs of groups that have a document, also each group with itself.
 pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,

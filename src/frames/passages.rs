@@ -248,7 +248,7 @@ pub(crate) fn repeated_windows(
 /// 3. new documents that another one represents and that are not spared,
 /// 4. reference documents that outputs remove.
 ///
-/// Documents that are not compared come after those that are kept: see [`turns`].
+/// Documents that are not compared come after kept documents: see [`turns`].
 pub(crate) fn in_turn(
     documents: DataFrame,
     clusters: DataFrame,

@@ -16,7 +16,7 @@
 //! pairs. Such pairs may be true but useless, so a few documents are *leaders*, and the others are compared with the leaders:
 //!
 //! 1. A *round* chooses leaders among the documents without one. Documents with the fewest rarer shingles come first, then those
-//!    with the most shingles, then those with the least key. The pairs of leaders are scored like all candidates. A document with
+//!    with the most shingles, then the document with the least key. The pairs of leaders are scored like all candidates. A document with
 //!    a score then has a leader, or is one, and is *settled*.
 //! 2. The next round chooses twice as many leaders among the remaining documents.
 //! 3. After the last round, each remaining document is compared with all others of its dense buckets.

@@ -393,7 +393,7 @@ mod tests {
             assert_eq!(curve.kept(1.0), 1.0, "{keys}");
             assert!(curve.kept(0.0) < 1e-9, "{keys}");
             for s in (0..=100).map(|s| f64::from(s) / 100.0) {
-                // The logarithm of 1000!, added up from those of 1,000 numbers, is off by less than 1e-11.
+                // The logarithm of 1000!, a sum of 1,000 logarithms, is off by less than 1e-11.
                 let (kept, candidate) = (curve.kept(s), curve.candidate(s));
                 assert!(kept <= candidate + 1e-11, "{keys} {s}: {kept} {candidate}");
             }

@@ -222,10 +222,11 @@ impl<'a> JobDocument<'a> {
             return Error::job(format!("{place}: `{key}` is required but missing{example}"));
         }
         let key = key_at(self.table.get_ref(), span.start);
-        let near = match is_unknown_word(&fault) {
-            true if is_unknown_key(&fault) => near(first, quoted, hints::meant(&key, &schema())),
-            true => near(first, quoted, Vec::new()),
-            false => hints::rewritten(&fault).map(|hint| format!(": {hint}")),
+        let near = if is_unknown_word(&fault) {
+            let meant = if is_unknown_key(&fault) { hints::meant(&key, &schema()) } else { Vec::new() };
+            near(first, quoted, meant)
+        } else {
+            hints::rewritten(&fault).map(|hint| format!(": {hint}"))
         };
         let at = self.at(&key, Some(span.start));
         // Messages about the rules of keys are sentences.

@@ -274,10 +274,12 @@ impl Ours {
                 (false, false) => FileVerdict::InForce,
             };
         }
-        match self.owns(inside) {
-            true if self.held.holds(inside) => FileVerdict::Held,
-            true => FileVerdict::Dead(RemovalOrder::Data),
-            false => FileVerdict::Foreign,
+        if !self.owns(inside) {
+            FileVerdict::Foreign
+        } else if self.held.holds(inside) {
+            FileVerdict::Held
+        } else {
+            FileVerdict::Dead(RemovalOrder::Data)
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct Outcome {
     pub stages_reused: usize,
 }
 
-/// What a run does if its output holds another result.
+/// The action of a run whose output holds another result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExisting {
     /// The run ends with an error.

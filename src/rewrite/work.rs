@@ -204,15 +204,16 @@ pub(crate) async fn finished_part(
 /// If the store refuses.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &FinishedPart) -> Result<()> {
     let records = target.within(APPLIED);
-    match records.create(&part_name(number), part).await? {
-        true => Ok(()),
-        // A task that counted as lost wrote the same record.
-        false if records.read::<FinishedPart>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
-        false => Err(Error::input(format!(
-            "another process writes to {}: let only one process at a time write there",
-            target.shown()
-        ))),
+    // A task that counted as lost writes the same record.
+    if records.create(&part_name(number), part).await?
+        || records.read::<FinishedPart>(&part_name(number)).await?.as_ref() == Some(part)
+    {
+        return Ok(());
     }
+    Err(Error::input(format!(
+        "another process writes to {}: let only one process at a time write there",
+        target.shown()
+    )))
 }
 
 fn part_name(number: usize) -> String {

@@ -208,7 +208,7 @@ fn only_leftovers_of_attempts_leave_the_removed_table() {
     assert!(left.iter().all(|name| !there.contains_key(name)), "{:?}", there.keys());
 }
 
-/// In a bucket too, files that were written and not recorded are those that the next attempt writes, or they are refused.
+/// In a bucket too, unrecorded files equal the files of the next attempt, or they are refused.
 #[test]
 fn a_file_of_somebody_else_in_a_bucket_is_not_replaced() {
     let s3 = S3::start();

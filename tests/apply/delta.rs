@@ -83,7 +83,7 @@ fn kept_and_removed_documents_become_delta_tables() {
         let count = if folder.is_empty() { "kept" } else { "removed" };
         assert_eq!(manifest["counts"][count], expected.values().sum::<u64>());
     }
-    // The files are those that there are without logs.
+    // The files are the same as without logs.
     let kept = |folder: &str| {
         let mut kept = files(&applied.path(folder));
         kept.retain(|path, _| !path.starts_with('_'));

@@ -38,7 +38,7 @@ fn pages(random: &mut Random) -> Vec<Document> {
     texts.enumerate().map(|(number, text)| (format!("d{number:02}"), text)).collect()
 }
 
-/// The documents that plain code keeps and removes, and the number of those that stay instead of others.
+/// The documents that plain code keeps and removes, and the number of documents that stay instead of others.
 pub fn expected(
     documents: &[Document],
     output: &Path,
@@ -167,7 +167,7 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
             gone.extend(strings(&batch, "id").into_iter().zip(why).map(|(id, (kept, why))| (id, kept, why)));
         }
         assert_eq!(gone, removed, "seed {seed}");
-        // A document counts itself and those that name it.
+        // A document counts itself and every document that names it.
         let sizes: BTreeMap<String, u64> =
             strings(&kept, "id").into_iter().zip(numbers(&kept, "cluster_size")).collect();
         let size = |id: &String| 1 + removed.iter().filter(|(_, kept, _)| kept == id).count() as u64;

@@ -157,7 +157,7 @@ const PART: u64 = 100;
 
 /// The parts that two results of one application share.
 struct Same {
-    /// The files, except for those of tables.
+    /// The files, without tables.
     bytes: BTreeMap<String, Vec<u8>>,
     /// The lines of the tables `removed` and `removed_spans`, sorted: which task writes which rows is open, and so are the names of
     /// files.

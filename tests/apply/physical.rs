@@ -18,7 +18,7 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use super::*;
 
-/// Types as writers of now have them, and as those of before had them.
+/// Types of current writers and of earlier writers.
 const EVERY_TYPE: &str = "message spark_schema {
     required binary id (STRING);
     optional binary text (UTF8);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::needs::python;
 
-/// Reads the result in every way that the documentation names. Prints the ids of each, and those of the removed documents.
+/// Reads the result in every way that the documentation names. Prints the ids of each result and the ids of the removed documents.
 const READERS: &str = r#"
 import json, sys
 import duckdb, pandas, polars, pyarrow.dataset as ds

@@ -1,4 +1,4 @@
-//! `apply` on a cluster: the files are those that one process writes, also where an executor dies.
+//! `apply` on a cluster writes the files of one process, also where an executor dies.
 
 use super::*;
 use crate::support::cluster::{Cluster, Setup};

@@ -11,7 +11,7 @@ use crate::support::rows::{Rows, assert_rows, moved, rows_alone};
 /// Seconds that a run with faults may take.
 const DEADLINE: u64 = 300;
 
-/// Settings with which a job takes every stage but those that make a dictionary.
+/// Settings with which a job runs every stage except for the dictionary's stages.
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
 /// The stages of that job.
@@ -193,7 +193,7 @@ fn one_executor_does_the_work_of_a_dead_one() {
     assert!(recoveries(&record) > 0, "{record:#}");
 }
 
-/// The stage with the most query stages. What was read twice, when rows came twice, depended on how many of them were done.
+/// The stage with the most query stages. Rows that were read twice depended on the number of finished query stages.
 #[test]
 fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
     let mut scene = Scene::of_all_stages();

@@ -48,7 +48,7 @@ fn more_partitions_fit_in_memory() {
 struct Scarce {
     stage: &'static str,
     times: usize,
-    /// The partitions of each stage at first, where not those of the engine.
+    /// The partitions of each stage at the start; `None` leaves the engine's default.
     partitions: Option<usize>,
     /// The plans of that stage.
     plans: Mutex<Vec<String>>,
@@ -131,7 +131,7 @@ fn scores_are_the_same_where_nothing_is_held_and_files_of_failed_plans_go() {
     ended.unwrap();
     let lost = engine.lost.into_inner().unwrap();
     assert!(lost.iter().map(|file| file.rows).sum::<u64>() > 0, "{lost:?}");
-    // No files are there but those of the result.
+    // Only files of the result are left.
     assert_rows(&narrow, &rows(&roomy), "two plans that failed");
     let plans = engine.plans.into_inner().unwrap();
     assert_eq!(plans.len(), 3);

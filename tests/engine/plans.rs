@@ -2,7 +2,7 @@
 //! of their own are approved as text under `tests/engine/plans/`; for a cluster, `tests/engine/plans/cluster/` has the query stages into which
 //! a scheduler cuts them.
 //!
-//! Plans are those of data that no task can hold: nothing is small enough to be held whole, and rows are divided among four
+//! Plans are made as for data larger than a task: nothing is small enough to be held whole, and rows are divided among four
 //! partitions. `RESEMBLANCE_APPROVE_PLANS=1` writes the texts again.
 
 use std::sync::Mutex;

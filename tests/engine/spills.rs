@@ -63,7 +63,7 @@ fn spills_go_with_a_stop_and_after_a_kill_with_the_next_command() {
     killed.kill();
     let dead = spill_folders(&temporary);
     assert!(dead.len() == 1 && holds_spills(&dead[0]), "{dead:?}");
-    // Folders of live processes stay, and those of dead ones are removed.
+    // Folders of live processes stay; folders of dead processes are removed.
     let mut living = spilling("living", &out, &temporary);
     let left = spill_folders(&temporary);
     assert!(left.len() == 1 && left != dead, "{left:?}");

@@ -276,7 +276,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     assert!(!folder.path().join("out").exists(), "nothing is written to the job's output");
 }
 
-/// The sentences of a part of a page that its reader sees: those of its paragraphs and captions.
+/// The visible sentences of a part of a page: its paragraphs and captions.
 fn sentences(part: &str) -> Vec<String> {
     let inside = |tag: &str| {
         let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));

@@ -17,7 +17,7 @@ fn truth(path: &Path) -> BTreeMap<Pair, (String, f64)> {
         .collect()
 }
 
-/// The pairs whose similarity reaches the threshold, with those of the identical documents among themselves.
+/// The pairs whose similarity reaches the threshold, and the pairs of identical documents.
 fn similar(truth: &BTreeMap<Pair, (String, f64)>, threshold: f64) -> BTreeMap<Pair, f64> {
     let identical = truth.iter().filter(|(_, (kind, _))| kind == "identical");
     let identical: Vec<&String> =

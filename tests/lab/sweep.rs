@@ -184,7 +184,7 @@ fn every_size_sees_the_same_documents() {
     let path = paths();
     let source = path("in.parquet");
     let mut documents = corpus(24, 40, 20);
-    // Long enough for shingles of 3 words and too short for those of 7.
+    // Long enough for shingles of 3 words, and too short for shingles of 7 words.
     for (_, text) in documents.iter_mut().step_by(2) {
         *text = text.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
     }

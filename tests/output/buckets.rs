@@ -240,7 +240,7 @@ fn threads_memory_and_earlier_outputs_change_no_row() {
     assert_same_answers(&first, &to, &scene.documents, "sketches of an output");
 }
 
-/// The rows of a merged output are those of its parts.
+/// A merged output has the rows of its parts.
 #[test]
 fn merged_outputs_have_the_table_too() {
     let folder = tempdir().unwrap();

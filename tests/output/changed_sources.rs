@@ -98,7 +98,7 @@ fn files_that_a_condition_leaves_out_may_change() {
     std::fs::write(&left_out, &bytes).unwrap();
     touch(&left_out);
     assert!(days.is_finished(&sets));
-    // All rows stay that are no documents, also those of files that were not read.
+    // Rows that are no documents stay, also rows of unread files.
     assert_eq!(days.applied("out"), 90);
 }
 

@@ -173,7 +173,7 @@ fn carried_columns_are_columns_of_the_delta_table() {
     scene.run(&["--overwrite"]).success();
     assert_eq!(check(&scene.output()), 2);
     assert_eq!(Table::read(&scene.output().join("documents")).protocol, after.protocol);
-    // A job that does not ask for Delta tables must not break those that are there.
+    // A job without Delta tables must not break existing Delta tables.
     scene
         .run(&["--overwrite", "source.columns=[\"exactly\"]"])
         .refused(2, &["`exactly`", "holds Delta tables"]);

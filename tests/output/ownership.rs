@@ -224,7 +224,7 @@ fn an_interrupted_overwrite_keeps_the_old_result_and_resumes() {
         assert_eq!(tables(&output), old, "after plan {at} failed");
         assert_eq!(std::fs::read_dir(output.join("_work/claims")).map_or(0, Iterator::count), 0);
         let outcome = run_until(&over, OnExisting::Overwrite, usize::MAX).0.unwrap();
-        // A stage of each plan before, and those that need no engine.
+        // A stage of each earlier plan, and the stages that need no engine.
         assert!(outcome.stages_reused >= at, "{} at plan {at}", outcome.stages_reused);
         assert_eq!(tables(&output), new, "taken up at plan {at}");
         let named = manifest(&output).paths().len();

@@ -128,7 +128,7 @@ fn documents_say_where_each_text_is() {
 
 // ---- ids -----------------------------------------------------------------------------------------------------------------
 
-/// Rows of a table with every id as text, to be compared with those of another run.
+/// Rows of a table with every id as text, for a comparison with another run.
 fn cells(output: &Path, name: &str, columns: &[&str]) -> Vec<Vec<String>> {
     let rows = table(output, name);
     let columns: Vec<Vec<String>> = columns.iter().map(|column| strings(&rows, column)).collect();
@@ -188,7 +188,7 @@ fn an_integer_id_is_a_number_in_every_table() {
     let text = path("text");
     assert_eq!(manifest(&text).source.id, IdType::Utf8);
     assert!(cells(&text, "pairs", &["id_a", "id_b"]).contains(&vec!["10".into(), "9".into()]));
-    // Whatever the type is, keys and sketches are those of the id's decimal text.
+    // For every type, keys and sketches are computed from the id's decimal text.
     let sketch = ["id", "position", "doc", "shingle_count"];
     assert_eq!(cells(&text, "documents", &sketch), cells(&path("int32"), "documents", &sketch));
     let lists = |name: &str, column: &str| {

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 
-/// Bands that find every pair, and an order in which merged outputs are those of one run.
+/// Bands that find every pair, and an order in which merged outputs equal one run.
 const SETS: [&str; 5] =
     ["minhash.permutations=64", "lsh.bands=64", "lsh.rows=1", "output.max_expand=0", AS_ONE_RUN];
 
@@ -18,7 +18,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The bodies have ids of their own, or, `replaced`, those of the first titles, whose documents they replace.
+    /// The bodies have ids of their own. If `replaced`, they have the ids of the first titles and replace them.
     fn new(keep: &str, replaced: bool) -> Self {
         let texts = corpus(91, 2 * ROWS, 30);
         let named = |prefix: &str, texts: &[Document]| -> Vec<Document> {
@@ -73,7 +73,7 @@ impl Shared {
         job
     }
 
-    /// Compares the new documents with those of `outputs`.
+    /// Compares the new documents with the documents of `outputs`.
     fn compare(&self, outputs: &[&str], output: &str, sets: &[&str]) {
         let outputs: Vec<PathBuf> = outputs.iter().map(|name| self.path(name)).collect();
         let against = format!("against.output={outputs:?}");
@@ -85,7 +85,7 @@ impl Shared {
         [self.titles.clone(), self.bodies.clone()].concat()
     }
 
-    /// The pairs of new documents with each other and with those of the merged output, by plain code.
+    /// The pairs of new documents with each other and with the merged output, by plain code.
     fn expected(&self) -> BTreeMap<(String, String), f64> {
         let all = [self.new.clone(), self.merged()].concat();
         let mut pairs = exact_pairs(&all, 3, 0.5);
@@ -154,7 +154,7 @@ fn the_merged_output_shows_the_texts_that_were_compared() {
                 assert_eq!(line[text].as_str().unwrap(), documents[line[id].as_str().unwrap()], "{line}");
             }
         }
-        // The shingles are cut from the texts, and compared with those of the document.
+        // The shingles are cut from the texts and compared with the shingles of the document.
         let of = &expected.keys().next().unwrap().0;
         let found = shared.lines(&["neighbors", "--id", of, "--top", "1000", "--json"]);
         let similar = |line: &Value| {

@@ -271,7 +271,7 @@ impl<'a> Case<'a> {
         self.check_output("merged", &documents, 0, true);
     }
 
-    /// Holds the ids of clusters against those of days before: a cluster keeps its id, and several that become one the smallest of their ids.
+    /// Compares cluster ids with the ids of earlier days. A cluster keeps its id; merged clusters keep their smallest id.
     fn check_ids(&self, output: &str, expected: &Answer, ids: &mut BTreeMap<Name, String>, day: usize) {
         let rows = table(&self.path(output), "clusters");
         let found: BTreeMap<String, String> =
@@ -338,7 +338,7 @@ impl<'a> Case<'a> {
         expected
     }
 
-    /// Applies an output: the documents that stay are those that no other one represents, and those that are spared.
+    /// Applies an output. Unrepresented and spared documents stay.
     fn check_apply(&mut self, output: &str, files: &Files) {
         let (what, to) = (format!("{output} of {}", self.what), self.path(&format!("clean-{output}")));
         let output = self.path(output);

@@ -144,7 +144,7 @@ fn the_rows_that_are_left_out_are_not_evaluated() {
     assert_eq!(found["wrong_pairs"], expected["wrong_pairs"]);
 }
 
-/// The header does not count for pairs, and is cut out of the texts: passages are those of all words.
+/// The header does not count for pairs, and is cut out of the texts. Passages cover all words.
 #[test]
 fn passages_are_cut_where_templates_do_not_count() {
     let header = "This page of the shop has a header of some words";

@@ -106,7 +106,7 @@ fn rows_are_the_same_in_little_memory_and_after_every_stop() {
     stopping::same_rows(|name| with(name, &[]), 2, &["documents", "pairs", "clusters", "frequent_shingles"]);
 }
 
-/// An output is used again with the shingles that did not count in it; a second source is compared without those of the source;
+/// An output is used again with the shingles that did not count in it; a second source is compared without the frequent shingles of the source;
 /// `neighbors` and `evaluate` leave them out too.
 #[test]
 fn later_runs_leave_the_same_frequent_shingles_out() {

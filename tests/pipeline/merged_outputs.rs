@@ -16,7 +16,7 @@ struct Chains {
 /// An output as the test made it.
 #[derive(Clone, Default)]
 struct Made {
-    /// The days whose documents it holds: its own, or those that were merged.
+    /// The days whose documents it holds: its own day, or all merged days.
     days: Vec<String>,
     /// The outputs that it was compared with.
     seen: BTreeSet<String>,
@@ -262,7 +262,7 @@ fn an_output_with_a_second_source_is_refused_without_an_output_of_that_source() 
     chains.day("releases", &releases, &[], &[]).unwrap();
     chains.linked("a", &a, "releases", &[]).unwrap();
     chains.linked("new-old", &a, "releases", &["against.pairs=new-old"]).unwrap();
-    // Some of its ids are those of the second source.
+    // Some of its ids are also ids of the second source.
     chains.linked("c", &c, "releases", &[]).unwrap();
     chains.day("other", &b, &[], &[]).unwrap();
     let missing = "names no output of that source";
@@ -432,7 +432,7 @@ fn random_chains(seed: u64) -> (usize, usize) {
             };
             match chains.day(&name, &own, &against, sets) {
                 Ok(()) => names.push(name),
-                // Such as an output whose own known ones are not among those that were drawn.
+                // For example, an output whose own reference was not drawn.
                 Err(error) => assert!(matches!(error.kind(), Kind::Job | Kind::Input), "{error}"),
             }
             continue;

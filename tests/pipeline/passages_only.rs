@@ -49,7 +49,7 @@ fn passages_are_found_and_no_documents_are_compared() {
     cut(&path("least"), &path("clean"), &documents);
 }
 
-/// Cuts the passages out, and checks that each text lacks those that are not kept, and that no document is removed.
+/// Cuts the passages out. Checks that each text lacks the passages that are not kept, and that no document is removed.
 fn cut(output: &Path, clean: &Path, documents: &[Document]) {
     resemblance()
         .arg("apply")

@@ -202,7 +202,7 @@ fn texts_that_earlier_outputs_keep_stay_there() {
             documents.sort();
             documents
         };
-        // Documents that are too short to be compared come after those that are.
+        // Documents that are too short come after the compared ones.
         let others = |documents: &[Document], day: &str| {
             let ids = compared(&case.path(day));
             let mut documents: Vec<Document> =
@@ -285,7 +285,7 @@ fn passages_of_reference_documents_are_the_same_for_any_threads_and_memory() {
     }
 }
 
-/// Documents of a second source whose id an earlier one has have no passages, and short ones do; groups are those of new documents.
+/// Documents of a second source whose id an earlier one has have no passages, and short ones do; groups come from the new documents.
 #[test]
 fn reference_documents_are_searched_if_they_have_an_id_of_their_own() {
     let path = paths();
@@ -318,7 +318,7 @@ fn reference_documents_are_searched_if_they_have_an_id_of_their_own() {
     assert_eq!(strings(&table(&path("out"), "passages"), "groups"), ["1", "1"]);
 }
 
-/// Documents that are too short, or have only shingles of templates, are searched on each side behind those that are compared.
+/// Documents that are too short, or have only shingles of templates, are searched on each side after the compared documents.
 #[test]
 fn documents_that_are_not_compared_are_searched() {
     let header = "home of the shop and all of its pages";

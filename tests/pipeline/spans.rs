@@ -48,7 +48,7 @@ pub fn spans(output: &Path) -> Vec<Span> {
     spans
 }
 
-/// Documents in the order in which passages of them are kept: those that another one represents come last.
+/// Documents in the order in which their passages are kept. Represented documents come last.
 pub fn removals_last(documents: &[Document], output: &Path) -> Vec<Document> {
     let clusters = table(output, "clusters");
     let flags = strings(&clusters, "representative").into_iter().zip(strings(&clusters, "reference"));

@@ -41,7 +41,7 @@ type Repeated<'a> = (usize, Place, &'a Vec<Place>);
 /// The spans of the new documents. If `new_old`, only windows of reference documents count.
 pub fn expected_against(documents: &Searched, new_old: bool, length: usize, gap: usize) -> Vec<Span> {
     let cut: Vec<Vec<(String, Range<usize>)>> = documents.iter().map(|(_, (_, text))| words(text)).collect();
-    // How many reference documents have a window, of those that have it.
+    // The number of reference documents that contain a window.
     let known = |places: &[(usize, usize)]| {
         let mut docs: Vec<usize> =
             places.iter().map(|place| place.0).filter(|&doc| documents[doc].0).collect();

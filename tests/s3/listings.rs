@@ -6,7 +6,7 @@ use resemblance::source;
 use super::*;
 use crate::support::s3::Fault;
 
-/// A page of objects and what the page says of those that follow.
+/// A page of objects, and what the page says about the objects after it.
 fn page(keys: &[&str], truncated: bool, next: &str) -> String {
     let objects: String = keys
         .iter()

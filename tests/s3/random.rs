@@ -1,4 +1,4 @@
-//! Random faults of a store: the rows are those of an undisturbed run, or the run ends with an error of the storage and the
+//! Random faults of a store: the run has the rows of an undisturbed run, or ends with an error of the storage and the
 //! next one continues.
 //!
 //! ```sh

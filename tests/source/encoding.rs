@@ -5,7 +5,7 @@ use resemblance::job;
 use crate::support::formats::{Format, formats};
 use crate::support::*;
 
-/// Documents of words with letters that no ASCII has: those of Latin-1 between 0xC0 and 0xFF.
+/// Documents whose words have the letters of Latin-1 between 0xC0 and 0xFF, outside ASCII.
 fn latin_corpus() -> Vec<Document> {
     let accented = |word: &str| {
         word.chars()

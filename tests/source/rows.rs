@@ -118,7 +118,7 @@ impl Source {
         resolved(format(ending), &self.path("in"), &self.path(output), sets).unwrap()
     }
 
-    /// Runs the job, and holds its documents and pairs against those of `documents`, and what it left out against `left_out`.
+    /// Runs the job and compares its documents and pairs with `documents`, and its rejects with `left_out`.
     fn check(&self, job: &Job, documents: &[Row], left_out: LeftOut, what: &str) {
         let outcome = run(job).unwrap();
         let output = PathBuf::from(&job.output.url);

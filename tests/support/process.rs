@@ -177,7 +177,7 @@ pub fn let_pass(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// The first of `count` neighbouring ports of 127.0.0.1 that are free, below those that the system assigns.
+/// The first of `count` free neighbouring ports of 127.0.0.1, below the range that the system assigns.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: LazyLock<AtomicU16> =
         LazyLock::new(|| AtomicU16::new(20_000 + (std::process::id() % 1_000) as u16 * 10));

@@ -1,4 +1,4 @@
-//! Checks a cluster's output: the rows are those of the same job in one process, and there are no other files.
+//! Checks a cluster's output: it has the rows of the same job in one process, and no other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -345,7 +345,7 @@ impl Front {
         Ok(answered)
     }
 
-    /// A page of a listing, with the e_tags that `s3s-fs` says only with the objects. What went up in parts has another one.
+    /// A page of a listing, with the e_tags that `s3s-fs` says only with the objects. Objects that were uploaded in parts have another e_tag.
     fn with_e_tags(&self, page: Vec<u8>) -> Vec<u8> {
         let page = String::from_utf8(page).unwrap();
         let mut parts = page.split("</Key>");

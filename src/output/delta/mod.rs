@@ -104,10 +104,12 @@ pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Re
         }
         let schema = contract(table).over(types, job.columns()).arrow_schema();
         let Err(why) = schema_string(&schema) else { continue };
-        let asked_by = match is_ours(&found) {
-            _ if asked => "output.tables = \"delta\"".to_owned(),
-            true => format!("{shown} holds Delta tables, which this run would replace"),
-            false => continue,
+        let asked_by = if asked {
+            "output.tables = \"delta\"".to_owned()
+        } else if is_ours(&found) {
+            format!("{shown} holds Delta tables, which this run would replace")
+        } else {
+            continue;
         };
         return Err(Error::job(format!(
             "{asked_by}: {table} cannot be a Delta table: {why}, or carry other columns"

@@ -348,7 +348,7 @@ impl Chain {
     }
 }
 
-/// Opens the output at `url`, and checks that its signatures can be compared with those of `job`.
+/// Opens the output at `url`, and checks that its signatures are comparable with the signatures of `job`.
 async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Stored, Option<AppliedOutput>)> {
     let (stored, applied) = match job.reference() {
         Some(_) => AppliedOutput::open(session, url).await?,

@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     plan: StagePlan,
     /// The tables and the rows of each; `None` if all rows go into `table`.
     tables: Option<fn(&Job) -> StageTables>,
-    /// Checks the tables, also those of an earlier attempt, and returns the stages that their rows make necessary.
+    /// Checks the tables, also tables of an earlier attempt, and returns the stages that their rows make necessary.
     then: Option<Then>,
 }
 

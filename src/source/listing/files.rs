@@ -366,7 +366,7 @@ impl SkippedNames {
 struct Skipped {
     /// The skipped files by reason.
     names: BTreeMap<&'static str, SkippedNames>,
-    /// The number of files with other endings than those of the format.
+    /// The number of files whose endings do not belong to the format.
     other_endings: usize,
 }
 

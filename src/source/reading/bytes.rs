@@ -353,7 +353,7 @@ mod tests {
         pieces.concat()
     }
 
-    /// The expected texts are those of Python's codecs.
+    /// The expected texts come from Python's codecs.
     #[tokio::test]
     async fn chunks_do_not_change_the_text() {
         let all_bytes: Vec<u8> = (0..=255).collect();

@@ -206,7 +206,7 @@ fn rereads_of_a_table_use_the_version_of_the_run() {
     assert_eq!(bytes(kept(&moved, &["--source", &source])), expected);
     std::fs::rename(written.path("elsewhere"), written.path("in")).unwrap();
 
-    // The texts of the reference documents are those of version 0.
+    // The reference documents have the texts of version 0.
     let against = format!("against.output={:?}", written.path("out"));
     written.run("next", &[&lsh[..], &[&against, "against.same_id=skip"]].concat()).success();
     let of_file = |file: usize| written.documents.chunks(OF_FILE).nth(file).unwrap();

@@ -135,7 +135,7 @@ fn fields_that_do_not_exist_or_hold_no_text_are_refused() {
     }
 }
 
-/// A command that finds out the columns itself knows those in structs.
+/// A command that detects columns finds columns inside structs.
 #[test]
 fn fields_are_found_without_a_job() {
     let source = Source::new();

@@ -102,7 +102,7 @@ pub struct Answer {
     pub sets: usize,
 }
 
-/// The answer of run number `run` over `documents`; those of earlier runs or of a second source are known.
+/// The answer of run number `run` over `documents`. Documents of earlier runs or of a second source are reference documents.
 pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer {
     let is_new = |name: &Name| !name.0 && documents[name].run == run;
     let meet = meeting(documents, settings);
@@ -209,7 +209,7 @@ pub fn pair(a: &Document, b: &Document, settings: &Settings) -> Pair {
     }
 }
 
-/// The pairs that are written: all, except for those of large groups of copies, which are written as stars.
+/// The written pairs. Large groups of copies are written as stars.
 fn written(
     documents: &Documents,
     pairs: &Pairs,

@@ -175,7 +175,7 @@ pub fn write(path: &Path, documents: &[Text], row_group: usize) {
     write_batch(path, &RecordBatch::try_from_iter_with_nullable(columns).unwrap(), row_group);
 }
 
-/// Frequent shingles, each with its documents and its share of those of the group in which that is the largest.
+/// Frequent shingles, each with its documents and its largest share of the documents of a group.
 pub type Frequent = BTreeMap<Vec<u8>, (u64, f64)>;
 
 /// A row of `rejects`.

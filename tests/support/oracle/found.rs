@@ -281,7 +281,7 @@ pub fn check_rejects(output: &Path, name: &str, expected: &[Reject], what: &str)
     assert_eq!(found, expected, "{name}: {what}");
 }
 
-/// Holds the table of frequent shingles against those of the first source. Their texts are not compared.
+/// Compares the table of frequent shingles with the first source. Their texts are not compared.
 pub fn check_frequent(output: &Path, expected: &Frequent, what: &str) {
     let rows = table(output, "frequent_shingles");
     let mut found: Vec<(u64, f64)> =

@@ -1,4 +1,4 @@
-//! Which documents `clusters.contained` spares, and what is lost with those that go.
+//! Documents that `clusters.contained` spares, and the text that is lost with removed documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub struct Spared {
 #[derive(Debug, Default)]
 pub struct Losses {
     pub spared: BTreeMap<(String, bool), Spared>,
-    /// The documents of the table spared_copies, with those that stay instead.
+    /// The documents of the table spared_copies, each with the document that stays instead.
     pub copies: BTreeMap<(String, bool), (String, bool)>,
     /// The ids of the source's documents that go, sorted.
     pub removed: Vec<String>,
