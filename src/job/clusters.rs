@@ -147,6 +147,16 @@ impl ClusterMethod {
             }
         }
     }
+
+    /// A description of the stage that finds representatives.
+    pub(crate) fn describe_search(self) -> &'static str {
+        match self {
+            ClusterMethod::Components => "find how well documents are connected with the first one",
+            ClusterMethod::Representative => {
+                "let each document join the first representative that it is paired with"
+            }
+        }
+    }
 }
 
 /// `[alarms]`: bounds that a person should check before duplicates are removed. They change no row.

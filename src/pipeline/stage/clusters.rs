@@ -14,7 +14,7 @@ use crate::frames::keep::{self, BEFORE};
 use crate::frames::ranks::{ranks, ranks_with_reference, represented, scores_of_sets};
 use crate::frames::reference::{new_and_reference, with_place};
 use crate::frames::{columns, with_columns};
-use crate::job::{ClusterMethod, Clusters, Compare, Preference, Reference};
+use crate::job::{Clusters, Compare, Preference, Reference};
 use crate::pipeline::groups::{self, SET};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
@@ -86,12 +86,7 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
 /// Finds the representative of each document, and how well the two are connected.
 pub(super) static REPRESENTED: Stage = Stage::work(
     WorkTable::REPRESENTED,
-    |job| match job.clusters.method {
-        ClusterMethod::Components => "find how well documents are connected with the first one".into(),
-        ClusterMethod::Representative => {
-            "let each document join the first representative that it is paired with".into()
-        }
-    },
+    |job| job.clusters.method.describe_search().into(),
     |_| true,
     StagePlan::Later(|cx| {
         Box::pin(async move {
