@@ -80,7 +80,7 @@ impl Neighbor {
         signature_b: Signature<'_>,
         len_b: u64,
         shingles_b: Option<&[u64]>,
-        lsh: &Lsh,
+        [bands, rows]: [usize; 2],
     ) -> Option<Self> {
         let (signature_a, len_a) = (a.signature.signature(), a.shingle_count);
         let shared = a.shingles.as_deref().zip(shingles_b).map(|(a, b)| shared(a, b));
@@ -94,7 +94,7 @@ impl Neighbor {
             shared,
             shingles_a: len_a,
             shingles_b: len_b,
-            shared_bands: signature_a.shared_bands(signature_b, lsh.bands, lsh.rows),
+            shared_bands: signature_a.shared_bands(signature_b, bands, rows),
         })
     }
 
@@ -185,7 +185,8 @@ pub async fn neighbors(
         let mut sets = batch.columns().get(3).map(lists::<UInt64Type>).transpose()?;
         for ((id, signature), &shingle_count) in ids.zip(signatures(batch.column(1))?).zip(counts) {
             let shingles = sets.as_mut().and_then(Iterator::next);
-            let neighbor = Neighbor::new(id, query.sketch, signature, shingle_count, shingles, lsh);
+            let neighbor =
+                Neighbor::new(id, query.sketch, signature, shingle_count, shingles, [lsh.bands, lsh.rows]);
             nearest.push(neighbor.ok_or_else(|| misfit(lsh))?);
         }
         nearest.sort_unstable_by(|a, b| a.order(b, query.by));
@@ -501,12 +502,11 @@ pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Ite
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::signature::SignatureValues;
 
     fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
         let sketch = Sketch { shingles: None, shingle_count: 1, signature: SignatureValues::Of32(vec![1]) };
-        let other = Other { signature: Signature::Of32(&[1]), shingle_count: 1, shingles: None };
-        let same = Neighbor::new(Id::Text(id.into()), &sketch, &other, 1, 1).unwrap();
+        let same =
+            Neighbor::new(Id::Text(id.into()), &sketch, Signature::Of32(&[1]), 1, None, [1, 1]).unwrap();
         Neighbor { estimate, jaccard: Some(jaccard), ..same }
     }
 
@@ -532,21 +532,18 @@ mod tests {
             shingle_count: 3,
             signature: SignatureValues::Of32(vec![7, 8, 9, 9]),
         };
-        let b = Other {
-            signature: Signature::Of32(&[7, 8, 9, 1]),
-            shingle_count: 4,
-            shingles: Some(&[2, 3, 4, 5]),
+        let compare = |signature: &[u32], count, shingles| {
+            Neighbor::new(Id::Number(2), &a, Signature::Of32(signature), count, shingles, [2, 2])
         };
-        let found = Neighbor::new(Id::Number(2), &a, &b, 2, 2).unwrap();
+        let found = compare(&[7, 8, 9, 1], 4, Some(&[2, 3, 4, 5])).unwrap();
         assert_eq!(
             (found.shared, found.shingles_a, found.shingles_b, found.shared_bands),
             (Some(2), 3, 4, 1)
         );
         assert_eq!((found.estimate, found.jaccard), (0.75, Some(0.4)));
         assert_eq!((found.containment_a, found.containment_b), (Some(2.0 / 3.0), Some(0.5)));
-        let other = Other { signature: Signature::Of32(&[7]), shingle_count: 1, shingles: Some(&[2]) };
-        assert_eq!(Neighbor::new(Id::Number(2), &a, &other, 2, 2), None);
-        let unknown = Neighbor::new(Id::Number(2), &a, &Other { shingles: None, ..b }, 2, 2).unwrap();
+        assert_eq!(compare(&[7], 1, Some(&[2])), None);
+        let unknown = compare(&[7, 8, 9, 1], 4, None).unwrap();
         assert_eq!((unknown.jaccard, unknown.shared, unknown.shingles_b), (None, None, 4));
     }
 
